@@ -20,7 +20,6 @@
 #include "qemu/error-report.h"
 #include "qemu/memfd.h"
 #include "qemu/rcu.h"
-#include "migration/vmstate.h"
 #include "ohca.h"
 #include "core/firmware-if/ohca_hw.h"
 #include "trace.h"
@@ -39,6 +38,16 @@
 static void ohca_hosted_later(OhcaState *s, unsigned int ms)
 {
     timer_mod(s->host.timer, qemu_clock_get_ms(QEMU_CLOCK_REALTIME) + ms);
+}
+
+/**
+ * ohca_hosted_again: there is no HCA: connect, as after a loss
+ */
+void ohca_hosted_again(OhcaState *s)
+{
+    s->host.told = false;
+    s->host.retry_ms = OHCA_RETRY_MS;
+    ohca_hosted_later(s, OHCA_RETRY_MS);
 }
 
 /* Not connected: try again after a delay, and warn once. */
@@ -87,15 +96,17 @@ static void ohca_hosted_see(OhcaState *s)
     worked = h->works;
     snprintf(err.text, sizeof(err.text), "%s", why);
     ohca_hosted_end(s, why);
+    if (h->left) {
+        /* not the HCA of a machine that is elsewhere, until this one goes on */
+        return;
+    }
     if (!worked) {
         ohca_hosted_failed(s, &err);
         return;
     }
     warn_report("%s lost its HCA: %s; trying to get it back", ohca_name(s),
                 err.text);
-    h->told = false;
-    h->retry_ms = OHCA_RETRY_MS;
-    ohca_hosted_later(s, h->retry_ms);
+    ohca_hosted_again(s);
 }
 
 /**
@@ -301,7 +312,17 @@ static void ohca_hosted_run(OhcaState *s, bool running)
 
 static void ohca_hosted_vm_state(void *opaque, bool running, RunState state)
 {
-    ohca_hosted_run(opaque, running);
+    OhcaState *s = opaque;
+    OhcaHosted *h = &s->host;
+
+    ohca_hosted_run(s, running);
+    if (!running || (!h->left && !h->awaited)) {
+        return;
+    }
+    h->left = h->awaited = false;
+    if (!h->there) {
+        ohca_hosted_again(s);
+    }
 }
 
 /**
@@ -375,11 +396,11 @@ static struct ohca_front_hello *ohca_hosted_hello(OhcaState *s)
 {
     struct ohca_front_hello *m = &s->host.hello;
 
-    if (runstate_is_running()) {
-        m->flags &= ~cpu_to_le32(OHCA_FRONT_PAUSED);
-    } else {
+    m->flags &= ~cpu_to_le32(OHCA_FRONT_PAUSED | OHCA_FRONT_MOVE);
+    if (!runstate_is_running()) {
         m->flags |= cpu_to_le32(OHCA_FRONT_PAUSED);
     }
+    m->token = 0;
     return m;
 }
 
@@ -485,29 +506,61 @@ bool ohca_hosted_init_dm(OhcaState *s, Error **errp)
 }
 
 /**
- * ohca_hosted_realize: have the HCA made
+ * ohca_hosted_connect: have the HCA made, or take over that of the token
  *
- * Waits OHCA_START_MS at most while QEMU starts, OHCA_PLUG_MS later.
+ * Waits OHCA_START_MS at most while QEMU starts, OHCA_PLUG_MS later. The HCA that was
+ * taken over is told of memory, too.
  */
-bool ohca_hosted_realize(OhcaState *s, Error **errp)
+bool ohca_hosted_connect(OhcaState *s, Error **errp)
 {
     OhcaHosted *h = &s->host;
+    struct ohca_front_hello *hello = ohca_hosted_hello(s);
     struct ohca_front_err err;
     struct ohca_front *f;
 
-    f = ohca_front_connect(s->fabric, ohca_hosted_hello(s), h->dm_fd,
+    if (h->token) {
+        hello->flags |= cpu_to_le32(OHCA_FRONT_MOVE);
+        hello->token = cpu_to_le64(h->token);
+    }
+    f = ohca_front_connect(s->fabric, hello, h->dm_fd,
                            DEVICE(s)->hotplugged ? OHCA_PLUG_MS : OHCA_START_MS,
                            &err);
     if (!f) {
         error_setg(errp, "%s", err.text);
         return false;
     }
-    h->timer = timer_new_ms(QEMU_CLOCK_REALTIME, ohca_hosted_due, s);
     h->works = true;
     ohca_hosted_adopt(s, f);
     if (!ohca_hosted_mem_take(s, errp)) {
         return false;
     }
+    if (h->token) {
+        ohca_hosted_mem_send(s);
+        if (!h->there) {
+            error_setg(errp, "%s", ohca_front_lost(f));
+            return false;
+        }
+    }
+    return true;
+}
+
+/**
+ * ohca_hosted_realize: the HCA is there from now on, or comes by migration
+ */
+bool ohca_hosted_realize(OhcaState *s, Error **errp)
+{
+    OhcaHosted *h = &s->host;
+
+    if (runstate_check(RUN_STATE_INMIGRATE) && !ohca_hosted_await(s)) {
+        error_setg(errp, "out of memory");
+        return false;
+    }
+    h->move_guid = s->guid;
+    h->timer = timer_new_ms(QEMU_CLOCK_REALTIME, ohca_hosted_due, s);
+    if (!h->awaited && !ohca_hosted_connect(s, errp)) {
+        return false;
+    }
+    ohca_hosted_move_init(s);
     h->vmstate = qdev_add_vm_change_state_handler(DEVICE(s),
                                                   ohca_hosted_vm_state, NULL,
                                                   s);
@@ -527,6 +580,7 @@ void ohca_hosted_unrealize(OhcaState *s)
     if (!h->timer) {
         return;
     }
+    ohca_hosted_move_exit(s);
     if (h->vmstate) {
         qemu_del_vm_change_state_handler(g_steal_pointer(&h->vmstate));
     }

@@ -12,7 +12,6 @@
 #include "qemu/units.h"
 #include "hw/pci/msix.h"
 #include "hw/pci/pcie.h"
-#include "migration/vmstate.h"
 #include "system/system.h"
 #include "ohca.h"
 #include "core/firmware-if/ohca_hw.h"
@@ -195,6 +194,7 @@ static bool ohca_check_names(OhcaState *s, Error **errp)
         return false;
     }
     if (!s->guid) {
+        s->guid_is_made = true;
         s->guid = ohca_make_guid();
     }
     if (s->guid > UINT64_MAX - OHCA_PORTS) {
@@ -349,11 +349,6 @@ static void ohca_instance_finalize(Object *obj)
 {
     ohca_hosted_finalize(OHCA(obj));
 }
-
-static const VMStateDescription ohca_vmstate = {
-    .name = TYPE_OHCA,
-    .unmigratable = 1,
-};
 
 static const Property ohca_props[] = {
     DEFINE_PROP_STRING("fabric", OhcaState, fabric),

@@ -7,6 +7,7 @@
  * ohca-hosted-mem.c      guest memory
  * ohca-hosted-iommu.c    what an IOMMU translates of it
  * ohca-hosted-dirty.c    what was written of it
+ * ohca-hosted-move.c     migration
  * ohca-irq.c             interrupts
  *
  * The HCA itself is in the process of the fabric, ohca-fabric. This device is its
@@ -18,7 +19,9 @@
 
 #include "ohca-compat.h"
 #include "hw/pci/pci_device.h"
+#include "migration/vmstate.h"
 #include "qemu/main-loop.h"
+#include "qemu/notify.h"
 #include "qemu/thread.h"
 #include "qemu/timer.h"
 #include "qom/object.h"
@@ -82,6 +85,13 @@ typedef struct OhcaHosted {
     bool told;                  /* why the last one failed */
     VMChangeStateEntry *vmstate;
 
+    /* migration, see ohca-hosted-move.c */
+    bool awaited;               /* by -incoming: there was no HCA yet */
+    bool left;                  /* another QEMU may have the HCA */
+    uint64_t token;             /* by which it does; 0: there is none */
+    uint64_t move_guid;         /* NodeGUID of the machine that moves */
+    NotifierWithReturn postcopy;
+
     /* memory, see ohca-hosted-mem.c */
     MemoryListener listener;
     GArray *ram;                /* OhcaRam, sorted: what the bus has */
@@ -115,6 +125,7 @@ struct OhcaState {
     bool smp;
     uint8_t fabric_port;
     uint64_t guid;
+    bool guid_is_made;          /* no property has set it */
     uint64_t sys_guid;
     uint8_t ports;
     uint8_t vls;
@@ -162,6 +173,8 @@ extern const MemoryRegionOps ohca_hosted_uar_ops;
 bool ohca_hosted_check(OhcaState *s, Error **errp);
 bool ohca_hosted_init_dm(OhcaState *s, Error **errp);
 bool ohca_hosted_realize(OhcaState *s, Error **errp);
+bool ohca_hosted_connect(OhcaState *s, Error **errp);
+void ohca_hosted_again(OhcaState *s);
 void ohca_hosted_unrealize(OhcaState *s);
 void ohca_hosted_finalize(OhcaState *s);
 void ohca_hosted_reset(OhcaState *s);
@@ -189,6 +202,12 @@ const char *ohca_hosted_iommu_refused(OhcaState *s);
 void ohca_hosted_iommu_init(OhcaState *s);
 void ohca_hosted_iommu_exit(OhcaState *s);
 void ohca_hosted_iommu_send(OhcaState *s);
+
+/* ohca-hosted-move.c; all under the BQL */
+extern const VMStateDescription ohca_vmstate;
+bool ohca_hosted_await(OhcaState *s);
+void ohca_hosted_move_init(OhcaState *s);
+void ohca_hosted_move_exit(OhcaState *s);
 
 /* ohca-hosted-dirty.c; all under the BQL */
 void ohca_hosted_dirty(OhcaState *s);

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Live migration to another QEMU at the same process of the fabric.
+ *
+ * The HCA stays in that process, with its queue pairs and links: it knows guest
+ * memory by bus addresses only. The state of the device has a token, by which the
+ * front of the other QEMU takes the HCA over (core/front/proto.h), and the PCI
+ * function.
+ *
+ * The order is: the machine stops, the process is told, and writes no memory after
+ * its answer; what it has written until then is in its log; QEMU synchronizes
+ * dirty memory for the last time, which takes that log, and sends the rest of RAM;
+ * then the token is asked for. The other QEMU has all of RAM before it uses the
+ * token. Whoever lets the machine go on first has the HCA.
+ */
+#include "qemu/osdep.h"
+#include "qapi/error.h"
+#include "qemu/error-report.h"
+#include "hw/pci/msix.h"
+#include "qapi/qapi-types-migration.h"
+#include "migration/client-options.h"
+#include "migration/postcopy-ram.h"
+#include "migration/vmstate.h"
+#include "ohca.h"
+
+/* ---- leaving ---- */
+
+static int ohca_pre_save(void *opaque)
+{
+    OhcaState *s = opaque;
+    OhcaHosted *h = &s->host;
+    struct ohca_front_hdr m;
+    int r;
+
+    h->token = 0;
+    if (!runstate_check(RUN_STATE_FINISH_MIGRATE)) {
+        error_report("%s: an InfiniBand adapter has no snapshot: its peers go "
+                     "on; only live migration is possible", ohca_name(s));
+        return -EINVAL;
+    }
+    if (migrate_postcopy_ram()) {
+        error_report("%s: ohca-fabric cannot wait for memory: no postcopy",
+                     ohca_name(s));
+        return -EINVAL;
+    }
+    r = ohca_hosted_say(s, OHCA_FRONT_LEAVE, &m, sizeof(m), -1, &h->token);
+    if (r > 0) {
+        error_report("%s: ohca-fabric does not let the HCA go: is guest memory "
+                     "on a disk?", ohca_name(s));
+        return -EINVAL;
+    }
+    /* without its process the device is away at the other QEMU, too */
+    h->left = !r;
+    return 0;
+}
+
+/* ---- coming ---- */
+
+/*
+ * Nothing asks for the HCA before the state comes.
+ *
+ * Returns: false: out of memory
+ */
+bool ohca_hosted_await(OhcaState *s)
+{
+    OhcaHosted *h = &s->host;
+
+    h->front = g_new0(OhcaFront, 1);
+    h->front->f = ohca_front_none("the machine's state has not come yet");
+    if (!h->front->f) {
+        g_free(g_steal_pointer(&h->front));
+        return false;
+    }
+    h->awaited = true;
+    return true;
+}
+
+static int ohca_post_load(void *opaque, int version_id)
+{
+    OhcaState *s = opaque;
+    OhcaHosted *h = &s->host;
+    g_autofree char *why = NULL;
+    Error *err = NULL;
+
+    if (!s->guid_is_made && s->guid != h->move_guid) {
+        error_report("%s: guid is 0x%" PRIx64 ", that of the machine 0x%" PRIx64,
+                     ohca_name(s), s->guid, h->move_guid);
+        return -EINVAL;
+    }
+    if (!h->awaited) {
+        error_report("%s: an InfiniBand adapter has no snapshot", ohca_name(s));
+        return -EINVAL;
+    }
+    s->guid = h->move_guid;
+    h->hello.node_guid = cpu_to_le64(s->guid);
+    h->awaited = false;
+    if (!h->token) {
+        ohca_hosted_again(s);
+        return 0;
+    }
+    if (!ohca_hosted_connect(s, &err)) {
+        error_reportf_err(err, "%s: ", ohca_name(s));
+        return -EINVAL;
+    }
+    return 0;
+}
+
+const VMStateDescription ohca_vmstate = {
+    .name = TYPE_OHCA,
+    .version_id = 1,
+    .minimum_version_id = 1,
+    .pre_save = ohca_pre_save,
+    .post_load = ohca_post_load,
+    .fields = (const VMStateField[]) {
+        VMSTATE_PCI_DEVICE(parent_obj, OhcaState),
+        VMSTATE_MSIX(parent_obj, OhcaState),
+        VMSTATE_UINT64(host.move_guid, OhcaState),
+        VMSTATE_UINT64(host.token, OhcaState),
+        VMSTATE_END_OF_LIST()
+    },
+};
+
+/* ---- what does not go ---- */
+
+static int ohca_no_postcopy(NotifierWithReturn *n, void *data, Error **errp)
+{
+    struct PostcopyNotifyData *pnd = data;
+    OhcaState *s = container_of(n, OhcaState, host.postcopy);
+
+    if (pnd->reason != POSTCOPY_NOTIFY_PROBE) {
+        return 0;
+    }
+    error_setg(errp, "%s: ohca-fabric cannot wait for memory: no postcopy",
+               ohca_name(s));
+    return -ENOENT;
+}
+
+void ohca_hosted_move_init(OhcaState *s)
+{
+    s->host.postcopy.notify = ohca_no_postcopy;
+    postcopy_add_notifier(&s->host.postcopy);
+}
+
+void ohca_hosted_move_exit(OhcaState *s)
+{
+    if (s->host.postcopy.notify) {
+        postcopy_remove_notifier(&s->host.postcopy);
+        s->host.postcopy.notify = NULL;
+    }
+}

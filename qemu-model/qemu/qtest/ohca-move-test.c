@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* qtest of migration: the card of a machine that goes on in another QEMU is the same. */
+#include "qemu/osdep.h"
+#include "qemu/bswap.h"
+#include "libqtest.h"
+#include "qobject/qdict.h"
+#include "hw/pci/pci_regs.h"
+#include "ohca-card.h"
+
+#define LID     0x123
+#define ROUNDS  3
+#define SLOW    20000   /* bytes a second: all of memory takes 15 s */
+
+/* A machine like that of card_open() without @props, which waits for its state at @from. */
+static void await(Card *to, const Card *c, const char *from, const char *props)
+{
+    *to = *c;
+    to->qs = qtest_pc_boot("-nodefaults -bios %s " SHARED " -device ohca,"
+                           "guid=0x%" PRIx64 ",id=card,fabric=%s%s -incoming %s",
+                           bios, (uint64_t)GUID, c->fabric.path, props, from);
+    to->dev = card_find(to->qs);
+}
+
+static char *status_of(QTestState *qts, const char *command)
+{
+    QDict *r = qtest_qmp(qts, "{'execute': %s}", command);
+    QDict *ret = qdict_get_qdict(r, "return");
+    const char *s = qdict_get_try_str(ret, "status");
+    char *status = g_strdup(s ?: "none");
+
+    qobject_unref(r);
+    return status;
+}
+
+static void expect_state(QTestState *qts, const char *command, const char *want)
+{
+    g_autofree char *status = NULL;
+    int i;
+
+    for (i = 0; i < 30000; i++) {
+        g_free(status);
+        status = status_of(qts, command);
+        if (!strcmp(status, want)) {
+            return;
+        }
+        g_usleep(1000);
+    }
+    g_error("%s says %s, not %s", command, status, want);
+}
+
+static void send_to(Card *c, const char *to)
+{
+    qtest_qmp_assert_success(c->qs->qts, "{'execute': 'migrate', 'arguments': "
+                             "{'uri': %s}}", to);
+}
+
+static void set_speed(Card *c, int64_t speed)
+{
+    qtest_qmp_assert_success(c->qs->qts, "{'execute': 'migrate-set-parameters', "
+                             "'arguments': {'max-bandwidth': %" PRId64 "}}", speed);
+}
+
+/* The machine ends here; what else the card has is the other one's. */
+static void part(Card *c)
+{
+    g_free(c->dev);
+    qtest_pc_shutdown(c->qs);
+}
+
+static void set_lid(Card *c)
+{
+    uint8_t pi[64] = { };
+
+    card_port_info(c, 1, pi);
+    stw_be_p(pi + 16, LID);
+    stw_be_p(pi + 18, 1);
+    /* no change of the states */
+    pi[32] &= 0xf0;
+    pi[33] &= 0x0f;
+    card_port_info(c, 2, pi);
+}
+
+static void expect_lid(Card *c)
+{
+    uint8_t pi[64] = { };
+
+    card_port_info(c, 1, pi);
+    g_assert_cmphex(lduw_be_p(pi + 16), ==, LID);
+    g_assert_cmphex(pi[33] >> 4, ==, PHYS_LINK_UP);
+}
+
+/* What the card writes is in the other machine's memory, up to the last byte. */
+static void expect_same(Card *c, Card *to, uint64_t at, size_t n)
+{
+    g_autofree uint8_t *a = g_malloc(n), *b = g_malloc(n);
+
+    qtest_memread(c->qs->qts, at, a, n);
+    qtest_memread(to->qs->qts, at, b, n);
+    g_assert(!memcmp(a, b, n));
+}
+
+static void test_moves(void)
+{
+    struct ohca_hw_aqe query = { .hdr.opcode = OHCA_CMD_QUERY_DEVICE };
+    g_autofree char *dir = g_dir_make_tmp("ohca-move-XXXXXX", NULL);
+    Card c, to;
+    int i, n;
+
+    card_open(&c, "");
+    card_start(&c);
+    expect_phys_state(&c, PHYS_LINK_UP);
+    set_lid(&c);
+    qpci_msix_enable(c.dev);
+    query.mbox.addr = cpu_to_le64(c.mbox);
+    for (i = 0; i < ROUNDS; i++) {
+        g_autofree char *uri = g_strdup_printf("unix:%s/%d", dir, i);
+        g_autofree char *path = g_strdup_printf("%s/%d", dir, i);
+
+        await(&to, &c, uri, "");
+        set_speed(&c, SLOW);
+        send_to(&c, uri);
+        expect_state(c.qs->qts, "query-migrate", "active");
+        for (n = 0; n < 50; n++) {
+            g_assert_cmpint(card_cmd(&c, &query).status, ==, OHCA_ADMIN_OK);
+        }
+        expect_state(c.qs->qts, "query-migrate", "active");
+        set_speed(&c, INT64_MAX);
+        expect_state(c.qs->qts, "query-migrate", "completed");
+        expect_state(to.qs->qts, "query-status", "running");
+        to.pi = c.pi;
+        expect_same(&c, &to, c.mbox, OHCA_MAILBOX_SIZE);
+        expect_same(&c, &to, c.acq, 1 << 14);
+        g_assert_cmphex(reg(&to, OHCA_REG_STATUS), ==,
+                        OHCA_STATUS_READY | OHCA_STATUS_ENABLED);
+        g_assert(qpci_config_readw(to.dev, PCI_COMMAND) & PCI_COMMAND_MASTER);
+        expect_lid(&to);
+        expect_nop(&to);
+        part(&c);
+        /* nor does the end of the first one matter */
+        expect_lid(&to);
+        c = to;
+        unlink(path);
+    }
+    card_close(&c);
+    rmdir(dir);
+}
+
+/* A doorbell that was rung just before the end, and memory that was written then. */
+static void test_last(void)
+{
+    struct ohca_hw_aqe query = { .hdr.opcode = OHCA_CMD_QUERY_DEVICE };
+    g_autofree char *dir = g_dir_make_tmp("ohca-move-XXXXXX", NULL);
+    g_autofree char *path = g_strdup_printf("%s/state", dir);
+    g_autofree char *uri = g_strdup_printf("file:%s", path);
+    struct ohca_hw_acqe r;
+    Card c, to;
+
+    card_open(&c, "");
+    card_start(&c);
+    query.mbox.addr = cpu_to_le64(c.mbox);
+    g_assert_cmpint(card_cmd(&c, &query).status, ==, OHCA_ADMIN_OK);
+    qtest_qmp_assert_success(c.qs->qts, "{'execute': 'stop'}");
+    card_post(&c, &query);
+    send_to(&c, uri);
+    expect_state(c.qs->qts, "query-migrate", "completed");
+    g_assert(!card_done(&c, &r));
+    await(&to, &c, uri, "");
+    expect_state(to.qs->qts, "query-status", "paused");
+    to.pi = c.pi;
+    expect_same(&c, &to, c.mbox, OHCA_MAILBOX_SIZE);
+    expect_same(&c, &to, c.aq, 1 << 14);
+    expect_same(&c, &to, c.acq, 1 << 14);
+    g_assert(!card_done(&to, &r));
+    qtest_qmp_assert_success(to.qs->qts, "{'execute': 'cont'}");
+    g_assert_cmpint(card_wait(&to).status, ==, OHCA_ADMIN_OK);
+    /* it was the other machine's memory */
+    g_assert(!card_done(&c, &r));
+    part(&c);
+    expect_nop(&to);
+    card_close(&to);
+    unlink(path);
+    rmdir(dir);
+}
+
+/* The other QEMU ends before the machine goes on there: it goes on here. */
+static void test_stays(void)
+{
+    g_autofree char *dir = g_dir_make_tmp("ohca-move-XXXXXX", NULL);
+    g_autofree char *path = g_strdup_printf("%s/state", dir);
+    g_autofree char *uri = g_strdup_printf("file:%s", path);
+    Card c, to;
+    int i;
+
+    card_open(&c, "");
+    card_start(&c);
+    for (i = 0; i < ROUNDS; i++) {
+        expect_nop(&c);
+        qtest_qmp_assert_success(c.qs->qts, "{'execute': 'stop'}");
+        send_to(&c, uri);
+        expect_state(c.qs->qts, "query-migrate", "completed");
+        if (i) {
+            await(&to, &c, uri, "");
+            expect_state(to.qs->qts, "query-status", "paused");
+        }
+        if (i == 1) {
+            part(&to);
+        }
+        qtest_qmp_assert_success(c.qs->qts, "{'execute': 'cont'}");
+        expect_nop(&c);
+        if (i == 2) {
+            /* who comes late has no card */
+            expect_status(&to, OHCA_STATUS_AWAY);
+            part(&to);
+        }
+    }
+    expect_nop(&c);
+    card_close(&c);
+    unlink(path);
+    rmdir(dir);
+}
+
+/* A QEMU that may not have the card says why, and ends. */
+static void expect_no_machine(const Card *c, const char *uri, const char *props,
+                              const char *why)
+{
+    g_autofree char *cmd = g_strdup_printf("%s -M pc -accel qtest -display none "
+        "-nodefaults -bios %s " SHARED " -device ohca,id=card,fabric=%s,%s "
+        "-incoming %s", g_getenv("QTEST_QEMU_BINARY"), bios, c->fabric.path, props,
+        uri);
+    g_autofree char *err = NULL;
+    int status;
+
+    g_assert(g_spawn_command_line_sync(cmd, NULL, &err, &status, NULL));
+    g_assert(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+    g_test_message("%s", err);
+    g_assert(strstr(err, why));
+}
+
+static void test_strangers(void)
+{
+    g_autofree char *dir = g_dir_make_tmp("ohca-move-XXXXXX", NULL);
+    g_autofree char *path = g_strdup_printf("%s/state", dir);
+    g_autofree char *uri = g_strdup_printf("file:%s", path);
+    Card c;
+
+    card_open(&c, "");
+    card_start(&c);
+    qtest_qmp_assert_success(c.qs->qts, "{'execute': 'stop'}");
+    send_to(&c, uri);
+    expect_state(c.qs->qts, "query-migrate", "completed");
+    expect_no_machine(&c, uri, "guid=0x5", "card: guid is 0x5, that of the machine");
+    expect_no_machine(&c, uri, "vls=4", "other properties");
+    qtest_qmp_assert_success(c.qs->qts, "{'execute': 'cont'}");
+    /* the state is that of a machine which has gone on */
+    expect_no_machine(&c, uri, "vls=8", "no HCA to be taken over");
+    expect_nop(&c);
+    card_close(&c);
+    unlink(path);
+    rmdir(dir);
+}
+
+/* What cannot be is refused, and the machine goes on. */
+static void test_refused(void)
+{
+    static const char caps[] = "{'execute': 'migrate-set-capabilities', 'arguments': "
+        "{'capabilities': [{'capability': 'postcopy-ram', 'state': true}]}}";
+    g_autofree char *dir = g_dir_make_tmp("ohca-move-XXXXXX", NULL);
+    g_autofree char *path = g_strdup_printf("%s/state", dir);
+    g_autofree char *uri = g_strdup_printf("file:%s", path);
+    QDict *r;
+    Card c;
+
+    card_open(&c, "");
+    card_start(&c);
+    qtest_qmp_assert_success(c.qs->qts, caps);
+    send_to(&c, uri);
+    expect_state(c.qs->qts, "query-migrate", "failed");
+    expect_state(c.qs->qts, "query-status", "running");
+    expect_nop(&c);
+    r = qtest_qmp(c.qs->qts, "{'execute': 'human-monitor-command', 'arguments': "
+                  "{'command-line': 'savevm x'}}");
+    g_test_message("%s", qdict_get_str(r, "return"));
+    g_assert(strlen(qdict_get_str(r, "return")));
+    qobject_unref(r);
+    expect_nop(&c);
+    card_close(&c);
+    unlink(path);
+    rmdir(dir);
+}
+
+int main(int argc, char **argv)
+{
+    card_test_init(&argc, &argv);
+    qtest_add_func("/ohca/move/moves", test_moves);
+    qtest_add_func("/ohca/move/last", test_last);
+    qtest_add_func("/ohca/move/stays", test_stays);
+    qtest_add_func("/ohca/move/strangers", test_strangers);
+    qtest_add_func("/ohca/move/refused", test_refused);
+    return card_test_run();
+}
