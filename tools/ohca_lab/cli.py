@@ -13,7 +13,7 @@ import time
 import traceback
 import tty
 
-from . import course, doctor, gdb, job, labfile, libvirt, paths, traffic
+from . import course, doctor, gdb, job, labfile, libvirt, move, paths, traffic
 from .channel import SIZE, Channel, GuestGone, Timeout
 from .document import FileError
 from .lab import (COMMAND_S, Lab, command_argv, connect_console, environment, labs, node_dir,
@@ -261,6 +261,16 @@ def cmd_gdb(opt):
         raise LabError(f"gdb: {e}") from None
 
 
+def cmd_migrate(opt):
+    """ohca-lab migrate NODE: the node goes on in another QEMU."""
+    state = state_of(opt.name)
+    node = number_of(state, opt.node)
+    check_own(state, node, "virsh migrate")
+    say(f"{state['names'][node - 1]} runs in another QEMU, and stood still for "
+        f"{move.ask(opt.name, node)} ms")
+    return 0
+
+
 def running(pid):
     """Whether a process exists."""
     try:
@@ -468,7 +478,8 @@ def parser(said=()):
     for name, work, text in (
             ("exec", cmd_exec, "run a command on one node"),
             ("ssh", cmd_ssh, "a shell, or a command on a terminal, on one node"),
-            ("console", cmd_console, "serial console of one node")):
+            ("console", cmd_console, "serial console of one node"),
+            ("migrate", cmd_migrate, "have one node go on in another QEMU, live")):
         s = sub.add_parser(name, help=text)
         s.add_argument("--name", default="default")
         if name == "exec":
@@ -476,7 +487,7 @@ def parser(said=()):
             s.add_argument("--stdin", action=argparse.BooleanOptionalAction,
                            help="pass standard input on (if it is no terminal)")
         s.add_argument("node", help="its number, or its name of the lab file")
-        if name != "console":
+        if name in ("exec", "ssh"):
             s.add_argument("command", nargs=argparse.REMAINDER)
         s.set_defaults(work=work)
     gdb_ = sub.add_parser("gdb", help="gdb at the kernel of one node, at its QEMU, or at the "

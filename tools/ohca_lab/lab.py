@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 
-from . import clock, job, paths, places
+from . import clock, job, move, paths, places
 from .channel import Channel, GuestGone, Timeout
 from .vm import VM, choose_accelerator, of_node, spawn, stop
 from .words import LabError, say
@@ -21,6 +21,8 @@ from .words import LabError, say
 COMMAND_S = 600     # how long a command may take for which nothing else is said
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
+# As tools/guest/init does.
+MOUNT_SHARE = "mount -t 9p -o trans=virtio,version=9p2000.L,msize=512000 share /share"
 # Run in every node before COMMAND: the driver and the user interfaces.
 SETUP_OHCA = """
 modprobe ohca || exit 1
@@ -250,6 +252,23 @@ class Lab:
     def stood_still(self, k):
         """A node's machine was stopped and goes on: its clock stood still as well."""
         self.clocks[k] = clock.Clock()
+
+    def migrate(self, k):
+        """Moves a node to another QEMU; what runs there goes on, but for commands of ours."""
+        vm = self.vms[k - 1]
+        if not vm.process:
+            raise LabError(f"libvirt runs {vm.name}: virsh migrate")
+        # QEMU does not move a machine that has a directory of the host mounted
+        if self.opt.share and self.capture(k, "umount /share")[0]:
+            raise LabError(f"{vm.name} does not migrate: something uses /share")
+        try:
+            told = move.migrate(vm)
+        finally:
+            self.stood_still(k)
+            if self.opt.share:
+                self.capture(k, MOUNT_SHARE)
+        self._write_state()
+        return told
 
     def start_fabric(self):
         """Starts ohca-fabric and waits until it listens."""
@@ -502,9 +521,10 @@ class Lab:
             return next((s for s in statuses if s is not None), None)
 
     def wait(self):
-        """Stays until a signal ends it; a machine that dies stays dead."""
-        while any(vm.alive() for vm in self.vms):
-            time.sleep(1)
+        """Stays until a signal ends it, and moves nodes; a machine that dies stays dead."""
+        with move.Requests(self) as requests:
+            while any(vm.alive() for vm in self.vms):
+                requests.answer(1)
 
     def save_logs(self, where):
         """Copies consoles, dmesg and logs of the parts to a directory."""

@@ -136,6 +136,7 @@ def of_node(values, k):
 class VM:
     """Node number k of a lab; its sockets and logs are in lab.dir/nK."""
     BOOT_S = 60         # how long it may take to boot
+    incoming = ()       # arguments of one that comes from another QEMU
 
     def __init__(self, lab, k):
         self.lab = lab
@@ -182,7 +183,7 @@ class VM:
              "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
              "-kernel", self.kernel(), "-initrd", self.guest.initrd, "-append", self.cmdline(),
              "-chardev", f"socket,id=con,path={d}/console,server=on,wait=off,"
-                         f"logfile={d}/console.log",
+                         f"logfile={d}/console.log,logappend=on",
              *machine.serial,
              "-qmp", f"unix:{d}/qmp,server=on,wait=off",
              "-device", f"virtio-serial-{machine.bus},max_ports=16"]
@@ -245,9 +246,10 @@ class VM:
 
     def start(self):
         """Starts QEMU."""
-        os.makedirs(self.dir, mode=0o700)
-        self.stderr = open(os.path.join(self.dir, "qemu.log"), "wb")
-        self.process = spawn(self.argv(), stdout=self.stderr, stderr=subprocess.STDOUT)
+        os.makedirs(self.dir, mode=0o700, exist_ok=True)
+        self.stderr = open(os.path.join(self.dir, "qemu.log"), "ab")
+        self.process = spawn([*self.argv(), *self.incoming], stdout=self.stderr,
+                             stderr=subprocess.STDOUT)
 
     def alive(self):
         """Whether QEMU runs."""

@@ -9,12 +9,10 @@ test did not announce is a failure.
 import contextlib
 import copy
 import fnmatch
-import json
 import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import time
 import traceback
@@ -23,6 +21,7 @@ from check.result import Case, write_junit
 from ohca_lab import cli, paths
 from ohca_lab.channel import GuestGone
 from ohca_lab.lab import Lab, LabError
+from ohca_lab.qmp import QmpError, qmp
 
 from . import leaks
 from .klog import KernelLog
@@ -152,20 +151,12 @@ class Bench:
 
     def qmp(self, node, command, **arguments):
         """Runs a command of a node's QEMU, returns what it returns."""
-        with socket.socket(socket.AF_UNIX) as s:
-            s.settimeout(30)
-            s.connect(os.path.join(self.lab.vms[node - 1].dir, "qmp"))
-            with s.makefile("rw", encoding="utf-8") as f:
-                json.loads(f.readline())
-                for what, args in (("qmp_capabilities", {}), (command, arguments)):
-                    print(json.dumps({"execute": what, "arguments": args}), file=f, flush=True)
-                    answer = {"event": None}
-                    while "event" in answer:
-                        answer = json.loads(f.readline())
-                    if "error" in answer:
-                        raise Failure(f"{what}: {answer['error']['desc']}")
-        self.note(f"node{node}: qmp {command} {arguments}: {answer['return']!r}")
-        return answer["return"]
+        try:
+            answer = qmp(os.path.join(self.lab.vms[node - 1].dir, "qmp"), command, **arguments)
+        except QmpError as e:
+            raise Failure(str(e)) from None
+        self.note(f"node{node}: qmp {command} {arguments}: {answer!r}")
+        return answer
 
     def plug(self, node, **properties):
         """Plugs a card into a running machine."""

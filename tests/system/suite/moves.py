@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A node goes on in another QEMU: its adapter, which the fabric has, stays where it is."""
+from .bring_up import PAIR, all_active, fabric
+from .harness import DEV, Group, need, until
+
+GROUP = Group("moves", PAIR, prepare=fabric)
+GROUPS = [GROUP]
+
+
+class Load:
+    """A program that verifies data which goes both ways over one connection."""
+
+    def __init__(self, b):
+        self.b = b
+        for node in (1, 2):
+            b.sh(node, "cp /share/ohca-peer /tmp/")
+        self.ends = [b.background(1, "/tmp/ohca-peer endure 80000"),
+                     b.background(2, "/tmp/ohca-peer endure 80000 node1")]
+        self.go_on()
+
+    def blocks(self):
+        """How many blocks it has verified, all of them in one session."""
+        text = self.b.sh(2, "cat /tmp/endure.state 2>/dev/null; true")
+        sessions, blocks = (text.split() or ["0", "0"])[:2]
+        need(int(sessions) < 2, f"a connection was lost: '{text.strip()}'")
+        return int(blocks)
+
+    def go_on(self):
+        """Waits until it has verified ten more."""
+        before = self.blocks()
+        until(40 * self.b.slow, lambda: self.blocks() >= before + 10, "the traffic stands still")
+
+    def kill(self):
+        """Ends it."""
+        for end in reversed(self.ends):
+            end.kill()
+
+
+def port(b, node):
+    """What a move must leave alone: the LID, and how often the link went down."""
+    return b.sh(node, f"cd /sys/class/infiniband/{DEV}/ports/1; "
+                      "cat lid state phys_state counters/link_downed")
+
+
+@GROUP.test(timeout=240, debug=False)
+def under_traffic(b):
+    """Both nodes move, twice each, and a connection goes on with its data."""
+    load, before = Load(b), {k: port(b, k) for k in (1, 2)}
+    for node in (2, 1, 2, 1):
+        told = b.lab.migrate(node)
+        b.note(f"node{node} has moved: {told}")
+        load.go_on()
+        for k in (1, 2):
+            now = port(b, k)
+            need(now == before[k], f"node{k}: '{now}' instead of '{before[k]}'")
+    load.kill()
+    all_active(b)
+    b.peer("verify rc")
+
+
+@GROUP.test(timeout=120, debug=False)
+def stays(b):
+    """A node that has left, and whose state nobody takes, goes on where it was."""
+    load = Load(b)
+    b.sh(1, "umount /share")
+    b.qmp(1, "migrate", uri="exec:cat >/dev/null")
+    until(60 * b.slow, lambda: b.qmp(1, "query-migrate").get("status") == "completed",
+          "it does not migrate")
+    need(b.qmp(1, "query-status")["status"] == "postmigrate", "it runs")
+    b.qmp(1, "cont")
+    b.lab.stood_still(1)
+    load.go_on()
+    load.kill()
