@@ -239,13 +239,22 @@ static void test_page(void **state)
 	struct ohca_hw_eqe e;
 	struct front old;
 	struct place to;
+	uint64_t token;
 	struct pair p;
 
 	pair_up(&p, w);
+	/* the EQ is armed, until it has an event */
+	host_cq_arm(&p.m[0].cq, false);
+	pair_talk(&p, 8);
+	assert_true(host_eq_poll(p.m[0].h, &p.m[0].h->comp, &e));
+	p.m[0].cq.sn++;
+	ohca_front_irq_clear(&p.m[0].f.client);
+	token = leave(&p.m[0]);
+	/* what was rung before the pause, and is found after it */
 	host_eq_db(p.m[0].h, &p.m[0].h->comp, true);
 	host_cq_arm(&p.m[0].cq, false);
 	atomic_fetch_or(&p.m[0].f.page->irq[1], 4);
-	come_by(&p.m[0], &to, leave(&p.m[0]));
+	come_by(&p.m[0], &to, token);
 	tell_memory(&p.m[0], &to);
 	/* a vector that was raised and not taken */
 	assert_int_equal(atomic_load(&to.f.page->irq[1]), 4);
@@ -267,6 +276,34 @@ static void test_page(void **state)
 	assert_int_equal(atomic_load(&old.page->irq[0]) & 2, 0);
 	p.m[0].cq.sn++;
 	front_close(&old);
+	pair_down(&p);
+}
+
+/* Device memory is the new one, too, with its log. */
+static void test_dm(void **state)
+{
+	struct ohca_hw_aqe dm = HOST_AQE(alloc_dm, .length = OHCA_DIRTY_PAGE);
+	struct world *w = *state;
+	struct ohca_hw_acqe rsp;
+	struct ohca_dirty d;
+	struct machine *m;
+	struct place to;
+	struct pair p;
+
+	pair_up(&p, w);
+	m = &p.m[0];
+	memset(m->dm, 0x5a, m->dm_len);
+	come_by(m, &to, leave(m));
+	tell_memory(m, &to);
+	settle(m, &to);
+	close(machine_log(m, OHCA_FRONT_LOG_DM, m->dm_len, &d));
+	assert_int_equal(call_run(&m->f, 1), OHCA_FRONT_OK);
+	assert_int_equal(host_cmd(m->h, OHCA_CMD_ALLOC_DM, &dm, &rsp), OHCA_ADMIN_OK);
+	for (unsigned int i = 0; i < OHCA_DIRTY_PAGE; i++)
+		assert_int_equal(((uint8_t *)m->dm)[rsp.alloc_dm.offset + i], 0);
+	assert_int_equal(((uint8_t *)m->dm)[rsp.alloc_dm.offset + OHCA_DIRTY_PAGE], 0x5a);
+	assert_true(atomic_load(&d.page[rsp.alloc_dm.offset / OHCA_DIRTY_PAGE]));
+	munmap((void *)(uintptr_t)d.top, OHCA_DIRTY_BYTES(m->dm_len));
 	pair_down(&p);
 }
 
@@ -498,7 +535,7 @@ static void test_no_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(traffic), T(iommu), T(page), T(token), T(source_dies), T(target_dies), T(reset), T(truncated),
+		T(traffic), T(iommu), T(page), T(dm), T(token), T(source_dies), T(target_dies), T(reset), T(truncated),
 		T(no_memory),
 	};
 

@@ -274,6 +274,43 @@ void expect_phys_state(Card *c, unsigned int state)
     g_assert_cmpint(i, <, 30000);
 }
 
+/* ---- an IOMMU ---- */
+
+/* Memory of zeros. */
+uint64_t vtd_page(Card *c)
+{
+    uint64_t page = guest_alloc(&c->qs->alloc, 4096);
+
+    qtest_memset(c->qs->qts, page, 0, 4096);
+    return page;
+}
+
+/* A root table, a context table and one translation: of 1 GiB to itself. */
+uint64_t vtd_tables(Card *c)
+{
+    uint64_t root = vtd_page(c), context = vtd_page(c), level3 = vtd_page(c);
+    unsigned int devfn = c->dev->devfn;
+
+    qtest_writeq(c->qs->qts, root, context | 1);
+    qtest_writeq(c->qs->qts, context + 16 * devfn, level3 | 1);
+    qtest_writeq(c->qs->qts, context + 16 * devfn + 8, 1 << 8 | 1);
+    qtest_writeq(c->qs->qts, level3, 0x83);
+    return root;
+}
+
+/* What the tables say counts from now on. */
+void vtd_invalidate(Card *c)
+{
+    qtest_writeq(c->qs->qts, VTD_BASE + VTD_IOTLB, VTD_IVT | VTD_GLOBAL);
+}
+
+void vtd_command(Card *c, uint32_t bit, uint32_t value)
+{
+    qtest_writel(c->qs->qts, VTD_BASE + VTD_GCMD, value);
+    g_assert_cmphex(qtest_readl(c->qs->qts, VTD_BASE + VTD_GSTS) & bit, ==,
+                    value & bit);
+}
+
 /* ---- refusals ---- */
 
 void expect_refusal(QTestState *qts, const char *props, const char *why)

@@ -15,6 +15,24 @@
 #define PHYS_POLLING    2
 #define PHYS_LINK_UP    5
 
+/* Registers of intel-iommu */
+#define VTD_BASE    0xfed90000ull
+#define VTD_GCMD    0x18
+#define VTD_GSTS    0x1c
+#define VTD_RTADDR  0x20
+#define VTD_CCMD    0x28
+#define VTD_IOTLB   0xf8
+#define VTD_TE      (1u << 31)
+#define VTD_SRTP    (1u << 30)
+#define VTD_IVT     (1ull << 63)
+#define VTD_GLOBAL  (1ull << 60)
+#define VTD_ICC     (1ull << 63)
+#define VTD_ALL     (1ull << 61)
+
+/* Arguments of a machine with it, and properties of a card that is behind it. */
+#define VTD_MACHINE " -machine q35 -device intel-iommu,caching-mode=on"
+#define VTD_CARD    ",addr=4"
+
 /**
  * struct Fabric - a process of ohca-fabric: $OHCA_FABRIC
  * @pid: it, 0: there is none
@@ -90,6 +108,15 @@ uint32_t reg(Card *c, unsigned int off);
 void expect_status(Card *c, uint32_t status);
 void card_reset(Card *c);
 void card_start(Card *c);
+
+/*
+ * Tables of intel-iommu, at the root that is returned: the first GiB is translated to
+ * itself for the card. Have it read them again; switch something on or off.
+ */
+uint64_t vtd_page(Card *c);
+uint64_t vtd_tables(Card *c);
+void vtd_invalidate(Card *c);
+void vtd_command(Card *c, uint32_t bit, uint32_t value);
 
 /* Post an admin command, see if it is done, wait for it; or all of these. */
 void card_post(Card *c, struct ohca_hw_aqe *cmd);

@@ -6,20 +6,6 @@
 #include "hw/pci/pci_regs.h"
 #include "ohca-card.h"
 
-/* Registers of intel-iommu */
-#define VTD_BASE    0xfed90000ull
-#define VTD_GCMD    0x18
-#define VTD_GSTS    0x1c
-#define VTD_RTADDR  0x20
-#define VTD_CCMD    0x28
-#define VTD_IOTLB   0xf8
-#define VTD_TE      (1u << 31)
-#define VTD_SRTP    (1u << 30)
-#define VTD_IVT     (1ull << 63)
-#define VTD_GLOBAL  (1ull << 60)
-#define VTD_ICC     (1ull << 63)
-#define VTD_ALL     (1ull << 61)
-
 /* An interrupt comes in a vCPU's time, so it may come after what it is of. */
 static void test_irq(void)
 {
@@ -134,48 +120,13 @@ static void test_no_memory(void)
     card_close(&c);
 }
 
-/* Memory of zeros. */
-static uint64_t vtd_page(Card *c)
-{
-    uint64_t page = guest_alloc(&c->qs->alloc, 4096);
-
-    qtest_memset(c->qs->qts, page, 0, 4096);
-    return page;
-}
-
-/* A root table, a context table and one translation: of 1 GiB to itself. */
-static uint64_t vtd_tables(Card *c)
-{
-    uint64_t root = vtd_page(c), context = vtd_page(c), level3 = vtd_page(c);
-    unsigned int devfn = c->dev->devfn;
-
-    qtest_writeq(c->qs->qts, root, context | 1);
-    qtest_writeq(c->qs->qts, context + 16 * devfn, level3 | 1);
-    qtest_writeq(c->qs->qts, context + 16 * devfn + 8, 1 << 8 | 1);
-    qtest_writeq(c->qs->qts, level3, 0x83);
-    return root;
-}
-
-/* What the tables say counts from now on. */
-static void vtd_invalidate(Card *c)
-{
-    qtest_writeq(c->qs->qts, VTD_BASE + VTD_IOTLB, VTD_IVT | VTD_GLOBAL);
-}
-
-static void vtd_command(Card *c, uint32_t bit, uint32_t value)
-{
-    qtest_writel(c->qs->qts, VTD_BASE + VTD_GCMD, value);
-    g_assert_cmphex(qtest_readl(c->qs->qts, VTD_BASE + VTD_GSTS) & bit, ==,
-                    value & bit);
-}
-
 /* Behind an IOMMU: commands, interrupts, the IOMMU on and off, the end. */
 static void test_iommu(void)
 {
     Card c;
     int i;
 
-    card_boot(&c, " -machine q35 -device intel-iommu,caching-mode=on", ",addr=4");
+    card_boot(&c, VTD_MACHINE, VTD_CARD);
     qtest_writeq(c.qs->qts, VTD_BASE + VTD_RTADDR, vtd_tables(&c));
     vtd_command(&c, VTD_SRTP, VTD_SRTP);
     for (i = 0; i < 3; i++) {
@@ -207,8 +158,7 @@ static void test_mappings(void)
     Card c;
     int i;
 
-    card_boot(&c, " -machine q35 -device intel-iommu,caching-mode=on",
-              ",addr=4");
+    card_boot(&c, VTD_MACHINE, VTD_CARD);
     root = vtd_tables(&c);
     level3 = qtest_readq(c.qs->qts, qtest_readq(c.qs->qts, root) - 1 +
                          16 * c.dev->devfn) - 1;
@@ -251,8 +201,7 @@ static void test_no_mappings(void)
     uint64_t root, level3;
     Card c;
 
-    card_boot(&c, " -machine q35 -device intel-iommu,caching-mode=on",
-              ",addr=4");
+    card_boot(&c, VTD_MACHINE, VTD_CARD);
     root = vtd_tables(&c);
     level3 = qtest_readq(c.qs->qts, qtest_readq(c.qs->qts, root) - 1 +
                          16 * c.dev->devfn) - 1;

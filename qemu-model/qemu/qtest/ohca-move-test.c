@@ -4,6 +4,8 @@
 #include "qemu/bswap.h"
 #include "libqtest.h"
 #include "qobject/qdict.h"
+#include "qobject/qjson.h"
+#include "qobject/qlist.h"
 #include "hw/pci/pci_regs.h"
 #include "ohca-card.h"
 
@@ -12,12 +14,14 @@
 #define SLOW    20000   /* bytes a second: all of memory takes 15 s */
 
 /* A machine like that of card_open() without @props, which waits for its state at @from. */
-static void await(Card *to, const Card *c, const char *from, const char *props)
+static void await(Card *to, const Card *c, const char *from, const char *before,
+                  const char *props)
 {
     *to = *c;
-    to->qs = qtest_pc_boot("-nodefaults -bios %s " SHARED " -device ohca,"
+    to->qs = qtest_pc_boot("-nodefaults -bios %s " SHARED "%s -device ohca,"
                            "guid=0x%" PRIx64 ",id=card,fabric=%s%s -incoming %s",
-                           bios, (uint64_t)GUID, c->fabric.path, props, from);
+                           bios, before, (uint64_t)GUID, c->fabric.path, props,
+                           from);
     to->dev = card_find(to->qs);
 }
 
@@ -116,7 +120,7 @@ static void test_moves(void)
         g_autofree char *uri = g_strdup_printf("unix:%s/%d", dir, i);
         g_autofree char *path = g_strdup_printf("%s/%d", dir, i);
 
-        await(&to, &c, uri, "");
+        await(&to, &c, uri, "", "");
         set_speed(&c, SLOW);
         send_to(&c, uri);
         expect_state(c.qs->qts, "query-migrate", "active");
@@ -164,7 +168,7 @@ static void test_last(void)
     send_to(&c, uri);
     expect_state(c.qs->qts, "query-migrate", "completed");
     g_assert(!card_done(&c, &r));
-    await(&to, &c, uri, "");
+    await(&to, &c, uri, "", "");
     expect_state(to.qs->qts, "query-status", "paused");
     to.pi = c.pi;
     expect_same(&c, &to, c.mbox, OHCA_MAILBOX_SIZE);
@@ -176,6 +180,57 @@ static void test_last(void)
     /* it was the other machine's memory */
     g_assert(!card_done(&c, &r));
     part(&c);
+    expect_nop(&to);
+    card_close(&to);
+    unlink(path);
+    rmdir(dir);
+}
+
+/*
+ * Behind an IOMMU: what it translates is told to the other page, and what it ends
+ * there has ended.
+ */
+static void test_iommu(void)
+{
+    g_autofree char *dir = g_dir_make_tmp("ohca-move-XXXXXX", NULL);
+    g_autofree char *path = g_strdup_printf("%s/state", dir);
+    g_autofree char *uri = g_strdup_printf("file:%s", path);
+    struct ohca_hw_aqe query = { .hdr.opcode = OHCA_CMD_QUERY_DEVICE };
+    const uint64_t iova = 1ull << 30;
+    struct ohca_hw_device_attr attr;
+    uint64_t root, level3, level2, level1, page;
+    Card c, to;
+
+    card_boot(&c, VTD_MACHINE, VTD_CARD);
+    root = vtd_tables(&c);
+    level3 = qtest_readq(c.qs->qts, qtest_readq(c.qs->qts, root) - 1 +
+                         16 * c.dev->devfn) - 1;
+    level2 = vtd_page(&c);
+    level1 = vtd_page(&c);
+    page = vtd_page(&c);
+    qtest_writeq(c.qs->qts, level3 + 8, level2 | 3);
+    qtest_writeq(c.qs->qts, level2, level1 | 3);
+    qtest_writeq(c.qs->qts, level1, page | 3);
+    qtest_writeq(c.qs->qts, VTD_BASE + VTD_RTADDR, root);
+    vtd_command(&c, VTD_SRTP, VTD_SRTP);
+    vtd_command(&c, VTD_TE, VTD_TE);
+    card_start(&c);
+    query.mbox.addr = cpu_to_le64(iova);
+    qtest_qmp_assert_success(c.qs->qts, "{'execute': 'stop'}");
+    card_post(&c, &query);
+    send_to(&c, uri);
+    expect_state(c.qs->qts, "query-migrate", "completed");
+    await(&to, &c, uri, VTD_MACHINE, VTD_CARD);
+    expect_state(to.qs->qts, "query-status", "paused");
+    part(&c);
+    to.pi = c.pi;
+    qtest_qmp_assert_success(to.qs->qts, "{'execute': 'cont'}");
+    g_assert_cmpint(card_wait(&to).status, ==, OHCA_ADMIN_OK);
+    qtest_memread(to.qs->qts, page, &attr, sizeof(attr));
+    g_assert_cmphex(be64_to_cpu(attr.node_guid), ==, GUID);
+    qtest_writeq(to.qs->qts, level1, 0);
+    vtd_invalidate(&to);
+    g_assert_cmpint(card_cmd(&to, &query).status, ==, OHCA_ADMIN_DMA);
     expect_nop(&to);
     card_close(&to);
     unlink(path);
@@ -199,7 +254,7 @@ static void test_stays(void)
         send_to(&c, uri);
         expect_state(c.qs->qts, "query-migrate", "completed");
         if (i) {
-            await(&to, &c, uri, "");
+            await(&to, &c, uri, "", "");
             expect_state(to.qs->qts, "query-status", "paused");
         }
         if (i == 1) {
@@ -259,6 +314,44 @@ static void test_strangers(void)
     rmdir(dir);
 }
 
+/* Have an image made by a job of QEMU. */
+static void create(QTestState *qts, QDict *options)
+{
+    g_autofree char *status = NULL;
+    int i;
+
+    qtest_qmp_assert_success(qts, "{'execute': 'blockdev-create', 'arguments': "
+                             "{'job-id': 'job', 'options': %p}}", options);
+    for (i = 0; i < 30000 && g_strcmp0(status, "concluded"); i++) {
+        QDict *rsp = qtest_qmp(qts, "{'execute': 'query-jobs'}");
+        QDict *job = qobject_to(QDict, qlist_peek(qdict_get_qlist(rsp, "return")));
+
+        g_free(status);
+        status = g_strdup(qdict_get_str(job, "status"));
+        g_assert(!qdict_haskey(job, "error"));
+        qobject_unref(rsp);
+        g_usleep(1000);
+    }
+    g_assert_cmpstr(status, ==, "concluded");
+    qtest_qmp_assert_success(qts, "{'execute': 'job-dismiss', 'arguments': "
+                             "{'id': 'job'}}");
+}
+
+/* A disk on which a snapshot could be. */
+static void add_disk(QTestState *qts, const char *path)
+{
+    create(qts, qdict_from_jsonf_nofail("{'driver': 'file', 'filename': %s, "
+                                        "'size': 0}", path));
+    qtest_qmp_assert_success(qts, "{'execute': 'blockdev-add', 'arguments': "
+                             "{'driver': 'file', 'filename': %s, "
+                             "'node-name': 'file'}}", path);
+    create(qts, qdict_from_jsonf_nofail("{'driver': 'qcow2', 'file': 'file', "
+                                        "'size': 1048576}"));
+    qtest_qmp_assert_success(qts, "{'execute': 'blockdev-add', 'arguments': "
+                             "{'driver': 'qcow2', 'file': 'file', "
+                             "'node-name': 'disk'}}");
+}
+
 /* What cannot be is refused, and the machine goes on. */
 static void test_refused(void)
 {
@@ -267,8 +360,9 @@ static void test_refused(void)
     g_autofree char *dir = g_dir_make_tmp("ohca-move-XXXXXX", NULL);
     g_autofree char *path = g_strdup_printf("%s/state", dir);
     g_autofree char *uri = g_strdup_printf("file:%s", path);
+    g_autofree char *disk = g_strdup_printf("%s/disk", dir);
     QDict *r;
-    Card c;
+    Card c, to;
 
     card_open(&c, "");
     card_start(&c);
@@ -277,14 +371,22 @@ static void test_refused(void)
     expect_state(c.qs->qts, "query-migrate", "failed");
     expect_state(c.qs->qts, "query-status", "running");
     expect_nop(&c);
+    await(&to, &c, "defer", "", "");
+    r = qtest_qmp(to.qs->qts, caps);
+    g_assert(strstr(qdict_get_str(qdict_get_qdict(r, "error"), "desc"),
+                    "cannot wait for memory"));
+    qobject_unref(r);
+    part(&to);
+    add_disk(c.qs->qts, disk);
     r = qtest_qmp(c.qs->qts, "{'execute': 'human-monitor-command', 'arguments': "
                   "{'command-line': 'savevm x'}}");
     g_test_message("%s", qdict_get_str(r, "return"));
-    g_assert(strlen(qdict_get_str(r, "return")));
+    g_assert(strstr(qdict_get_str(r, "return"), "has no snapshot"));
     qobject_unref(r);
     expect_nop(&c);
     card_close(&c);
     unlink(path);
+    unlink(disk);
     rmdir(dir);
 }
 
@@ -293,6 +395,7 @@ int main(int argc, char **argv)
     card_test_init(&argc, &argv);
     qtest_add_func("/ohca/move/moves", test_moves);
     qtest_add_func("/ohca/move/last", test_last);
+    qtest_add_func("/ohca/move/iommu", test_iommu);
     qtest_add_func("/ohca/move/stays", test_stays);
     qtest_add_func("/ohca/move/strangers", test_strangers);
     qtest_add_func("/ohca/move/refused", test_refused);
