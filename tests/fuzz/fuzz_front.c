@@ -237,7 +237,7 @@ static void honest_talk(void)
 
 /**
  * struct front - @page: NULL: it was not welcomed; @commands: since the device was enabled; @log: what
- *	the daemon notes there is not in the memory
+ *	the daemon notes there is not in the memory; @was: the one that the machine leaves, or that may have it
  */
 static struct front {
 	int sock, wake, irq, mem, log;
@@ -245,7 +245,7 @@ static struct front {
 	size_t page_bytes;
 	struct ohca_doorbells db;
 	uint32_t commands;
-} front;
+} front, was;
 
 static union {
 	struct ohca_front_hdr hdr;
@@ -258,6 +258,7 @@ static union {
 	struct ohca_front_run run;
 	struct ohca_front_lies lies;
 	struct ohca_front_welcome welcome;
+	struct ohca_front_done done;
 	uint8_t b[OHCA_FRONT_MAX];
 } msg;
 
@@ -354,27 +355,34 @@ static void say(struct input *in, enum ohca_front_type type, size_t n, int fd)
 	answers();
 }
 
-static void hang_up(void)
+static void drop(struct front *x)
 {
-	if (front.page)
-		munmap(front.page, front.page_bytes);
-	if (front.wake >= 0)
-		close(front.wake);
-	if (front.irq >= 0)
-		close(front.irq);
-	if (front.sock >= 0)
-		close(front.sock);
-	front.page = NULL;
-	front.wake = front.irq = front.sock = -1;
+	if (x->page)
+		munmap(x->page, x->page_bytes);
+	if (x->wake >= 0)
+		close(x->wake);
+	if (x->irq >= 0)
+		close(x->irq);
+	if (x->sock >= 0)
+		close(x->sock);
+	x->page = NULL;
+	x->wake = x->irq = x->sock = -1;
 	look();
 }
 
-static void dial(struct input *in)
+static void hang_up(void)
+{
+	drop(&front);
+	drop(&was);
+}
+
+/* @token: 0: there is none */
+static void dial(struct input *in, uint64_t token)
 {
 	struct timespec ts;
 	int sv[2];
 
-	hang_up();
+	drop(&front);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sv))
 		abort();
 	front.sock = sv[0];
@@ -385,6 +393,8 @@ static void dial(struct input *in)
 		.vectors = htole16(8), .uars = htole16(8), .ports = 1, .vl_cap = 2, .mtu_cap = 5,
 		.width_sup = 3, .speed_sup = 7, .speed_ext_sup = 3, .log_max_qp = 6,
 		.log_max_cq = 6, .log_max_srq = 6, .log_max_mr = 6, .desc = "hostile", .id = "f",
+		.flags = htole32(token ? OHCA_FRONT_PAUSED | OHCA_FRONT_MOVE : 0),
+		.token = htole64(token),
 	};
 	say(in, OHCA_FRONT_HELLO, sizeof(msg.hello), front.mem);
 	if (fab_is_front(sv[1]))
@@ -392,6 +402,30 @@ static void dial(struct input *in)
 	else
 		close(sv[1]);
 	answers();
+}
+
+/* The machine leaves, for another front, which may be refused; or the other one of both has its say. */
+static void move(struct input *in)
+{
+	const struct front that = front;
+	struct input none = { 0 };
+	uint64_t token;
+
+	if (was.sock >= 0 && get(in) & 1) {
+		front = was;
+		was = that;
+		return;
+	}
+	drop(&was);
+	memset(&msg, 0, 256);
+	say(&none, OHCA_FRONT_RUN, sizeof(msg.run), -1);
+	memset(&msg, 0, 256);
+	say(&none, OHCA_FRONT_LEAVE, sizeof(msg.hdr), -1);
+	token = le16toh(msg.hdr.type) == OHCA_FRONT_DONE ? le64toh(msg.done.value) : 0;
+	was = that;
+	front.page = NULL;
+	front.wake = front.irq = front.sock = -1;
+	dial(in, token);
 }
 
 static void one_message(struct input *in)
@@ -564,6 +598,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!f) {
 		begin();
 		front.sock = front.wake = front.irq = -1;
+		was = front;
 		front.log = memfd_create("log", MFD_CLOEXEC);
 		if (front.log < 0 || ftruncate(front.log, OHCA_DIRTY_BYTES(BLOCK)))
 			abort();
@@ -571,7 +606,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	front.mem = memfd_create("memory", MFD_CLOEXEC);
 	if (front.mem < 0 || ftruncate(front.mem, BLOCK))
 		abort();
-	dial(&in);
+	dial(&in, 0);
 	for (unsigned int i = 0; i < MOST_OPS && in.p < in.end; i++) {
 		const uint8_t op = get(&in);
 
@@ -604,10 +639,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			now += get_n(&in, 4);
 			break;
 		default:
-			if (op > 240)
-				dial(&in);
-			else
+			if (op > 240) {
+				drop(&was);
+				dial(&in, 0);
+			} else if (op > 210) {
+				move(&in);
+			} else {
 				map(&in);
+			}
 			break;
 		}
 		pump(20);
