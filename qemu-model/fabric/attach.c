@@ -28,10 +28,10 @@ struct pending {
 
 struct fab_attach {
 	struct fab_data *d;
+	struct fab_attach_cfg cfg;
 	char *path;
-	struct fab_remote *remote;	/* NULL: a UNIX socket, for machines */
-	int epfd;
 	int listen_fd;
+	unsigned int accepts, hellos;	/* what is left of them in this pass of the loop */
 	bool listening;		/* listen_fd is in the epoll set */
 	bool starved;		/* the last attempt to accept found no descriptor */
 	struct fab_fronts *fronts;	/* NULL: none are taken */
@@ -42,12 +42,17 @@ struct fab_attach {
 
 static bool watch(const struct fab_attach *a, int fd, uint32_t index)
 {
-	return fab_event_watch(a->epfd, EPOLL_CTL_ADD, fd, EPOLLIN,
-			       a->remote ? FAB_EVENT_DOOR : FAB_EVENT_ATTACH, index);
+	return fab_event_watch(a->cfg.epfd, EPOLL_CTL_ADD, fd, EPOLLIN, a->cfg.type, index);
 }
 
-struct fab_attach *fab_attach_new(struct fab_data *d, const char *path, int epfd,
-				  struct fab_remote *remote, struct ohca_link_err *err)
+static void begin_pass(struct fab_attach *a)
+{
+	a->accepts = FAB_ATTACH_ACCEPTS;
+	a->hellos = 1;
+}
+
+struct fab_attach *fab_attach_new(struct fab_data *d, const struct fab_attach_cfg *cfg,
+				  struct ohca_link_err *err)
 {
 	struct fab_attach *a = calloc(1, sizeof(*a));
 
@@ -57,14 +62,14 @@ struct fab_attach *fab_attach_new(struct fab_data *d, const char *path, int epfd
 	if (!a)
 		return NULL;
 	a->d = d;
-	a->remote = remote;
-	a->epfd = epfd;
+	a->cfg = *cfg;
 	a->listen_fd = -1;
+	begin_pass(a);
 	for (unsigned int i = 0; i < FAB_ATTACH_PENDING; i++)
 		a->pending[i].fd = -1;
-	a->path = strdup(path);
+	a->path = strdup(cfg->path);
 	if (a->path)
-		a->listen_fd = ohca_link_listen(path, err);
+		a->listen_fd = ohca_link_listen(a->path, err);
 	if (a->listen_fd >= 0) {
 		if (watch(a, a->listen_fd, EV_LISTEN)) {
 			a->listening = true;
@@ -93,7 +98,7 @@ void fab_attach_free(struct fab_attach *a)
 		if (a->pending[i].fd >= 0)
 			close_pending(a, i);
 	if (a->listen_fd >= 0) {
-		if (!a->remote)
+		if (!a->cfg.remote)
 			unlink(a->path);
 		close(a->listen_fd);
 	}
@@ -119,6 +124,19 @@ static bool is_place(const struct fab *f, uint32_t p)
 	       f->node[f->port[peer].node].type == IB_NODE_CHANNEL_ADAPTER;
 }
 
+bool fab_attach_has_place(const struct fab *f, uint32_t node)
+{
+	const struct fab_node *n = &f->node[node];
+
+	for (unsigned int i = 1; i <= n->nports; i++) {
+		const uint32_t peer = f->port[fab_port_of(n, i)].peer;
+
+		if (peer != FAB_NO_PORT && is_place(f, peer))
+			return true;
+	}
+	return false;
+}
+
 static bool is_taken(const struct fab_data *d, uint32_t p)
 {
 	return fab_data_peer(d, p);
@@ -138,6 +156,22 @@ static bool has_programs(const struct fab_data *d, uint32_t p)
 	return fab_occupied(fab_data_mgmt(d), fab_data_mgmt(d)->f->port[p].peer) != FAB_NOBODY;
 }
 
+/* Whether a socket of @tenant leads to place @p, as in struct fab_attach_cfg. */
+static bool leads_to(const struct fab *f, const struct fab_tenants *tenants, uint32_t tenant,
+		     uint32_t p)
+{
+	const uint32_t host = f->port[f->port[p].peer].node;
+
+	if (tenant != FAB_NONE)
+		return host == tenant;
+	for (unsigned int i = 0; tenants && i < tenants->n; i++)
+		if (tenants->node[i] == host)
+			return false;
+	return true;
+}
+
+#define CLAIM_MEANT	5u	/* from here on the peer means this place */
+
 /* How well place @p is the one of @peer, most is best, 0: not at all. */
 static unsigned int place_claim(const struct fab_data *d, uint32_t p, uint32_t first_switch,
 			  const struct ohca_link_cfg *peer, uint32_t taken)
@@ -150,7 +184,7 @@ static unsigned int place_claim(const struct fab_data *d, uint32_t p, uint32_t f
 		return 6;
 	if (peer->want_port)
 		return f->port[p].node == first_switch &&
-		       fab_port_num(f, p) == peer->want_port ? 5 : 0;
+		       fab_port_num(f, p) == peer->want_port ? CLAIM_MEANT : 0;
 	if (fab_data_last_guid(d, p) == peer->port_guid)
 		return 4;
 	if (p == taken || is_taken(d, p))
@@ -174,8 +208,40 @@ static bool is_attached(struct fab_data *d, uint64_t guid, struct ohca_link_err 
 	return true;
 }
 
-uint32_t fab_attach_place(struct fab_data *d, const struct ohca_link_cfg *peer, uint32_t taken,
-			  struct ohca_link_err *err)
+/* Why there is no place for @peer. */
+static void say_full(const struct fab_data *d, uint32_t tenant, uint32_t places,
+		     const struct ohca_link_cfg *peer, struct ohca_link_err *err)
+{
+	const struct fab *f = fab_data_mgmt(d)->f;
+
+	if (tenant != FAB_NONE)
+		snprintf(err->text, sizeof(err->text), "'%.64s' is not at port %u of the first switch",
+			 f->desc[tenant].text, peer->want_port);
+	else if (peer->want_port)
+		snprintf(err->text, sizeof(err->text), "no host is at port %u of the first switch",
+			 peer->want_port);
+	else
+		snprintf(err->text, sizeof(err->text), "all %u hosts of the fabric are taken",
+			 places);
+}
+
+/* Place @p is meant, to which this socket does not lead. */
+static void say_foreign(const struct fab_data *d, uint32_t tenant, uint32_t p,
+			struct ohca_link_err *err)
+{
+	const struct fab *f = fab_data_mgmt(d)->f;
+	const char *desc = f->desc[f->port[f->port[p].peer].node].text;
+
+	if (tenant == FAB_NONE)
+		snprintf(err->text, sizeof(err->text), "the place of '%.64s' has a socket of its own",
+			 desc);
+	else
+		snprintf(err->text, sizeof(err->text), "this socket leads to '%.64s', not to '%.64s'",
+			 f->desc[tenant].text, desc);
+}
+
+uint32_t fab_attach_place(struct fab_data *d, const struct fab_tenants *tenants, uint32_t tenant,
+			  const struct ohca_link_cfg *peer, uint32_t taken, struct ohca_link_err *err)
 {
 	const struct fab *f = fab_data_mgmt(d)->f;
 	uint32_t best = FAB_NO_PORT, first_switch = FAB_NONE, places = 0;
@@ -193,24 +259,29 @@ uint32_t fab_attach_place(struct fab_data *d, const struct ohca_link_cfg *peer, 
 		if (f->node[i].sw != FAB_NONE)
 			first_switch = i;
 	for (uint32_t p = 1; p < f->ports; p++) {
+		bool leads;
+
 		if (!is_place(f, p))
 			continue;
-		places++;
-		c = 2 * place_claim(d, p, first_switch, peer, taken);
+		leads = leads_to(f, tenants, tenant, p);
+		places += leads;
+		c = place_claim(d, p, first_switch, peer, taken);
+		if (!leads && c < CLAIM_MEANT)
+			continue;
+		/* there is no other one, whoever had it */
+		if (leads && tenant != FAB_NONE && !peer->want_port && !c)
+			c = 1;
 		/* a host may have more ports with that name */
-		if (c && p != taken && !is_taken(d, p))
-			c++;
+		c = 2 * c + (c && leads && p != taken && !is_taken(d, p));
 		if (c > most) {
 			most = c;
 			best = p;
 		}
 	}
-	if (best == FAB_NO_PORT && peer->want_port)
-		snprintf(err->text, sizeof(err->text), "no host is at port %u of the first switch",
-			 peer->want_port);
-	else if (best == FAB_NO_PORT)
-		snprintf(err->text, sizeof(err->text), "all %u hosts of the fabric are taken",
-			 places);
+	if (best == FAB_NO_PORT)
+		say_full(d, tenant, places, peer, err);
+	else if (!leads_to(f, tenants, tenant, best))
+		say_foreign(d, tenant, best, err);
 	/* whoever had it may be gone by now */
 	else if (best == taken || (is_taken(d, best) && fab_data_ctrl(d, best)))
 		snprintf(err->text, sizeof(err->text), "the place of '%.64s' is taken by '%.64s'",
@@ -236,7 +307,7 @@ static void stop_listening(struct fab_attach *a, uint64_t due_ns)
 {
 	struct epoll_event ev = { 0 };
 
-	epoll_ctl(a->epfd, EPOLL_CTL_DEL, a->listen_fd, &ev);
+	epoll_ctl(a->cfg.epfd, EPOLL_CTL_DEL, a->listen_fd, &ev);
 	a->listening = false;
 	a->accept_due_ns = due_ns;
 }
@@ -245,7 +316,7 @@ static void drop_pending(struct fab_attach *a, uint32_t i, bool do_close)
 {
 	struct epoll_event ev = { 0 };
 
-	epoll_ctl(a->epfd, EPOLL_CTL_DEL, a->pending[i].fd, &ev);
+	epoll_ctl(a->cfg.epfd, EPOLL_CTL_DEL, a->pending[i].fd, &ev);
 	if (do_close)
 		close_pending(a, i);
 	a->pending[i].fd = -1;
@@ -267,11 +338,12 @@ static void accept_failed(struct fab_attach *a, int error)
 
 static void do_accept(struct fab_attach *a)
 {
-	for (uint32_t i = 0; i < FAB_ATTACH_PENDING; i++) {
+	for (uint32_t i = 0; i < FAB_ATTACH_PENDING && a->accepts; i++) {
 		int fd;
 
 		if (a->pending[i].fd >= 0)
 			continue;
+		a->accepts--;
 		fd = accept4(a->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (fd < 0) {
 			accept_failed(a, errno);
@@ -328,8 +400,8 @@ static void turn_away(struct fab_attach *a, uint32_t i, const struct ohca_link_c
 static uint32_t remote_place(const struct fab_attach *a, uint32_t i,
 			     const struct ohca_link_cfg *peer, struct ohca_link_err *err)
 {
-	if (ohca_link_proven(peer, a->pending[i].nonce, fab_remote_token(a->remote)))
-		return fab_remote_place(a->remote, peer, err);
+	if (ohca_link_proven(peer, a->pending[i].nonce, fab_remote_token(a->cfg.remote)))
+		return fab_remote_place(a->cfg.remote, peer, err);
 	memset(err, 0, sizeof(*err));
 	err->code = OHCA_LINK_E_CONFIG;
 	snprintf(err->text, sizeof(err->text), "the token is wrong, or missing");
@@ -345,11 +417,12 @@ static void do_hello(struct fab_attach *a, uint32_t i)
 	uint32_t p;
 	int r;
 
-	if (fd < 0)
+	if (fd < 0 || !a->hellos)
 		return;
+	a->hellos--;
 	if (a->fronts && fab_is_front(fd)) {
 		drop_pending(a, i, false);
-		fab_fronts_take(a->fronts, fd);
+		fab_fronts_take(a->fronts, fd, a);
 		return;
 	}
 	r = ohca_link_hello_recv(fd, &peer, &err);
@@ -359,8 +432,8 @@ static void do_hello(struct fab_attach *a, uint32_t i)
 		turn_away(a, i, NULL, &err);
 		return;
 	}
-	p = a->remote ? remote_place(a, i, &peer, &err) :
-	    fab_attach_place(a->d, &peer, FAB_NO_PORT, &err);
+	p = a->cfg.remote ? remote_place(a, i, &peer, &err) :
+	    fab_attach_place(a->d, a->cfg.tenants, a->cfg.tenant, &peer, FAB_NO_PORT, &err);
 	if (p == FAB_NO_PORT) {
 		turn_away(a, i, &peer, &err);
 		return;
@@ -374,29 +447,20 @@ static void do_hello(struct fab_attach *a, uint32_t i)
 		fab_data_log(a->d, "refused '%.64s': %s", peer.desc, err.text);
 }
 
-/* A front asks for a place. */
-static uint32_t front_place(struct fab_data *d, const struct ohca_link_cfg *peer, uint32_t taken,
-			    struct ohca_link_err *err)
+uint32_t fab_attach_front_place(void *arg, const struct ohca_link_cfg *peer, uint32_t taken,
+				struct ohca_link_err *err)
 {
-	const uint32_t p = fab_attach_place(d, peer, taken, err);
+	const struct fab_attach *a = arg;
+	const uint32_t p = fab_attach_place(a->d, a->cfg.tenants, a->cfg.tenant, peer, taken, err);
 
 	if (p != FAB_NO_PORT)
-		tell_programs(d, p, peer->desc);
+		tell_programs(a->d, p, peer->desc);
 	return p;
 }
 
-struct fab_fronts *fab_attach_fronts(struct fab_attach *a, struct fab_hcas *hcas, bool disk)
+void fab_attach_fronts(struct fab_attach *a, struct fab_fronts *fronts)
 {
-	const struct fab_fronts_cfg cfg = {
-		.hcas = hcas,
-		.d = a->d,
-		.disk = disk,
-		.epfd = a->epfd,
-		.place = front_place,
-	};
-
-	a->fronts = fab_fronts_new(&cfg);
-	return a->fronts;
+	a->fronts = fronts;
 }
 
 static uint64_t hello_timeouts(struct fab_attach *a, uint64_t now_ns)
@@ -423,6 +487,7 @@ uint64_t fab_attach_timer(struct fab_attach *a, uint64_t now_ns)
 {
 	uint64_t next = hello_timeouts(a, now_ns), left;
 
+	begin_pass(a);
 	if (a->listening)
 		return next;
 	if (a->accept_due_ns <= now_ns)

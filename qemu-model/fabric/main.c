@@ -54,6 +54,8 @@ static const char usage_text[] =
 	"                            IBSIM_SERVER_PORT; whoever reaches it may manage the fabric\n"
 	"  -c, --control PATH        let the VERBs ask it, by a UNIX socket with that PATH\n"
 	"  -l, --listen PATH         UNIX socket for virtual machines; each has a host's place\n"
+	"      --listen-node NODE=PATH  UNIX socket of its own for the machine of this host, which\n"
+	"                            has its place by no other one; up to 64\n"
 	"      --disk-memory         take machines, too, whose memory is in part files of a disk, as\n"
 	"                            persistent memory is: who has such may keep all of them\n"
 	"                            waiting for the disk\n"
@@ -143,7 +145,7 @@ static struct fab *make(const struct serve_options *o)
 	f->mtu = o->mtu ? o->mtu : f->mtu;
 	f->site = o->site;
 	/* a machine's adapter has a table of its own size, and its switch's must be larger */
-	if (!o->cfg.listen) {
+	if (!o->cfg.listen && !o->cfg.ntenants) {
 		f->ca_num_pkeys = o->pkeys ? o->pkeys : FAB_SIM_PKEYS;
 		f->sw_num_pkeys = f->ca_num_pkeys;
 	} else if (o->pkeys) {
@@ -192,7 +194,8 @@ static int check_topology(const char *name)
 }
 
 enum { O_SHIFT = 256, O_HOQ, O_SPIN, O_STATS, O_HOSTS_OFF, O_CAPTURE, O_CAPTURE_PORT, O_PKEYS,
-       O_UDP, O_SEED, O_TRACE, O_NO_SANDBOX, O_WIRE, O_LISTEN_TCP, O_TOKEN, O_SITE, O_DISK_MEMORY };
+       O_UDP, O_SEED, O_TRACE, O_NO_SANDBOX, O_WIRE, O_LISTEN_TCP, O_TOKEN, O_SITE, O_DISK_MEMORY,
+       O_LISTEN_NODE };
 
 /* Return: false: it is no number from 0 to @most; said so. */
 static bool option_number(const char *name, const char *s, unsigned int most, unsigned int *v)
@@ -264,6 +267,27 @@ static bool add_wire(struct serve_options *o, const char *arg)
 	return false;
 }
 
+/* NODE=PATH; a NODE may have a '=', a PATH not. */
+static bool add_tenant(struct serve_options *o, char *arg)
+{
+	struct fab_serve_tenant *t = &o->cfg.tenant[o->cfg.ntenants];
+	char *path = strrchr(arg, '=');
+
+	if (o->cfg.ntenants == FAB_SERVE_TENANTS) {
+		fab_usage_error("--listen-node: no more than 64");
+		return false;
+	}
+	if (!path || path == arg || !path[1]) {
+		fprintf(stderr, "ohca-fabric: --listen-node: '%s' is not NODE=PATH\n", arg);
+		return false;
+	}
+	*path = 0;
+	t->node = arg;
+	t->path = path + 1;
+	o->cfg.ntenants++;
+	return true;
+}
+
 static bool set_listen_tcp(struct serve_options *o, const char *arg)
 {
 	struct ohca_link_err err;
@@ -322,7 +346,7 @@ static bool set_wire_option(struct serve_options *o, int c, const char *arg)
 }
 
 /* One option that getopt_long() returned as @c. Return: false: it is wrong; said why. */
-static bool set_option(struct serve_options *o, int c, const char *arg)
+static bool set_option(struct serve_options *o, int c, char *arg)
 {
 	unsigned int v;
 
@@ -370,6 +394,8 @@ static bool set_option(struct serve_options *o, int c, const char *arg)
 		}
 		o->cfg.captured[o->cfg.ncaptured++] = arg;
 		return true;
+	case O_LISTEN_NODE:
+		return add_tenant(o, arg);
 	case O_DISK_MEMORY:
 		o->cfg.disk = true;
 		return true;
@@ -410,6 +436,7 @@ static int parse_options(struct serve_options *o, int argc, char **argv)
 		{ "umad2sim-udp", required_argument, NULL, O_UDP },
 		{ "control", required_argument, NULL, 'c' },
 		{ "listen", required_argument, NULL, 'l' },
+		{ "listen-node", required_argument, NULL, O_LISTEN_NODE },
 		{ "disk-memory", no_argument, NULL, O_DISK_MEMORY },
 		{ "mtu", required_argument, NULL, 'm' },
 		{ "vls", required_argument, NULL, 'v' },
@@ -442,8 +469,8 @@ static int parse_options(struct serve_options *o, int argc, char **argv)
 		return fab_usage_error("either --topology or --generate is needed");
 	if (o->cfg.umad2sim_udp && !o->cfg.umad2sim)
 		return fab_usage_error("--umad2sim-udp needs --umad2sim");
-	if (o->cfg.disk && !o->cfg.listen)
-		return fab_usage_error("--disk-memory needs --listen");
+	if (o->cfg.disk && !o->cfg.listen && !o->cfg.ntenants)
+		return fab_usage_error("--disk-memory needs --listen or --listen-node");
 	if (o->site && !o->spec)
 		return fab_usage_error("--site needs --generate: a file has the GUIDs that it has");
 	if (o->cfg.listen_tcp && !o->cfg.nwires)

@@ -47,7 +47,10 @@ struct loop {
 	struct fab_data *data;
 	struct fab_hcas *hcas;
 	int wakefd;		/* an eventfd: an HCA has something to do */
-	struct fab_attach *attach;
+	struct fab_attach *attach;	/* NULL: there is no socket but those of @tenant */
+	struct fab_attach *tenant[FAB_SERVE_TENANTS];
+	uint32_t tenant_node[FAB_SERVE_TENANTS];
+	struct fab_tenants tenants;
 	struct fab_remote *remote;	/* NULL: no wires to other hosts */
 	struct fab_attach *door;	/* of those that come by TCP */
 	struct fab_fronts *fronts;
@@ -141,10 +144,13 @@ static uint64_t timers(struct loop *l, uint64_t now)
 	next = t < next ? t : next;
 	t = l->door ? fab_attach_timer(l->door, now) : UINT64_MAX;
 	next = t < next ? t : next;
-	if (!l->attach)
-		return next;
-	t = fab_attach_timer(l->attach, now);
-	return t < next ? t : next;
+	t = l->attach ? fab_attach_timer(l->attach, now) : UINT64_MAX;
+	next = t < next ? t : next;
+	for (unsigned int i = 0; i < l->tenants.n; i++) {
+		t = fab_attach_timer(l->tenant[i], now);
+		next = t < next ? t : next;
+	}
+	return next;
 }
 
 static int to_ms(uint64_t ns)
@@ -239,6 +245,8 @@ static bool handle(struct loop *l, union fab_event e, uint64_t now)
 		break;
 	case FAB_EVENT_HCA:
 		break;
+	default:
+		fab_attach_event(l->tenant[e.type - FAB_EVENT_TENANT], e.index);
 	}
 	return true;
 }
@@ -341,6 +349,8 @@ static bool open_hcas(struct loop *l, uint32_t events)
 /* Return: false: what is wrong was printed. */
 static bool open_remote(struct loop *l, const struct fab_serve_cfg *cfg)
 {
+	struct fab_attach_cfg door = { .path = cfg->listen_tcp, .epfd = l->epfd,
+				       .type = FAB_EVENT_DOOR };
 	struct ohca_link_err err;
 
 	if (!cfg->nwires)
@@ -352,16 +362,104 @@ static bool open_remote(struct loop *l, const struct fab_serve_cfg *cfg)
 	}
 	if (!cfg->listen_tcp)
 		return true;
-	l->door = fab_attach_new(l->data, cfg->listen_tcp, l->epfd, l->remote, &err);
+	door.remote = l->remote;
+	door.tenant = FAB_NONE;
+	l->door = fab_attach_new(l->data, &door, &err);
 	if (!l->door)
 		fprintf(stderr, "ohca-fabric: --listen-tcp: %s\n", err.text);
 	return l->door;
 }
 
+/* Whether virtual machines may come. */
+static bool has_machines(const struct fab_serve_cfg *cfg)
+{
+	return cfg->listen || cfg->ntenants;
+}
+
+/* Which hosts have a socket of their own. Return: false: what is wrong was printed. */
+static bool find_tenants(struct loop *l, const struct fab_serve_cfg *cfg)
+{
+	for (unsigned int i = 0; i < cfg->ntenants; i++) {
+		const uint32_t node = fab_find_node(l->m.f, cfg->tenant[i].node);
+		const char *wrong = NULL;
+
+		if (node == FAB_NONE)
+			wrong = "there is no such node";
+		else if (!fab_attach_has_place(l->m.f, node))
+			wrong = "it is no host at a switch";
+		for (unsigned int k = 0; !wrong && k < i; k++)
+			if (l->tenant_node[k] == node)
+				wrong = "it has a socket already";
+		if (wrong) {
+			fprintf(stderr, "ohca-fabric: --listen-node %s: %s\n", cfg->tenant[i].node,
+				wrong);
+			return false;
+		}
+		l->tenant_node[i] = node;
+	}
+	l->tenants.node = l->tenant_node;
+	return true;
+}
+
+/* Return: NULL: what is wrong was printed. */
+static struct fab_attach *open_attach(struct loop *l, const struct fab_attach_cfg *cfg,
+				      const char *option)
+{
+	struct ohca_link_err err;
+	struct fab_attach *a = fab_attach_new(l->data, cfg, &err);
+
+	if (a)
+		fab_attach_fronts(a, l->fronts);
+	else
+		fprintf(stderr, "ohca-fabric: %s %s: %s\n", option, cfg->path, err.text);
+	return a;
+}
+
+/* The sockets that virtual machines come to. Return: false: what is wrong was printed. */
+static bool open_machines(struct loop *l, const struct fab_serve_cfg *cfg)
+{
+	const struct fab_fronts_cfg fronts = {
+		.hcas = l->hcas,
+		.d = l->data,
+		.disk = cfg->disk,
+		.epfd = l->epfd,
+		.place = fab_attach_front_place,
+	};
+	struct fab_attach_cfg attach = {
+		.path = cfg->listen,
+		.epfd = l->epfd,
+		.type = FAB_EVENT_ATTACH,
+		.tenants = &l->tenants,
+		.tenant = FAB_NONE,
+	};
+
+	if (!has_machines(cfg))
+		return true;
+	if (!find_tenants(l, cfg))
+		return false;
+	l->fronts = fab_fronts_new(&fronts);
+	if (!l->fronts) {
+		perror("ohca-fabric");
+		return false;
+	}
+	l->attach = cfg->listen ? open_attach(l, &attach, "--listen") : NULL;
+	if (cfg->listen && !l->attach)
+		return false;
+	for (unsigned int i = 0; i < cfg->ntenants; i++) {
+		attach.path = cfg->tenant[i].path;
+		attach.type = (enum fab_event_type)(FAB_EVENT_TENANT + i);
+		attach.tenant = l->tenant_node[i];
+		l->tenant[i] = open_attach(l, &attach, "--listen-node");
+		if (!l->tenant[i])
+			return false;
+		l->tenants.n++;
+	}
+	return true;
+}
+
 static bool open_data(struct loop *l, const struct fab_serve_cfg *cfg)
 {
 	struct fab_data_cfg data = cfg->data;
-	struct ohca_link_err err;
 
 	if (!data.log && !cfg->quiet)
 		data.log = stderr_line;
@@ -371,19 +469,7 @@ static bool open_data(struct loop *l, const struct fab_serve_cfg *cfg)
 		fputs("ohca-fabric: out of memory\n", stderr);
 		return false;
 	}
-	if (!open_hcas(l, cfg->events) || !open_remote(l, cfg))
-		return false;
-	if (!cfg->listen)
-		return true;
-	l->attach = fab_attach_new(l->data, cfg->listen, l->epfd, NULL, &err);
-	if (!l->attach) {
-		fprintf(stderr, "ohca-fabric: --listen %s: %s\n", cfg->listen, err.text);
-		return false;
-	}
-	l->fronts = fab_attach_fronts(l->attach, l->hcas, cfg->disk);
-	if (!l->fronts)
-		perror("ohca-fabric");
-	return l->fronts;
+	return open_hcas(l, cfg->events) && open_remote(l, cfg) && open_machines(l, cfg);
 }
 
 /* Return: false: what is wrong was printed. */
@@ -500,7 +586,7 @@ static void open_spin(struct loop *l, const struct fab_serve_cfg *cfg)
 {
 	const bool measured = cfg->spin_us == FAB_SPIN_AUTO;
 
-	fab_spin_init(&l->spin, measured && !cfg->listen ? 0 : cfg->spin_us);
+	fab_spin_init(&l->spin, measured && !has_machines(cfg) ? 0 : cfg->spin_us);
 	if (!l->spin.automatic)
 		return;
 	l->schedfd = fab_schedstat_open();
@@ -542,10 +628,12 @@ static void start_threads(void *arg)
  * Give up what is not needed any more, because this maps memory of machines that are not trusted,
  * and say what the kernel leaves open.
  */
+_Static_assert(FAB_SANDBOX_FILES == 2 + FAB_SERVE_TENANTS, "sockets with a path");
+
 static void confine(struct loop *l, const struct fab_serve_cfg *cfg)
 {
 	struct fab_sandbox_cfg sandbox = {
-		.file = { cfg->listen, cfg->control },
+		.file = { cfg->listen, cfg->control },	/* and those of tenants */
 		.abstract = cfg->umad2sim,
 		.udp = cfg->umad2sim_udp,
 		.all = !cfg->sandbox,
@@ -554,6 +642,8 @@ static void confine(struct loop *l, const struct fab_serve_cfg *cfg)
 	};
 	const struct fab_sandbox *s;
 
+	for (unsigned int i = 0; i < cfg->ntenants; i++)
+		sandbox.file[2 + i] = cfg->tenant[i].path;
 	for (unsigned int i = 0; i < cfg->nwires; i++)
 		sandbox.tcp[i] = fab_remote_connects(l->remote, i);
 	s = fab_sandbox_enter(&sandbox);
@@ -608,7 +698,7 @@ int fab_serve(struct fab *f, const struct fab_serve_cfg *cfg)
 	ok = open_loop(l, cfg);
 	if (ok) {
 		/* without packets OpenSM had better send several SMPs before each wake-up */
-		if ((cfg->listen || cfg->nwires) && !cfg->hooks)
+		if ((has_machines(cfg) || cfg->nwires) && !cfg->hooks)
 			short_slice();
 		confine(l, cfg);
 		ready(l);
@@ -621,6 +711,8 @@ int fab_serve(struct fab *f, const struct fab_serve_cfg *cfg)
 	fab_mad_forget(&l->m);
 	fab_sim_free(l->sim);
 	fab_attach_free(l->attach);
+	for (unsigned int i = 0; i < l->tenants.n; i++)
+		fab_attach_free(l->tenant[i]);
 	fab_attach_free(l->door);
 	fab_remote_free(l->remote);
 	fab_fronts_free(l->fronts);

@@ -22,12 +22,16 @@ struct fab_serve_hooks {
 	void *arg;
 };
 
+#define FAB_SERVE_TENANTS	64u
+
 /**
  * struct fab_serve_cfg - how it runs
  * @umad2sim: name of the sockets for libumad2sim, or NULL
  * @umad2sim_udp: ADDRESS:PORT for remote ones, or NULL; needs @umad2sim
  * @control: path of the control socket, or NULL
- * @listen: path of the socket for virtual machines, or NULL: there are none
+ * @listen: path of the socket for virtual machines, or NULL: there is none
+ * @tenant: [@ntenants] hosts with a socket of their own: @node is a host's NodeDescription or GUID, as of
+ *	fab_find_node(), @path where its machine comes to, and no other
  * @disk: the memory of virtual machines may be files of a disk, see hca/block.h
  * @listen_tcp: path of the TCP socket for wires of other hosts' fabrics, or NULL: none come
  * @token: that who comes has to prove, and that is proved to others, or NULL
@@ -50,6 +54,11 @@ struct fab_serve_cfg {
 	const char *umad2sim_udp;
 	const char *control;
 	const char *listen;
+	struct fab_serve_tenant {
+		const char *node;
+		const char *path;
+	} tenant[FAB_SERVE_TENANTS];
+	unsigned int ntenants;
 	bool disk;
 	const char *listen_tcp;
 	const char *token;

@@ -215,8 +215,8 @@ static inline void expect_at(struct world *w, unsigned int num, const char *desc
 	assert_string_equal(who.desc, desc);
 }
 
-/* @disk: the memory of machines may be on one. */
-static inline int world_start(void **state, bool disk)
+/* @change: or NULL: changes the configuration before the fabric starts; w->dir is there */
+static inline int world_start(void **state, void (*change)(struct world *w))
 {
 	struct world *w = calloc(1, sizeof(*w));
 	char why[1024], spec[16];
@@ -235,9 +235,10 @@ static inline int world_start(void **state, bool disk)
 	w->hooks = (struct fab_serve_hooks){ w->pipe[0], loop_ready, loop_event, w };
 	w->cfg.hooks = &w->hooks;
 	w->cfg.listen = w->path;
-	w->cfg.disk = disk;
 	w->cfg.quiet = !getenv("OHCA_TRACE");
 	w->cfg.data.hoq_scale = 1;
+	if (change)
+		change(w);
 	assert_int_equal(pthread_create(&w->thread, NULL, loop_thread, w), 0);
 	sem_wait(&w->done);
 	in_loop(w, route, NULL);
@@ -247,7 +248,7 @@ static inline int world_start(void **state, bool disk)
 
 static inline int world_setup(void **state)
 {
-	return world_start(state, false);
+	return world_start(state, NULL);
 }
 
 static inline int world_teardown(void **state)

@@ -277,7 +277,7 @@ static void take_nothing(struct world *w, void *arg)
 	struct fab_fronts *s = fab_fronts_new(&cfg);
 
 	assert_non_null(s);
-	fab_fronts_take(s, *(const int *)arg);
+	fab_fronts_take(s, *(const int *)arg, NULL);
 	fab_fronts_free(s);
 }
 

@@ -522,9 +522,14 @@ static void test_memory(void **state)
 	flushed_down(&f);
 }
 
+static void take_disk(struct world *w)
+{
+	w->cfg.disk = true;
+}
+
 static int with_disk(void **state)
 {
-	return world_start(state, true);
+	return world_start(state, take_disk);
 }
 
 #define WITH_DISK(test)	cmocka_unit_test_setup_teardown(test, with_disk, world_teardown)

@@ -150,6 +150,8 @@ static void report(const char *what, double ms, double bound)
 static void start(void)
 {
 	const struct fab_data_cfg cfg = { .hoq_scale = 1, .clock = bench_clock };
+	struct fab_attach_cfg listener = { .path = sock, .type = FAB_EVENT_ATTACH,
+					   .tenant = FAB_NONE };
 	struct ohca_link_err err;
 	char why[256];
 
@@ -164,7 +166,8 @@ static void start(void)
 	if (!d || epfd < 0 || !mkdtemp(dir))
 		abort();
 	snprintf(sock, sizeof(sock), "%s/s", dir);
-	door = fab_attach_new(d, sock, epfd, NULL, &err);
+	listener.epfd = epfd;
+	door = fab_attach_new(d, &listener, &err);
 	if (!door)
 		abort();
 }

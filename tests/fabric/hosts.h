@@ -57,6 +57,7 @@ static inline bool pump_once(void)
 		while (host[i].l && ohca_link_ctrl(host[i].l) != OHCA_LINK_EV_NONE)
 			moved = true;
 	moved |= fab_data_round(d);
+	fab_attach_timer(door, now);
 	fab_data_timer(d);
 	fab_script_timer(&m, now);
 	fab_mgmt_timer(&m, now);
@@ -141,6 +142,8 @@ static inline void begin_hosts(struct fab *fabric)
 		.log = keep_log,
 		.clock = test_clock,
 	};
+	struct fab_attach_cfg listener = { .path = sock, .type = FAB_EVENT_ATTACH,
+					   .tenant = FAB_NONE };
 	struct ohca_link_err err;
 
 	begin(fabric);
@@ -155,7 +158,8 @@ static inline void begin_hosts(struct fab *fabric)
 	snprintf(sock, sizeof(sock), "%s/s", dir);
 	epfd = epoll_create1(EPOLL_CLOEXEC);
 	assert_true(epfd >= 0);
-	door = fab_attach_new(d, sock, epfd, NULL, &err);
+	listener.epfd = epfd;
+	door = fab_attach_new(d, &listener, &err);
 	if (!door)
 		fail_msg("%s", err.text);
 	memset(host, 0, sizeof(host));

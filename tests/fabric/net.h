@@ -198,7 +198,7 @@ static inline int net_attach(struct net *t, struct ep *e, uint64_t guid, unsigne
 	} while (fd < 0);
 	while (!ohca_link_hello_recv(fd, &peer, err))
 		usleep(100);
-	port = fab_attach_place(t->d, &peer, FAB_NO_PORT, err);
+	port = fab_attach_place(t->d, NULL, FAB_NONE, &peer, FAB_NO_PORT, err);
 	if (port == FAB_NO_PORT) {
 		ohca_link_hello_reject(fd, err->code, err->text);
 		close(fd);

@@ -75,6 +75,23 @@ expect 'two wires' 1 'has a wire already' "$fabric" serve -g star:2 --wire switc
 expect 'a site of a file' 2 'needs --generate' "$fabric" serve -t "$dir/short" --site 1
 expect 'GUIDs of a site' 0 '^0x5254010700000100 .*host1$' "$fabric" hosts -g star:2 --site 7
 expect 'memory of no machines' 2 'needs --listen' "$fabric" serve -g star:2 --disk-memory
+for o in host1 host1= "=$dir/s"; do
+	expect "a host's socket, $o" 2 'is not NODE=PATH' "$fabric" serve -g star:2 --listen-node "$o"
+done
+expect 'sockets of 65 hosts' 2 'no more than 64' "$fabric" serve -g star:2 \
+	$(for _ in {1..65}; do echo --listen-node host1=s; done)
+expect 'a socket of no host' 1 'host3: there is no such node' "$fabric" serve -g star:2 \
+	--listen-node "host3=$dir/s"
+expect 'a socket of a switch' 1 'switch1: it is no host at a switch' "$fabric" serve -g star:2 \
+	--listen-node "switch1=$dir/s"
+expect 'a socket of a host with a wire' 1 'host2: it is no host at a switch' "$fabric" serve -g star:2 \
+	--wire switch1:2 --listen-node "host2=$dir/s"
+expect 'two sockets of a host' 1 'it has a socket already' "$fabric" serve -g star:2 \
+	--listen-node "host1=$dir/s" --listen-node "host1=$dir/t"
+mkdir "$dir/a" "$dir/b"
+expect 'sockets of hosts' 0 'ready' timeout --preserve-status 1 "$fabric" serve -g star:2 \
+	--listen-node "host1=$dir/a/s" --listen-node "host2=$dir/b/s"
+expect 'they are removed, each from its directory' 0 '' rmdir "$dir/a" "$dir/b"
 expect 'serve UDP alone' 2 'needs --umad2sim' "$fabric" serve -g star:2 --umad2sim-udp 127.0.0.1:1
 for o in 127.0.0.1 127.0.0.1: 127.0.0.1:0 127.0.0.1:65408 127.0.0.1:7x localhost:7070 127.0.0.256:7070; do
 	expect "serve UDP at $o" 1 'port from 1 to 65407' \

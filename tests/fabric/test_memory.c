@@ -157,6 +157,7 @@ static void pump_front(void)
 		bool more = false;
 
 		fab_fronts_pass(fronts);
+		fab_attach_timer(door, now);
 		for (int i = 0; i < n; i++) {
 			const union fab_event e = fab_event_of(&ev[i]);
 
@@ -280,8 +281,10 @@ static void front_life(void **st)
 	do {
 		begin_hosts(from_spec("fat-tree:4"));
 		hcas = fab_hcas_new(d, NULL, NULL);
-		fronts = fab_attach_fronts(door, hcas, false);
+		fronts = fab_fronts_new(&(struct fab_fronts_cfg){
+			.hcas = hcas, .d = d, .epfd = epfd, .place = fab_attach_front_place });
 		assert_non_null(fronts);
+		fab_attach_fronts(door, fronts);
 		fd = front_connect();
 		starve(++n);
 		ok = front_comes(fd, mem);

@@ -162,10 +162,10 @@ static void honest_up(unsigned int i)
 		abort();
 }
 
-static uint32_t place(struct fab_data *data, const struct ohca_link_cfg *peer, uint32_t taken,
+static uint32_t place(void *data, const struct ohca_link_cfg *peer, uint32_t taken,
 		      struct ohca_link_err *err)
 {
-	return fab_attach_place(data, peer, taken, err);
+	return fab_attach_place(data, NULL, FAB_NONE, peer, taken, err);
 }
 
 static void begin(void)
@@ -398,7 +398,7 @@ static void dial(struct input *in, uint64_t token)
 	};
 	say(in, OHCA_FRONT_HELLO, sizeof(msg.hello), front.mem);
 	if (fab_is_front(sv[1]))
-		fab_fronts_take(fronts, sv[1]);
+		fab_fronts_take(fronts, sv[1], d);
 	else
 		close(sv[1]);
 	answers();

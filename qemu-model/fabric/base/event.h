@@ -18,6 +18,7 @@ enum fab_event_type {
 	FAB_EVENT_FRONT,	/* fab_fronts_event() */
 	FAB_EVENT_DOOR,		/* fab_attach_event() of those that come by TCP */
 	FAB_EVENT_REMOTE,	/* fab_remote_event() */
+	FAB_EVENT_TENANT,	/* from here on: fab_attach_event() of sockets of single hosts */
 };
 
 /**

@@ -20,7 +20,7 @@
 
 #include <stdbool.h>
 
-#define FAB_SANDBOX_FILES	2u
+#define FAB_SANDBOX_FILES	66u
 #define FAB_SANDBOX_PORTS	64u
 
 /* 0: of a program that writes files when it ends, as one that counts its lines does */

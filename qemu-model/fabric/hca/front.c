@@ -182,7 +182,7 @@ static bool front_places(const struct fab_front *f, unsigned int want, struct fa
 		peer.port_guid = e->node_guid + 1 + i;
 		peer.port_num = (uint8_t)(i + 1);
 		peer.want_port = (uint8_t)(want ? want + i : 0);
-		cfg->place[i] = f->s->cfg.place(f->s->cfg.d, &peer, i ? cfg->place[0] :
+		cfg->place[i] = f->s->cfg.place(f->door, &peer, i ? cfg->place[0] :
 						FAB_NO_PORT, err);
 		if (cfg->place[i] == FAB_NO_PORT)
 			return false;
@@ -320,7 +320,7 @@ static void front_turn_away(struct fab_front *f, const struct ohca_link_err *err
 	front_free(f);
 }
 
-void fab_fronts_take(struct fab_fronts *s, int fd)
+void fab_fronts_take(struct fab_fronts *s, int fd, void *door)
 {
 	struct fab_front *f = calloc(1, sizeof(*f));
 	struct ohca_link_err err = { .code = OHCA_LINK_E_PROTO };
@@ -336,6 +336,7 @@ void fab_fronts_take(struct fab_fronts *s, int fd)
 	}
 	f->looked = s->pass;
 	f->sock = fd;
+	f->door = door;
 	f->wake = f->irq = -1;
 	/* there may be none, if a signal has come */
 	if (fab_front_recv(s, fd, &m, &why) <= 0) {

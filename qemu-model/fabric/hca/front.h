@@ -40,14 +40,14 @@ struct fab_fronts;
  * @disk: blocks may be files of a disk
  * @epfd: epoll descriptor; its events of FAB_EVENT_FRONT are for fab_fronts_event()
  * @place: the switch port for the port that @peer describes, but not @taken; FAB_NO_PORT: @err says
- *	why there is none
+ *	why there is none. @door: the socket that the front came by
  */
 struct fab_fronts_cfg {
 	struct fab_hcas *hcas;
 	struct fab_data *d;
 	bool disk;
 	int epfd;
-	uint32_t (*place)(struct fab_data *d, const struct ohca_link_cfg *peer, uint32_t taken,
+	uint32_t (*place)(void *door, const struct ohca_link_cfg *peer, uint32_t taken,
 			  struct ohca_link_err *err);
 };
 
@@ -72,8 +72,11 @@ void fab_fronts_free(struct fab_fronts *s);
 /** fab_is_front() - whether the message that waits at socket @fd is a front's */
 bool fab_is_front(int fd);
 
-/** fab_fronts_take() - the HELLO that waits at socket @fd is answered; @fd is ours, and watched */
-void fab_fronts_take(struct fab_fronts *s, int fd);
+/**
+ * fab_fronts_take() - the HELLO that waits at socket @fd is answered; @fd is ours, and watched
+ * @door: for place of struct fab_fronts_cfg
+ */
+void fab_fronts_take(struct fab_fronts *s, int fd, void *door);
 
 /** fab_fronts_pass() - a pass of the loop begins: each front may be looked at once */
 void fab_fronts_pass(struct fab_fronts *s);

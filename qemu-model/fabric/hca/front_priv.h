@@ -26,6 +26,7 @@ struct front_msg {
  * struct fab_front - a front
  * @s: of these
  * @index: its place among them
+ * @door: the socket that it came by, for place of struct fab_fronts_cfg
  * @sock, @wake, @irq: its socket; what it writes to wake us; what it reads interrupts from; or -1
  * @hca: NULL after BYE, and while it is @from's
  * @page: of @page_bytes, or NULL
@@ -49,6 +50,7 @@ struct front_msg {
 struct fab_front {
 	struct fab_fronts *s;
 	uint32_t index;
+	void *door;
 	int sock, wake, irq;
 	struct fab_hca *hca;
 	struct ohca_page *page;

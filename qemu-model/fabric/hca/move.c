@@ -55,6 +55,8 @@ struct fab_front *fab_front_leaver(struct fab_front *f, struct ohca_link_err *er
 	if (!from)
 		snprintf(err->text, sizeof(err->text), "there is no HCA to be taken over by this token (%"
 			 PRIu64 " such tokens so far)", ++f->s->strangers);
+	else if (from->door != f->door)
+		snprintf(err->text, sizeof(err->text), "the HCA to be taken over has come by another socket");
 	else if (!is_same(&f->hello, &from->hello))
 		snprintf(err->text, sizeof(err->text), "the HCA to be taken over has other properties");
 	else
