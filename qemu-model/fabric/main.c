@@ -13,6 +13,7 @@
 #include "fabric/client/client_generate.h"
 #include "fabric/control/control.h"
 #include "fabric/graph/generate.h"
+#include "fabric/hca/front.h"
 #include "fabric/hca/hca.h"
 #include "ib/rate.h"
 #include "front/proto.h"
@@ -56,6 +57,10 @@ static const char usage_text[] =
 	"  -l, --listen PATH         UNIX socket for virtual machines; each has a host's place\n"
 	"      --listen-node NODE=PATH  UNIX socket of its own for the machine of this host, which\n"
 	"                            has its place by no other one; up to 64\n"
+	"      --front-memory SIZE[,ALL]  what a machine's memory may be, and that of all of them:\n"
+	"                            bytes, or with K, M, G or T (4T,64T)\n"
+	"      --hca-memory SIZE     what the daemon keeps of an HCA's objects may take, 1M to 1G\n"
+	"                            (1G)\n"
 	"      --disk-memory         take machines, too, whose memory is in part files of a disk, as\n"
 	"                            persistent memory is: who has such may keep all of them\n"
 	"                            waiting for the disk\n"
@@ -195,7 +200,7 @@ static int check_topology(const char *name)
 
 enum { O_SHIFT = 256, O_HOQ, O_SPIN, O_STATS, O_HOSTS_OFF, O_CAPTURE, O_CAPTURE_PORT, O_PKEYS,
        O_UDP, O_SEED, O_TRACE, O_NO_SANDBOX, O_WIRE, O_LISTEN_TCP, O_TOKEN, O_SITE, O_DISK_MEMORY,
-       O_LISTEN_NODE };
+       O_LISTEN_NODE, O_FRONT_MEMORY, O_HCA_MEMORY };
 
 /* Return: false: it is no number from 0 to @most; said so. */
 static bool option_number(const char *name, const char *s, unsigned int most, unsigned int *v)
@@ -211,6 +216,58 @@ static bool option_number(const char *name, const char *s, unsigned int most, un
 	}
 	*v = (unsigned int)n;
 	return true;
+}
+
+/*
+ * Bytes, or as many KiB, MiB, GiB or TiB as K, M, G or T says, up to the end or a comma.
+ * Return: the rest; NULL: it is no such number.
+ */
+static const char *parse_size(const char *s, uint64_t *v)
+{
+	static const char units[] = "KMGT";
+	const char *unit;
+	unsigned long long n;
+	char *end;
+
+	errno = 0;
+	n = strtoull(s, &end, 10);
+	if (*s < '0' || *s > '9' || errno)
+		return NULL;
+	unit = *end ? strchr(units, *end) : NULL;
+	for (const char *u = units; unit && u <= unit; u++) {
+		if (n > UINT64_MAX >> 10)
+			return NULL;
+		n <<= 10;
+	}
+	*v = n;
+	end += unit ? 1 : 0;
+	return *end && *end != ',' ? NULL : end;
+}
+
+/* SIZE[,ALL] */
+static bool set_front_memory(struct serve_options *o, const char *arg)
+{
+	uint64_t *one = &o->cfg.front_memory, *all = &o->cfg.fronts_memory;
+	const char *rest = parse_size(arg, one);
+
+	*all = FAB_FRONTS_BYTES;
+	if (rest && *rest)
+		rest = parse_size(rest + 1, all);
+	if (rest && !*rest && *one && *all && *one <= FAB_FRONT_BYTES && *all <= FAB_FRONTS_BYTES)
+		return true;
+	fprintf(stderr, "ohca-fabric: --front-memory: '%s' is not SIZE[,ALL], up to 4T and 64T\n", arg);
+	return false;
+}
+
+static bool set_hca_memory(struct serve_options *o, const char *arg)
+{
+	const char *rest = parse_size(arg, &o->cfg.hca_memory);
+
+	if (rest && !*rest && o->cfg.hca_memory >= FAB_FRONT_HCA_LEAST &&
+	    o->cfg.hca_memory <= OHCA_MEM_DEFAULT)
+		return true;
+	fprintf(stderr, "ohca-fabric: --hca-memory: '%s' is not a size from 1M to 1G\n", arg);
+	return false;
 }
 
 static bool set_vls(struct serve_options *o, const char *arg)
@@ -345,6 +402,30 @@ static bool set_wire_option(struct serve_options *o, int c, const char *arg)
 	}
 }
 
+/* One option of virtual machines. */
+static bool set_machine_option(struct serve_options *o, int c, char *arg)
+{
+	switch (c) {
+	case 'l':
+		o->cfg.listen = arg;
+		return true;
+	case O_LISTEN_NODE:
+		return add_tenant(o, arg);
+	case O_FRONT_MEMORY:
+		return set_front_memory(o, arg);
+	case O_HCA_MEMORY:
+		return set_hca_memory(o, arg);
+	case O_DISK_MEMORY:
+		o->cfg.disk = true;
+		return true;
+	case O_HOSTS_OFF:
+		o->cfg.hosts_off = true;
+		return true;
+	default:
+		return set_wire_option(o, c, arg);
+	}
+}
+
 /* One option that getopt_long() returned as @c. Return: false: it is wrong; said why. */
 static bool set_option(struct serve_options *o, int c, char *arg)
 {
@@ -362,9 +443,6 @@ static bool set_option(struct serve_options *o, int c, char *arg)
 		return true;
 	case 'c':
 		o->cfg.control = arg;
-		return true;
-	case 'l':
-		o->cfg.listen = arg;
 		return true;
 	case 'm':
 		return set_mtu(o, arg);
@@ -394,14 +472,6 @@ static bool set_option(struct serve_options *o, int c, char *arg)
 		}
 		o->cfg.captured[o->cfg.ncaptured++] = arg;
 		return true;
-	case O_LISTEN_NODE:
-		return add_tenant(o, arg);
-	case O_DISK_MEMORY:
-		o->cfg.disk = true;
-		return true;
-	case O_HOSTS_OFF:
-		o->cfg.hosts_off = true;
-		return true;
 	case O_SHIFT:
 		if (!option_number("--credit-shift", arg, OHCA_LINK_SHIFT_MAX, &v))
 			return false;
@@ -422,7 +492,7 @@ static bool set_option(struct serve_options *o, int c, char *arg)
 		return !strcmp(arg, "auto") ||
 		       option_number("--spin-us", arg, 1000000, &o->cfg.spin_us);
 	default:
-		return set_wire_option(o, c, arg);
+		return set_machine_option(o, c, arg);
 	}
 }
 
@@ -437,6 +507,8 @@ static int parse_options(struct serve_options *o, int argc, char **argv)
 		{ "control", required_argument, NULL, 'c' },
 		{ "listen", required_argument, NULL, 'l' },
 		{ "listen-node", required_argument, NULL, O_LISTEN_NODE },
+		{ "front-memory", required_argument, NULL, O_FRONT_MEMORY },
+		{ "hca-memory", required_argument, NULL, O_HCA_MEMORY },
 		{ "disk-memory", no_argument, NULL, O_DISK_MEMORY },
 		{ "mtu", required_argument, NULL, 'm' },
 		{ "vls", required_argument, NULL, 'v' },

@@ -422,6 +422,9 @@ static bool open_machines(struct loop *l, const struct fab_serve_cfg *cfg)
 		.hcas = l->hcas,
 		.d = l->data,
 		.disk = cfg->disk,
+		.front_max = cfg->front_memory,
+		.all_max = cfg->fronts_memory,
+		.hca_max = cfg->hca_memory,
 		.epfd = l->epfd,
 		.place = fab_attach_front_place,
 	};

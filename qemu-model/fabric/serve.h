@@ -33,6 +33,7 @@ struct fab_serve_hooks {
  * @tenant: [@ntenants] hosts with a socket of their own: @node is a host's NodeDescription or GUID, as of
  *	fab_find_node(), @path where its machine comes to, and no other
  * @disk: the memory of virtual machines may be files of a disk, see hca/block.h
+ * @front_memory, @fronts_memory, @hca_memory: front_max, all_max and hca_max of struct fab_fronts_cfg
  * @listen_tcp: path of the TCP socket for wires of other hosts' fabrics, or NULL: none come
  * @token: that who comes has to prove, and that is proved to others, or NULL
  * @wire: [@nwires] wires to other hosts' fabrics, whose ports fab_remote_ports() has got ready
@@ -60,6 +61,7 @@ struct fab_serve_cfg {
 	} tenant[FAB_SERVE_TENANTS];
 	unsigned int ntenants;
 	bool disk;
+	uint64_t front_memory, fronts_memory, hca_memory;
 	const char *listen_tcp;
 	const char *token;
 	struct fab_remote_wire wire[FAB_REMOTE_WIRES];

@@ -86,6 +86,7 @@ enum ohca_front_status {
 	OHCA_FRONT_INVALID = 2,		/* a field, or a combination of them, is not valid */
 	OHCA_FRONT_NO_MEMORY = 3,	/* of the daemon */
 	OHCA_FRONT_NOT_SHARED = 4,	/* a block cannot be mapped as shared memory of its size */
+	OHCA_FRONT_LIMIT = 5,		/* there would be more memory than the daemon allows */
 };
 
 /** struct ohca_front_hdr - begin of every message; @len: bytes of all of it; @seq: any number */

@@ -27,6 +27,8 @@
 #define OHCA_NOT_SHARED     "guest memory '%s' is not shared: " OHCA_SHARE_IT
 #define OHCA_ON_DISK        "guest memory '%s' is not in memory: " OHCA_SHARE_IT \
                             ", or ohca-fabric --disk-memory if it is on a disk"
+#define OHCA_LIMIT          "the machine has more memory than its " \
+                            "--front-memory allows"
 
 /**
  * ohca_hosted_is_shared: whether a region is memory that can be given away
@@ -112,7 +114,8 @@ bool ohca_hosted_log(OhcaState *s, OhcaLog *log, MemoryRegion *mr,
     close(fd);
     if (r) {
         ohca_log_close(log);
-        ohca_hosted_give_up(s, "it cannot note what it writes");
+        ohca_hosted_give_up(s, r == OHCA_FRONT_LIMIT ? OHCA_LIMIT :
+                            "it cannot note what it writes");
     }
     return !r;
 }
@@ -160,7 +163,8 @@ int ohca_hosted_block(OhcaState *s, MemoryRegion *mr)
         if (r) {
             why = g_strdup_printf(OHCA_ON_DISK, mr->name);
             ohca_hosted_give_up(s, r == OHCA_FRONT_NO_MEMORY ?
-                                "it is out of memory" : why);
+                                "it is out of memory" :
+                                r == OHCA_FRONT_LIMIT ? OHCA_LIMIT : why);
             return -1;
         }
     }

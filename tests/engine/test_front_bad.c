@@ -204,7 +204,7 @@ static void test_flipped(void **state)
 				nth_message(k, &m);
 				m.b[n] ^= flip[i];
 				status = say(b, &m, len);
-				assert_true(status <= OHCA_FRONT_NOT_SHARED);
+				assert_true(status <= OHCA_FRONT_LIMIT);
 				refused += status < 0;
 				done += status == OHCA_FRONT_OK;
 				/* the header's first 12 bytes are all of it that counts */
@@ -357,7 +357,7 @@ static void test_descriptors(void **state)
 	close(fd);
 	assert_int_equal(call_block(&b->f, 1, BLOCK + 1, b->mem), OHCA_FRONT_NOT_SHARED);
 	assert_int_equal(call_block(&b->f, 1, 0, b->mem), OHCA_FRONT_INVALID);
-	assert_int_equal(call_block(&b->f, 1, UINT64_MAX, b->mem), OHCA_FRONT_NO_MEMORY);
+	assert_int_equal(call_block(&b->f, 1, UINT64_MAX, b->mem), OHCA_FRONT_LIMIT);
 	assert_int_equal(call_block(&b->f, 1, BLOCK, -1), OHCA_FRONT_INVALID);
 	assert_int_equal(call_block(&b->f, OHCA_FRONT_BLOCKS, BLOCK, b->mem), OHCA_FRONT_INVALID);
 	/* as many as there may be */

@@ -78,8 +78,8 @@ expect 'memory of no machines' 2 'needs --listen' "$fabric" serve -g star:2 --di
 for o in host1 host1= "=$dir/s"; do
 	expect "a host's socket, $o" 2 'is not NODE=PATH' "$fabric" serve -g star:2 --listen-node "$o"
 done
-expect 'sockets of 65 hosts' 2 'no more than 64' "$fabric" serve -g star:2 \
-	$(for _ in {1..65}; do echo --listen-node host1=s; done)
+sockets=(--listen-node=host1=s{1..65})
+expect 'sockets of 65 hosts' 2 'no more than 64' "$fabric" serve -g star:2 "${sockets[@]}"
 expect 'a socket of no host' 1 'host3: there is no such node' "$fabric" serve -g star:2 \
 	--listen-node "host3=$dir/s"
 expect 'a socket of a switch' 1 'switch1: it is no host at a switch' "$fabric" serve -g star:2 \
@@ -106,7 +106,8 @@ expect 'serve at a path that is too long' 1 'the limit is 107' \
 expect 'serve at what is no socket' 1 'is not a socket' "$fabric" serve -g star:2 -l "$dir/tree"
 # what is right is taken, and the next mistake is the one that is told
 for o in mtu=256 mtu=4096 pkeys=32 pkeys=128 vls=1 vls=8 vls=15 credit-shift=0 credit-shift=6 hoq-scale=0 \
-	hoq-scale=1000000 spin-us=0 spin-us=1000000 spin-us=auto trace=ohca_err_*; do
+	hoq-scale=1000000 spin-us=0 spin-us=1000000 spin-us=auto trace=ohca_err_* front-memory=1 front-memory=4T,64T \
+	front-memory=8192M,1048576 hca-memory=1M hca-memory=1048576K; do
 	expect "--$o" 2 'options only' "$fabric" serve -g star:2 "--$o" more
 done
 while read -r o text; do
@@ -129,6 +130,20 @@ hoq-scale=1000001 number from 0 to 1000000
 spin-us=1000001 number from 0 to 1000000
 spin-us=-3 not a number
 spin-us=automatic not a number
+front-memory=0 is not SIZE
+front-memory=5T is not SIZE
+front-memory=1G,65T is not SIZE
+front-memory=1G, is not SIZE
+front-memory=1G,0 is not SIZE
+front-memory=1G,2G,3G is not SIZE
+front-memory=1GB is not SIZE
+front-memory=-1 is not SIZE
+front-memory=16777216T is not SIZE
+front-memory=18446744073709551616 is not SIZE
+hca-memory=1023K a size from 1M to 1G
+hca-memory=1025M a size from 1M to 1G
+hca-memory=1M,1M a size from 1M to 1G
+hca-memory=M a size from 1M to 1G
 trace=ohca_wire_* no event of an HCA matches
 EOF
 expect version 0 'link protocol [0-9]*, front protocol [0-9]*, control protocol [0-9]*$' "$fabric" --version
@@ -150,10 +165,12 @@ expect 'lft without a switch' 2 'write lft NODE, a switch' "$fabric" lft -c "$di
 expect 'status of a switch' 2 'write status' "$fabric" status -c "$dir/none" leaf1
 expect 'serve with a control socket in no directory' 1 'use another PATH' \
 	"$fabric" serve -g star:2 -c "$dir/none/control"
-"$fabric" serve -t "$dir/tree" -c "$dir/control" >/dev/null &
+"$fabric" serve -t "$dir/tree" -c "$dir/control" -l "$dir/machines" >/dev/null &
 until [ -S "$dir/control" ]; do sleep 0.05; done
 expect 'status' 0 'cables: 64' "$fabric" status -c "$dir/control"
 expect 'what the data path has counted' 0 'data delivered: 0$' "$fabric" status -c "$dir/control"
+expect 'what machines have' 0 'hosted machines: 0$' "$fabric" status -c "$dir/control"
+expect 'what machines were refused' 0 'hosted objects_refused: 0$' "$fabric" status -c "$dir/control"
 expect 'what it has given up' 0 'sandbox seccomp: yes$' "$fabric" status -c "$dir/control"
 expect 'status --json' 0 '^{"switches": 12, ' "$fabric" status -j -c "$dir/control"
 expect 'topology' 0 '^Switch.*# "spine4" enhanced port 0' "$fabric" topology -c "$dir/control"

@@ -148,6 +148,20 @@ static json_t *spin_json(const struct fab_data *d)
 			     "run_delay_percent", s->delay / 10.0) : NULL;
 }
 
+/* Machines whose HCAs the daemon hosts. */
+static json_t *fronts_json(const struct fab_data *d)
+{
+	struct fab_front_stats st;
+
+	if (!d || !fab_data_fronts(d, &st))
+		return NULL;
+	return json_pack("{s:I, s:I, s:I, s:I, s:I}", "machines", (json_int_t)st.machines,
+			 "memory_bytes", (json_int_t)st.memory_bytes,
+			 "memory_refused", (json_int_t)st.memory_refused,
+			 "object_bytes", (json_int_t)st.object_bytes,
+			 "objects_refused", (json_int_t)st.objects_refused);
+}
+
 /* What the daemon has given up. */
 static json_t *sandbox_json(void)
 {
@@ -188,7 +202,7 @@ static json_t *status(struct fab_request *r)
 	}
 	left = fab_script_left(r->m, &failed);
 	return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, "
-			 "s:I, s:I, s:I, s:o*, s:o*, s:o, s:f}",
+			 "s:I, s:I, s:I, s:o*, s:o*, s:o*, s:o, s:f}",
 			 "switches", f->switches, "channel_adapters", hosts,
 			 "routers", f->nodes - f->switches - hosts, "cables", cables,
 			 "links_up", up, "links_active", active, "subnet_managers", sms,
@@ -200,7 +214,7 @@ static json_t *status(struct fab_request *r)
 			 "flaps_skipped", (json_int_t)st->flaps_skipped,
 			 "memory_bytes", (json_int_t)bytes,
 			 "data", r->data ? data_json(r->data) : NULL, "spin", spin_json(r->data),
-			 "sandbox", sandbox_json(),
+			 "hosted", fronts_json(r->data), "sandbox", sandbox_json(),
 			 "cpu_seconds", cpu_seconds());
 }
 

@@ -286,6 +286,22 @@ struct fab_mgmt *fab_data_mgmt(const struct fab_data *d)
 	return d->m;
 }
 
+void fab_data_set_fronts(struct fab_data *d, void (*read)(const void *arg, struct fab_front_stats *st),
+			 const void *arg)
+{
+	d->fronts = read;
+	d->fronts_arg = arg;
+}
+
+bool fab_data_fronts(const struct fab_data *d, struct fab_front_stats *st)
+{
+	if (!d->fronts)
+		return false;
+	*st = (struct fab_front_stats){ 0 };
+	d->fronts(d->fronts_arg, st);
+	return true;
+}
+
 void fab_data_accept_stopped(struct fab_data *d)
 {
 	d->accept_stops++;

@@ -196,6 +196,27 @@ uint32_t fab_data_find_guid(const struct fab_data *d, uint64_t guid);
 /** fab_data_accept_stopped() - count a time that peers have to wait for a descriptor, or memory */
 void fab_data_accept_stopped(struct fab_data *d);
 
+/**
+ * struct fab_front_stats - machines whose HCAs the process hosts
+ * @machines: that are there
+ * @memory_bytes: of their memory that is mapped, and of logs of it; @memory_refused: how often it was
+ *	more than it may be
+ * @object_bytes: what their drivers have made takes; @objects_refused: how often there was no room
+ *	for more
+ */
+struct fab_front_stats {
+	uint64_t machines;
+	uint64_t memory_bytes, memory_refused;
+	uint64_t object_bytes, objects_refused;
+};
+
+/** fab_data_set_fronts() - @read is how fab_data_fronts() gets to know it; NULL: not any more */
+void fab_data_set_fronts(struct fab_data *d, void (*read)(const void *arg, struct fab_front_stats *st),
+			 const void *arg);
+
+/** fab_data_fronts() - fill in @st. Return: false: no machine comes with its HCA. */
+bool fab_data_fronts(const struct fab_data *d, struct fab_front_stats *st);
+
 /** fab_data_host_ns() - the clock of the configuration, read now */
 uint64_t fab_data_host_ns(const struct fab_data *d);
 

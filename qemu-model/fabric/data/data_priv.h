@@ -299,6 +299,7 @@ struct fab_reply {
  * @scratch: a packet as an HCA builds it, and one as an HCA gets it
  * @why: the packet that ended last did so
  * @n: what it has counted
+ * @fronts, @fronts_arg: as of fab_data_set_fronts()
  * @accept_stops: times that peers had to wait for a descriptor, or memory
  * @log_left: lines that may be logged now, which grew at @log_ns last
  * @log_lost: lines that were left out since the last one
@@ -335,6 +336,8 @@ struct fab_data {
 	struct fab_hport *mad_ports;
 	enum fab_drop why;
 	struct fab_data_counts n;
+	void (*fronts)(const void *arg, struct fab_front_stats *st);
+	const void *fronts_arg;
 	uint64_t accept_stops;
 	unsigned int log_left;
 	uint64_t log_ns;

@@ -17,6 +17,54 @@
 #include "fabric/base/event.h"
 #include "front_priv.h"
 #include "iotlb.h"
+#include "ohca_admin.h"
+
+/* ---- how much memory they have --------------------------------------------------- */
+
+bool fab_front_charge(struct fab_front *f, uint64_t n)
+{
+	struct fab_fronts *s = f->s;
+	const bool all = n > s->cfg.all_max - s->bytes;
+
+	if (!all && n <= s->cfg.front_max - f->bytes) {
+		s->bytes += n;
+		f->bytes += n;
+		return true;
+	}
+	s->refused++;
+	if (!f->limited)
+		fab_data_log(s->cfg.d, "the memory of '%s' (%s) and %" PRIu64 " bytes more would be more "
+			     "than %" PRIu64 " of %s: see --front-memory", f->desc, f->id, n,
+			     all ? s->cfg.all_max : s->cfg.front_max,
+			     all ? "all machines" : "a machine");
+	f->limited = true;
+	return false;
+}
+
+void fab_front_discharge(struct fab_front *f, uint64_t n)
+{
+	f->s->bytes -= n;
+	f->bytes -= n;
+}
+
+static void fronts_read(const void *arg, struct fab_front_stats *st)
+{
+	const struct fab_fronts *s = arg;
+
+	st->memory_bytes = s->bytes;
+	st->memory_refused = s->refused;
+	st->objects_refused = s->objects_refused;
+	for (uint32_t i = 0; i < s->room; i++) {
+		const ohca_engine *e = s->front[i] && s->front[i]->hca ?
+				       fab_hca_engine(s->front[i]->hca) : NULL;
+
+		if (!e)
+			continue;
+		st->machines++;
+		st->object_bytes += ohca_counter(e, OHCA_CNT_MEMORY);
+		st->objects_refused += ohca_counter(e, OHCA_CNT_NO_MEMORY);
+	}
+}
 
 /* ---- their end ----------------------------------------------------------------- */
 
@@ -30,6 +78,8 @@ static void close_fd(int *fd)
 void fab_front_unhost(struct fab_front *f)
 {
 	fab_front_part(f);
+	if (f->hca)
+		f->s->objects_refused += ohca_counter(fab_hca_engine(f->hca), OHCA_CNT_NO_MEMORY);
 	/* nothing accesses the memory after this */
 	if (f->hca)
 		fab_hca_free(f->hca);
@@ -47,6 +97,7 @@ void fab_front_unhost(struct fab_front *f)
 	}
 	fab_block_free(f->dm);
 	f->dm = NULL;
+	fab_front_discharge(f, f->bytes);
 	if (f->page)
 		munmap(f->page, f->page_bytes);
 	f->page = NULL;
@@ -273,7 +324,7 @@ static bool front_hello(struct fab_front *f, const struct ohca_front_hello *h,
 		return hello_error(err, OHCA_LINK_E_PROTO, "the first message is no HELLO", "");
 	fab_front_text(f->desc, h->desc, sizeof(f->desc) - 1);
 	fab_front_text(f->id, h->id, sizeof(f->id) - 1);
-	wrong = fab_front_card(h, front_clock(), &cfg.engine);
+	wrong = fab_front_card(h, front_clock(), f->s->cfg.hca_max, &cfg.engine);
 	if (!wrong && !cfg.engine.dm_size != (m->fd < 0))
 		wrong = "dm_size";
 	if (m->starved) {
@@ -290,6 +341,9 @@ static bool front_hello(struct fab_front *f, const struct ohca_front_hello *h,
 			return false;
 	}
 	if (m->fd >= 0) {
+		if (!fab_front_charge(f, cfg.engine.dm_size))
+			return hello_error(err, OHCA_LINK_E_CONFIG, "the fabric's process allows for no "
+					   "such device memory", "");
 		f->dm = fab_block_new(m->fd, cfg.engine.dm_size, &f->s->closer, false,
 				      &f->vanished, &status);
 		if (!f->dm)
@@ -450,7 +504,10 @@ struct fab_fronts *fab_fronts_new(const struct fab_fronts_cfg *cfg)
 	if (!s)
 		return NULL;
 	s->cfg = *cfg;
+	s->cfg.front_max = cfg->front_max ? cfg->front_max : FAB_FRONT_BYTES;
+	s->cfg.all_max = cfg->all_max ? cfg->all_max : FAB_FRONTS_BYTES;
 	s->pass = 1;
+	fab_data_set_fronts(cfg->d, fronts_read, s);
 	return s;
 }
 
@@ -485,6 +542,7 @@ void fab_fronts_free(struct fab_fronts *s)
 	if (s->closer.in_place)
 		fab_data_log(s->cfg.d, "closed %" PRIu64 " descriptors of fronts itself",
 			     s->closer.in_place);
+	fab_data_set_fronts(s->cfg.d, NULL, NULL);
 	free(s->front);
 	free(s);
 }

@@ -29,7 +29,9 @@
 #include "fabric/hca/hca.h"
 
 #define FAB_FRONT_BURST		8u		/* messages of a front in a look */
-#define FAB_FRONT_BYTES		(1ull << 42)	/* of all blocks of a front */
+#define FAB_FRONT_BYTES		(1ull << 42)	/* of all memory of a front, if nobody says less */
+#define FAB_FRONTS_BYTES	(1ull << 46)	/* of all fronts: half of what a process can map */
+#define FAB_FRONT_HCA_LEAST	(1ull << 20)	/* what drivers may make takes as much, or more */
 
 struct fab_fronts;
 
@@ -38,6 +40,9 @@ struct fab_fronts;
  * @hcas: where their HCAs go
  * @d: its data path
  * @disk: blocks may be files of a disk
+ * @front_max: bytes of a front's blocks, logs and device memory; 0: FAB_FRONT_BYTES
+ * @all_max: of all fronts; 0: FAB_FRONTS_BYTES
+ * @hca_max: what its driver makes may take, at least FAB_FRONT_HCA_LEAST; 0: OHCA_MEM_DEFAULT
  * @epfd: epoll descriptor; its events of FAB_EVENT_FRONT are for fab_fronts_event()
  * @place: the switch port for the port that @peer describes, but not @taken; FAB_NO_PORT: @err says
  *	why there is none. @door: the socket that the front came by
@@ -46,6 +51,7 @@ struct fab_fronts_cfg {
 	struct fab_hcas *hcas;
 	struct fab_data *d;
 	bool disk;
+	uint64_t front_max, all_max, hca_max;
 	int epfd;
 	uint32_t (*place)(void *door, const struct ohca_link_cfg *peer, uint32_t taken,
 			  struct ohca_link_err *err);

@@ -33,9 +33,9 @@ struct front_msg {
  * @dm: device memory, or NULL
  * @block: what its memory lies in; @ranges of the last MEM, and @maps of an IOMMU, are in each
  * @log: of each, at last of @dm: what is written there is noted in @log_block
- * @block_bytes: of all blocks and logs
+ * @bytes: of all blocks, logs and @dm
  * @persist: FLUSHes of those that are on a disk; NULL: none has been
- * @broken: the log says that a disk is
+ * @broken: the log says that a disk is; @limited: that there would be too much memory
  * @calls: it has set OHCA_PEND_ATTN
  * @looked: the pass of the loop in which its messages were looked at last
  * @map_tail: entries of its ring of mappings that were read, modulo 2^32
@@ -60,7 +60,7 @@ struct fab_front {
 	unsigned int ranges[OHCA_FRONT_BLOCKS], maps[OHCA_FRONT_BLOCKS];
 	struct fab_hca_log log[OHCA_FRONT_LOG_DM + 1];
 	struct fab_block *log_block[OHCA_FRONT_LOG_DM + 1];
-	uint64_t block_bytes;
+	uint64_t bytes;
 	struct fab_persist *persist;
 	uint64_t looked;
 	uint32_t map_tail;
@@ -69,7 +69,7 @@ struct fab_front {
 	struct fab_front *to, *from;
 	struct fab_hca_reach reach;
 	const char *bad;
-	bool calls, vanished, broken;
+	bool calls, vanished, broken, limited;
 	char desc[64], id[65];
 };
 
@@ -78,6 +78,8 @@ struct fab_front {
  * @cfg: as of fab_fronts_new()
  * @front: [@room] each at its index, or NULL
  * @calls: one of them calls
+ * @bytes: of all fronts; @refused: how often it would have been too much
+ * @objects_refused: of those that have gone, see struct fab_front_stats
  * @pass: of the loop, from 1
  * @closer: closes what may take long: files that came, and sockets, in which others may wait
  * @persister: writes blocks to their disk
@@ -91,6 +93,7 @@ struct fab_fronts {
 	struct fab_front **front;
 	uint32_t room;
 	bool calls;
+	uint64_t bytes, refused, objects_refused;
 	uint64_t pass;
 	struct fab_closer closer;
 	struct fab_persister persister;
@@ -142,12 +145,12 @@ void fab_front_refuse(int sock, int code, const char *text);
 
 /**
  * fab_front_card() - the card that a HELLO asks for
- * @h: the HELLO; @now_ns: CLOCK_MONOTONIC
+ * @h: the HELLO; @now_ns: CLOCK_MONOTONIC; @mem_max: as hca_max of struct fab_fronts_cfg
  * @cfg: filled in but for @dm
  *
  * Return: NULL, or the name of the field that is not valid.
  */
-const char *fab_front_card(const struct ohca_front_hello *h, uint64_t now_ns,
+const char *fab_front_card(const struct ohca_front_hello *h, uint64_t now_ns, uint64_t mem_max,
 			   struct ohca_cfg *cfg);
 
 /** fab_front_text() - @n bytes of @from, perhaps terminated, to @to of more bytes, for people */
@@ -191,6 +194,15 @@ struct fab_hca_reach *fab_front_reach(struct fab_front *f);
 
 /** fab_front_end() - end a front; @code: enum ohca_link_errcode; @why: NULL: it has gone */
 void fab_front_end(struct fab_front *f, int code, const char *why);
+
+/**
+ * fab_front_charge() - @f is to have @n bytes more
+ * Return: false: it would be more than it, or all, may have.
+ */
+bool fab_front_charge(struct fab_front *f, uint64_t n);
+
+/** fab_front_discharge() - it has @n bytes less */
+void fab_front_discharge(struct fab_front *f, uint64_t n);
 
 /** fab_front_unhost() - the HCA goes away, and all memory with it */
 void fab_front_unhost(struct fab_front *f);

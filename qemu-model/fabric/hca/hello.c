@@ -6,7 +6,6 @@
 #include "front_priv.h"
 
 #define LATE_NS		20000000000ull	/* a HELLO waits no longer: the clocks are not one */
-#define MEM_LEAST	(1ull << 20)
 #define UARS_MOST	1024u
 #define DM_UNIT		(64ull << 10)
 #define DM_MOST		(1ull << 30)
@@ -64,7 +63,7 @@ static const char *wrong_size(const struct ohca_front_hello *h)
 		return "log_max_mr";
 	if (dm % DM_UNIT || dm > DM_MOST)
 		return "dm_size";
-	if (mem && mem < MEM_LEAST)
+	if (mem && mem < FAB_FRONT_HCA_LEAST)
 		return "mem_max";
 	return NULL;
 }
@@ -94,12 +93,12 @@ void fab_front_text(char *to, const uint8_t *from, size_t n)
 	to[i] = 0;
 }
 
-const char *fab_front_card(const struct ohca_front_hello *h, uint64_t now_ns,
+const char *fab_front_card(const struct ohca_front_hello *h, uint64_t now_ns, uint64_t mem_max,
 			   struct ohca_cfg *cfg)
 {
 	const char *wrong = wrong_field(h, now_ns);
 	const uint32_t flags = le32toh(h->flags);
-	const uint64_t mem = le64toh(h->mem_max);
+	const uint64_t mem = le64toh(h->mem_max), most = mem_max ? mem_max : OHCA_MEM_DEFAULT;
 
 	if (wrong)
 		return wrong;
@@ -120,7 +119,7 @@ const char *fab_front_card(const struct ohca_front_hello *h, uint64_t now_ns,
 		.log_max_mr = h->log_max_mr,
 		.dm_size = le64toh(h->dm_size),
 		/* one HCA is not to have the memory of all */
-		.mem_max = mem < OHCA_MEM_DEFAULT ? mem : OHCA_MEM_DEFAULT,
+		.mem_max = mem && mem < most ? mem : most,
 		.lacks = le64toh(h->lacks),
 		.mw_type_2a = flags & OHCA_FRONT_MW_2A,
 		.smp_off = flags & OHCA_FRONT_SMP_OFF,

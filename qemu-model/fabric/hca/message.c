@@ -20,11 +20,11 @@ typedef enum ohca_front_status front_act(struct fab_front *f, struct front_msg *
 static void front_unblock(struct fab_front *f, uint32_t id)
 {
 	fab_persist_forget(f->persist, f->block[id]);
-	f->block_bytes -= fab_block_size(f->block[id]);
+	fab_front_discharge(f, fab_block_size(f->block[id]));
 	fab_block_free(f->block[id]);
 	f->block[id] = NULL;
 	if (f->log_block[id])
-		f->block_bytes -= fab_block_size(f->log_block[id]);
+		fab_front_discharge(f, fab_block_size(f->log_block[id]));
 	fab_block_free(f->log_block[id]);
 	f->log_block[id] = NULL;
 	f->log[id] = (struct fab_hca_log){ 0 };
@@ -42,13 +42,14 @@ static enum ohca_front_status on_block(struct fab_front *f, struct front_msg *m,
 		return OHCA_FRONT_NO_MEMORY;
 	if (m->fd < 0 || id >= OHCA_FRONT_BLOCKS || f->block[id])
 		return OHCA_FRONT_INVALID;
-	if (size > FAB_FRONT_BYTES - f->block_bytes)
-		return OHCA_FRONT_NO_MEMORY;
+	if (!fab_front_charge(f, size))
+		return OHCA_FRONT_LIMIT;
 	f->block[id] = fab_block_new(m->fd, size, &f->s->closer, f->s->persister.runs, &f->vanished,
 				     &status);
-	if (!f->block[id])
+	if (!f->block[id]) {
+		fab_front_discharge(f, size);
 		return status;
-	f->block_bytes += size;
+	}
 	m->fd = -1;
 	if (f->persist || !fab_block_on_disk(f->block[id]))
 		return OHCA_FRONT_OK;
@@ -85,13 +86,14 @@ static enum ohca_front_status on_log(struct fab_front *f, struct front_msg *m, u
 	if (m->fd < 0 || !b || f->log_block[id])
 		return OHCA_FRONT_INVALID;
 	size = OHCA_DIRTY_BYTES(fab_block_size(b));
-	if (size > FAB_FRONT_BYTES - f->block_bytes)
-		return OHCA_FRONT_NO_MEMORY;
+	if (!fab_front_charge(f, size))
+		return OHCA_FRONT_LIMIT;
 	f->log_block[id] = fab_block_new(m->fd, size, &f->s->closer, false, &f->vanished,
 					&status);
-	if (!f->log_block[id])
+	if (!f->log_block[id]) {
+		fab_front_discharge(f, size);
 		return status;
-	f->block_bytes += size;
+	}
 	m->fd = -1;
 	f->log[id].mem = fab_block_mem(b);
 	f->log[id].some = &f->page->dirty;
