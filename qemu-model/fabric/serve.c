@@ -140,6 +140,8 @@ static uint64_t timers(struct loop *l, uint64_t now)
 	next = t < next ? t : next;
 	t = fab_hcas_due(l->hcas);
 	next = t < next ? t : next;
+	t = l->fronts ? fab_fronts_due() : UINT64_MAX;
+	next = t < next ? t : next;
 	t = l->remote ? fab_remote_timer(l->remote, now) : UINT64_MAX;
 	next = t < next ? t : next;
 	t = l->door ? fab_attach_timer(l->door, now) : UINT64_MAX;

@@ -24,6 +24,7 @@ static struct {
 		size_t n;
 	} call[SEEN];
 	const uint8_t *unmapped;	/* what munmap() has had last */
+	bool gone;			/* it has had what the first call was for */
 } disk = { .lock = PTHREAD_MUTEX_INITIALIZER, .moved = PTHREAD_COND_INITIALIZER };
 
 int __real_msync(void *p, size_t n, int flags);
@@ -58,6 +59,8 @@ int __wrap_munmap(void *p, size_t n)
 {
 	pthread_mutex_lock(&disk.lock);
 	disk.unmapped = p;
+	disk.gone |= disk.calls && (uintptr_t)disk.call[0].at - (uintptr_t)p < n;
+	pthread_cond_broadcast(&disk.moved);
 	pthread_mutex_unlock(&disk.lock);
 	return __real_munmap(p, n);
 }
@@ -67,8 +70,10 @@ static void disk_set(bool shut, int error)
 	pthread_mutex_lock(&disk.lock);
 	disk.shut = shut;
 	disk.error = error;
-	if (shut)
+	if (shut) {
 		disk.calls = 0;
+		disk.gone = false;
+	}
 	pthread_cond_broadcast(&disk.moved);
 	pthread_mutex_unlock(&disk.lock);
 }
@@ -527,6 +532,38 @@ static void take_disk(struct world *w)
 	w->cfg.disk = true;
 }
 
+/* Its machine goes while the disk is at work. Then nobody does anything, and its memory goes, too. */
+static void test_goes_alone(void **state)
+{
+	struct world *w = *state;
+	struct flushed f;
+	struct timespec end;
+	int e = 0;
+
+	if (!has_disk())
+		skip();
+	flushed_up(&f, w);
+	disk_set(true, 0);
+	post_flush(&f, 4096, 50);
+	disk_wait(1);
+	for (unsigned int i = 0; i < 2; i++) {
+		front_close(&f.p.m[i].f);
+		wait_free(w, f.p.m[i].at);
+	}
+	/* the loop finds no rest of them, and sleeps */
+	usleep(20000);
+	assert_false(disk.gone);
+	disk_set(false, 0);
+	clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_sec += LIMIT_MS / 1000;
+	pthread_mutex_lock(&disk.lock);
+	while (!e && !disk.gone)
+		e = pthread_cond_timedwait(&disk.moved, &disk.lock, &end);
+	pthread_mutex_unlock(&disk.lock);
+	assert_int_equal(e, 0);
+	flushed_down(&f);
+}
+
 static int with_disk(void **state)
 {
 	return world_start(state, take_disk);
@@ -546,6 +583,7 @@ int main(void)
 		WITH_DISK(test_waits),
 		WITH_DISK(test_iommu),
 		WITH_DISK(test_goes),
+		WITH_DISK(test_goes_alone),
 		WITH_DISK(test_memory),
 	};
 

@@ -250,6 +250,11 @@ static struct fab_block **block_free_one(void)
 	return at;
 }
 
+bool fab_blocks_left(void)
+{
+	return freed;
+}
+
 bool fab_blocks_reap(void)
 {
 	const uint64_t begin = freed ? block_clock() : 0;

@@ -69,6 +69,9 @@ void fab_block_let_go(struct fab_block *b);
  */
 bool fab_blocks_reap(void);
 
+/** fab_blocks_left() - whether some is to be unmapped still: of what is held, after it is let go */
+bool fab_blocks_left(void);
+
 /** fab_blocks_vanished() - whether a block has vanished since the last call */
 bool fab_blocks_vanished(void);
 

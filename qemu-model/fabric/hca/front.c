@@ -19,6 +19,8 @@
 #include "iotlb.h"
 #include "ohca_admin.h"
 
+#define HELD_NS		10000000u	/* between looks at blocks that are to be unmapped */
+
 /* ---- how much memory they have --------------------------------------------------- */
 
 bool fab_front_charge(struct fab_front *f, uint64_t n)
@@ -495,6 +497,12 @@ bool fab_fronts_settle(struct fab_fronts *s)
 	more = fab_blocks_reap();
 	more |= fab_iotlbs_reap();
 	return more;
+}
+
+/* The thread that holds a block while a disk is at work wakes nobody: it is looked at again now and then. */
+uint64_t fab_fronts_due(void)
+{
+	return fab_blocks_left() ? HELD_NS : UINT64_MAX;
 }
 
 struct fab_fronts *fab_fronts_new(const struct fab_fronts_cfg *cfg)

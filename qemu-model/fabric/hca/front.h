@@ -98,4 +98,7 @@ void fab_fronts_event(struct fab_fronts *s, uint32_t index);
  */
 bool fab_fronts_settle(struct fab_fronts *s);
 
+/** fab_fronts_due() - ns until fab_fronts_settle() is due, if nothing else is; UINT64_MAX: never */
+uint64_t fab_fronts_due(void);
+
 #endif
