@@ -916,7 +916,8 @@ static void test_resize(void **state)
 	/* does not fit; index that cannot be; a CQ in error */
 	for (int i = 0; i < 4; i++)
 		assert_int_equal(push(&cq, next++, false), 0);
-	assert_int_equal(resize(&cq, 1, &buf, &pi), OHCA_ADMIN_NO_RESOURCE);
+	assert_int_equal(resize(&cq, 1, &buf, &pi), OHCA_ADMIN_BAD_PARAM);
+	assert_int_equal(h->syndrome, 0x20);
 	{
 		struct ohca_hw_aqe c = HOST_AQE(resize_cq, .cqn = cq.cqn, .ci = cq.ci,
 						.log_size = 21,

@@ -370,7 +370,7 @@ int ohca_cmd_resize_cq(struct ohca_cmd *c)
 	if (!job->begun && ci - cq->ci > cq->pi - cq->ci)
 		return OHCA_BAD(c, resize_cq.ci);
 	if (cq->pi - ci > 1u << cmd->log_size)
-		return OHCA_ADMIN_NO_RESOURCE;
+		return OHCA_BAD(c, resize_cq.log_size);
 	rc = OHCA_CMD_BUF(c, resize_cq.pl, ohca_cq_buf_size(cmd->log_size));
 	if (rc)
 		return rc;
