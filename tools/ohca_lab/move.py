@@ -8,7 +8,6 @@ import socket
 import time
 
 from . import paths
-
 from .qmp import QmpError, qmp
 from .vm import stop
 from .words import LabError
@@ -85,9 +84,24 @@ def _wait(vm, there, deadline):
         time.sleep(0.02)
 
 
+def _back(vm, deadline):
+    """Has the machine go on at the first QEMU, once that has given the other one up."""
+    status = "finish-migrate"
+    try:
+        while status == "finish-migrate" and time.monotonic() < deadline:
+            time.sleep(0.02)
+            status = _say(vm, "query-status")["status"]
+        if status == "postmigrate":
+            _say(vm, "cont")
+    except LabError:
+        # it has ended: why it does not migrate is what matters
+        pass
+
+
 def migrate(vm):
     """Moves a node of a lab; returns what QEMU says of it. After a failure it is where it was."""
     there = copy.copy(vm)
+    there.process = there.stderr = None
     there.dir, there.incoming = f"{vm.dir}.next", ("-incoming", "defer")
     shutil.rmtree(there.dir, ignore_errors=True)
     os.makedirs(there.dir, mode=0o700)
@@ -97,7 +111,7 @@ def migrate(vm):
     try:
         there.start()
         while not os.path.exists(os.path.join(there.dir, "qmp")):
-            if not there.alive():
+            if not there.alive() or time.monotonic() > deadline:
                 raise LabError(f"{vm.name}: {' '.join(there.last_words(3))}")
             time.sleep(0.02)
         uri = f"unix:{there.dir}/state"
@@ -108,8 +122,7 @@ def migrate(vm):
     except BaseException:
         # its HCA is that of the first one, as long as that has not ended
         stop(there.process)
-        if _say(vm, "query-status")["status"] in ("postmigrate", "finish-migrate"):
-            _say(vm, "cont")
+        _back(vm, deadline)
         raise
     stop(vm.process)
     # what has the node's sockets and logs open does not mind
