@@ -53,6 +53,18 @@ typedef InterfaceInfo OhcaInterfaceInfo;
     qdev_add_vm_change_state_handler(dev, cb, opaque)
 #endif
 
+/* All modes but that of live migration; returns 0, or -errno with @errp set. */
+#if OHCA_QEMU_SINCE(10, 2)
+#define ohca_block_cpr(reason, errp) \
+    migrate_add_blocker_modes(reason, BIT(MIG_MODE_CPR_REBOOT) | \
+                              BIT(MIG_MODE_CPR_TRANSFER) | \
+                              BIT(MIG_MODE_CPR_EXEC), errp)
+#else
+#define ohca_block_cpr(reason, errp) \
+    migrate_add_blocker_modes(reason, errp, MIG_MODE_CPR_REBOOT, \
+                              MIG_MODE_CPR_TRANSFER, -1)
+#endif
+
 #if !OHCA_QEMU_SINCE(10, 2)
 /* MMIO handlers hold the BQL */
 #define memory_region_enable_lockless_io(mr)    ((void)(mr))

@@ -18,6 +18,7 @@
 #include "qemu/error-report.h"
 #include "hw/pci/msix.h"
 #include "qapi/qapi-types-migration.h"
+#include "migration/blocker.h"
 #include "migration/client-options.h"
 #include "migration/postcopy-ram.h"
 #include "migration/vmstate.h"
@@ -43,6 +44,7 @@ static int ohca_pre_save(void *opaque)
                      ohca_name(s));
         return -EINVAL;
     }
+    ohca_hosted_hold(s);
     r = ohca_hosted_say(s, OHCA_FRONT_LEAVE, &m, sizeof(m), -1, &h->token);
     if (r > 0) {
         error_report("%s: ohca-fabric does not let the HCA go: is guest memory "
@@ -50,7 +52,6 @@ static int ohca_pre_save(void *opaque)
         return -EINVAL;
     }
     /* without its process the device is away at the other QEMU, too */
-    h->left = !r;
     return 0;
 }
 
@@ -71,7 +72,7 @@ bool ohca_hosted_await(OhcaState *s)
         g_free(g_steal_pointer(&h->front));
         return false;
     }
-    h->awaited = true;
+    h->awaited = h->held = true;
     return true;
 }
 
@@ -79,9 +80,13 @@ static int ohca_post_load(void *opaque, int version_id)
 {
     OhcaState *s = opaque;
     OhcaHosted *h = &s->host;
-    g_autofree char *why = NULL;
     Error *err = NULL;
 
+    if (!h->move_guid || h->move_guid > UINT64_MAX - OHCA_PORTS) {
+        error_report("%s: the machine's guid, 0x%" PRIx64 ", is none",
+                     ohca_name(s), h->move_guid);
+        return -EINVAL;
+    }
     if (!s->guid_is_made && s->guid != h->move_guid) {
         error_report("%s: guid is 0x%" PRIx64 ", that of the machine 0x%" PRIx64,
                      ohca_name(s), s->guid, h->move_guid);
@@ -94,11 +99,8 @@ static int ohca_post_load(void *opaque, int version_id)
     s->guid = h->move_guid;
     h->hello.node_guid = cpu_to_le64(s->guid);
     h->awaited = false;
-    if (!h->token) {
-        ohca_hosted_again(s);
-        return 0;
-    }
-    if (!ohca_hosted_connect(s, &err)) {
+    /* without a token the machine comes without an HCA, and asks for one when it runs */
+    if (h->token && !ohca_hosted_connect(s, &err)) {
         error_reportf_err(err, "%s: ", ohca_name(s));
         return -EINVAL;
     }
@@ -135,14 +137,24 @@ static int ohca_no_postcopy(NotifierWithReturn *n, void *data, Error **errp)
     return -ENOENT;
 }
 
-void ohca_hosted_move_init(OhcaState *s)
+bool ohca_hosted_move_init(OhcaState *s, Error **errp)
 {
-    s->host.postcopy.notify = ohca_no_postcopy;
-    postcopy_add_notifier(&s->host.postcopy);
+    OhcaHosted *h = &s->host;
+
+    /* device memory would be left behind, and the connection ends with its process */
+    error_setg(&h->no_cpr, "%s: an InfiniBand adapter has live migration alone",
+               ohca_name(s));
+    if (ohca_block_cpr(&h->no_cpr, errp)) {
+        return false;
+    }
+    h->postcopy.notify = ohca_no_postcopy;
+    postcopy_add_notifier(&h->postcopy);
+    return true;
 }
 
 void ohca_hosted_move_exit(OhcaState *s)
 {
+    migrate_del_blocker(&s->host.no_cpr);
     if (s->host.postcopy.notify) {
         postcopy_remove_notifier(&s->host.postcopy);
         s->host.postcopy.notify = NULL;

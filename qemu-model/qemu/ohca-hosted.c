@@ -96,7 +96,7 @@ static void ohca_hosted_see(OhcaState *s)
     worked = h->works;
     snprintf(err.text, sizeof(err.text), "%s", why);
     ohca_hosted_end(s, why);
-    if (h->left) {
+    if (h->held) {
         /* not the HCA of a machine that is elsewhere, until this one goes on */
         return;
     }
@@ -316,10 +316,10 @@ static void ohca_hosted_vm_state(void *opaque, bool running, RunState state)
     OhcaHosted *h = &s->host;
 
     ohca_hosted_run(s, running);
-    if (!running || (!h->left && !h->awaited)) {
+    if (!running || !h->held) {
         return;
     }
-    h->left = h->awaited = false;
+    h->held = h->awaited = false;
     if (!h->there) {
         ohca_hosted_again(s);
     }
@@ -411,6 +411,21 @@ static struct ohca_front *ohca_hosted_tried(OhcaState *s)
 
     qemu_set_fd_handler(ohca_front_sock(f), NULL, NULL, NULL);
     return f;
+}
+
+/**
+ * ohca_hosted_hold: ask for no HCA until the machine runs here
+ *
+ * It may run at another QEMU, whose HCA would not find its place free. The HCA that
+ * there is stays.
+ */
+void ohca_hosted_hold(OhcaState *s)
+{
+    s->host.held = true;
+    timer_del(s->host.timer);
+    if (s->host.trying) {
+        ohca_front_free(ohca_hosted_tried(s));
+    }
 }
 
 static void ohca_hosted_answer(void *opaque)
@@ -560,7 +575,9 @@ bool ohca_hosted_realize(OhcaState *s, Error **errp)
     if (!h->awaited && !ohca_hosted_connect(s, errp)) {
         return false;
     }
-    ohca_hosted_move_init(s);
+    if (!ohca_hosted_move_init(s, errp)) {
+        return false;
+    }
     h->vmstate = qdev_add_vm_change_state_handler(DEVICE(s),
                                                   ohca_hosted_vm_state, NULL,
                                                   s);

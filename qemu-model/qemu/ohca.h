@@ -86,11 +86,12 @@ typedef struct OhcaHosted {
     VMChangeStateEntry *vmstate;
 
     /* migration, see ohca-hosted-move.c */
-    bool awaited;               /* by -incoming: there was no HCA yet */
-    bool left;                  /* another QEMU may have the HCA */
+    bool awaited;               /* by -incoming: the state has not come yet */
+    bool held;                  /* until it runs here it may run elsewhere */
     uint64_t token;             /* by which it does; 0: there is none */
     uint64_t move_guid;         /* NodeGUID of the machine that moves */
     NotifierWithReturn postcopy;
+    Error *no_cpr;              /* the blocker's reason */
 
     /* memory, see ohca-hosted-mem.c */
     MemoryListener listener;
@@ -175,6 +176,7 @@ bool ohca_hosted_init_dm(OhcaState *s, Error **errp);
 bool ohca_hosted_realize(OhcaState *s, Error **errp);
 bool ohca_hosted_connect(OhcaState *s, Error **errp);
 void ohca_hosted_again(OhcaState *s);
+void ohca_hosted_hold(OhcaState *s);
 void ohca_hosted_unrealize(OhcaState *s);
 void ohca_hosted_finalize(OhcaState *s);
 void ohca_hosted_reset(OhcaState *s);
@@ -206,7 +208,7 @@ void ohca_hosted_iommu_send(OhcaState *s);
 /* ohca-hosted-move.c; all under the BQL */
 extern const VMStateDescription ohca_vmstate;
 bool ohca_hosted_await(OhcaState *s);
-void ohca_hosted_move_init(OhcaState *s);
+bool ohca_hosted_move_init(OhcaState *s, Error **errp);
 void ohca_hosted_move_exit(OhcaState *s);
 
 /* ohca-hosted-dirty.c; all under the BQL */

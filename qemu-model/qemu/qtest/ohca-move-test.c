@@ -274,6 +274,41 @@ static void test_stays(void)
     rmdir(dir);
 }
 
+/*
+ * The fabric is away when the machine leaves. A machine that stands does not ask for
+ * the card when the fabric is there again: the other one gets it.
+ */
+static void test_away(void)
+{
+    g_autofree char *dir = g_dir_make_tmp("ohca-move-XXXXXX", NULL);
+    g_autofree char *path = g_strdup_printf("%s/state", dir);
+    g_autofree char *uri = g_strdup_printf("file:%s", path);
+    Card c, to;
+
+    card_open(&c, "");
+    card_start(&c);
+    qtest_qmp_assert_success(c.qs->qts, "{'execute': 'stop'}");
+    fabric_kill(&c.fabric);
+    expect_status(&c, OHCA_STATUS_AWAY);
+    send_to(&c, uri);
+    expect_state(c.qs->qts, "query-migrate", "completed");
+    fabric_start(&c.fabric);
+    await(&to, &c, uri, "", "");
+    expect_state(to.qs->qts, "query-status", "paused");
+    /* longer than the first one would wait until it asks again */
+    g_usleep(300000);
+    qtest_qmp_assert_success(to.qs->qts, "{'execute': 'cont'}");
+    expect_status(&to, OHCA_STATUS_READY);
+    card_reset(&to);
+    card_start(&to);
+    expect_nop(&to);
+    to.fabric = c.fabric;
+    part(&c);
+    card_close(&to);
+    unlink(path);
+    rmdir(dir);
+}
+
 /* A QEMU that may not have the card says why, and ends. */
 static void expect_no_machine(const Card *c, const char *uri, const char *props,
                               const char *why)
@@ -371,6 +406,18 @@ static void test_refused(void)
     expect_state(c.qs->qts, "query-migrate", "failed");
     expect_state(c.qs->qts, "query-status", "running");
     expect_nop(&c);
+    qtest_qmp_assert_success(c.qs->qts, "{'execute': 'migrate-set-capabilities', "
+                             "'arguments': {'capabilities': [{'capability': "
+                             "'postcopy-ram', 'state': false}]}}");
+    qtest_qmp_assert_success(c.qs->qts, "{'execute': 'migrate-set-parameters', "
+                             "'arguments': {'mode': 'cpr-reboot'}}");
+    r = qtest_qmp(c.qs->qts, "{'execute': 'migrate', 'arguments': {'uri': %s}}", uri);
+    g_assert(strstr(qdict_get_str(qdict_get_qdict(r, "error"), "desc"),
+                    "has live migration alone"));
+    qobject_unref(r);
+    qtest_qmp_assert_success(c.qs->qts, "{'execute': 'migrate-set-parameters', "
+                             "'arguments': {'mode': 'normal'}}");
+    expect_nop(&c);
     await(&to, &c, "defer", "", "");
     r = qtest_qmp(to.qs->qts, caps);
     g_assert(strstr(qdict_get_str(qdict_get_qdict(r, "error"), "desc"),
@@ -397,6 +444,7 @@ int main(int argc, char **argv)
     qtest_add_func("/ohca/move/last", test_last);
     qtest_add_func("/ohca/move/iommu", test_iommu);
     qtest_add_func("/ohca/move/stays", test_stays);
+    qtest_add_func("/ohca/move/away", test_away);
     qtest_add_func("/ohca/move/strangers", test_strangers);
     qtest_add_func("/ohca/move/refused", test_refused);
     return card_test_run();
