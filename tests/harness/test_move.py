@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A node whose other QEMU does not start runs where it was."""
+"""A node whose other QEMU does not start runs where it was; what its monitor is asked."""
+import json
 import os
+import socket
 import subprocess
 import tempfile
+import threading
 import unittest
 
 import fake
 
-from ohca_lab import move  # pylint: disable=wrong-import-order  # fake has the path
+from ohca_lab import move, qmp  # pylint: disable=wrong-import-order  # fake has the path
 
 
 class Node:
@@ -44,6 +47,29 @@ class Failure(unittest.TestCase):
             finally:
                 vm.process.kill()
                 vm.process.wait()
+
+
+class Monitor(unittest.TestCase):
+    """A monitor that says what it was asked."""
+
+    def test_path(self):
+        """An argument of a command may have any name."""
+        def answer(listener):
+            with listener.accept()[0] as s, s.makefile("rw", encoding="utf-8") as f:
+                print("{}", file=f, flush=True)
+                for line in f:
+                    print(json.dumps({"return": json.loads(line)["arguments"]}), file=f,
+                          flush=True)
+
+        with tempfile.TemporaryDirectory() as where, socket.socket(socket.AF_UNIX) as listener:
+            path = os.path.join(where, "qmp")
+            listener.bind(path)
+            listener.listen()
+            thread = threading.Thread(target=answer, args=(listener,))
+            thread.start()
+            asked = {"path": "/machine", "property": "type"}
+            self.assertEqual(qmp.qmp(path, "qom-get", **asked), asked)
+            thread.join()
 
 
 if __name__ == "__main__":

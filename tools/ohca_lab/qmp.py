@@ -8,11 +8,11 @@ class QmpError(Exception):
     """QEMU refused a command."""
 
 
-def qmp(path, command, **arguments):
-    """Runs a command by the socket at path, returns what it returns."""
+def qmp(monitor, command, **arguments):
+    """Runs a command by the socket of a monitor, returns what it returns."""
     with socket.socket(socket.AF_UNIX) as s:
         s.settimeout(30)
-        s.connect(path)
+        s.connect(monitor)
         with s.makefile("rw", encoding="utf-8") as f:
             json.loads(f.readline())
             for what, args in (("qmp_capabilities", {}), (command, arguments)):

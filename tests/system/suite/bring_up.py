@@ -2,7 +2,7 @@
 """From power-on to a working subnet."""
 import re
 
-from .harness import DEV, Failure, Group, find, need, until
+from .harness import DEV, Failure, Group, find, need, tail, until
 
 # A node may stand still for seconds, with all of its QEMU: the switch keeps what is for it.
 PATIENT = "--serve=--hoq-scale=64"
@@ -45,9 +45,13 @@ def stop_sm(bench, node=1, signal="TERM"):
 
 def swept(bench, node=1):
     """Waits until OpenSM has been through all of the subnet, whose ports may be ACTIVE already."""
-    until(60 * bench.slow,
-          lambda: not bench.status(node, "grep -q 'SUBNET UP' /var/log/opensm.log")[0],
-          "OpenSM does not say SUBNET UP")
+    def said():
+        text = bench.sh(node, "pgrep -x opensm; tail -n 20 /var/log/opensm.log; "
+                              "grep -qs 'SUBNET UP' /var/log/opensm.log && echo up", status=None)
+        need(re.match(r"\d+\n", text), f"OpenSM has ended: {tail(text)}")
+        return text.endswith("\nup\n")
+
+    until(60 * bench.slow, said, "OpenSM does not say SUBNET UP")
 
 
 def take_over(bench, node, old=1):

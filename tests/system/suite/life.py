@@ -223,8 +223,8 @@ def sm_restart(b):
     command = f"/share/ohca-peer stream {3 + b.slow}"
     ends = [b.background(1, command), b.background(2, f"{command} node1")]
     ends[1].said("streaming")
-    b.sh(1, "pkill -KILL -x opensm && pgrep -x ohca-peer || "
-            "{ echo the traffic was over before; exit 124; }")
+    stop_sm(b, signal="KILL")
+    b.sh(1, "pgrep -x ohca-peer || { echo the traffic was over before; exit 124; }")
     start_sm(b, setting=RESTLESS)
     for end in ends:
         find("^moved", end.wait())

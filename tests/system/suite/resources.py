@@ -3,7 +3,7 @@
 import json
 import re
 
-from .bring_up import PAIR, fabric
+from .bring_up import PAIR, fabric, stop_sm
 from .harness import DEV, PYVERBS_ENUMS, Failure, Group, find, need, tail, until
 
 GROUP = Group("resources", PAIR, prepare=fabric)
@@ -273,8 +273,8 @@ def debugfs(b):
 	echo {pci} >unbind; [ ! -e {base} ] || exit 1; echo {pci} >bind; cat {base}/qp >/dev/null
 done; touch /tmp/enough""", 60)
     need(int(find(r"read (\d+) times", readers.wait())) > 10, "nobody has read")
-    b.sh(1, "rm /tmp/enough; ip addr replace 10.77.0.1/24 dev ib0; ip link set ib0 up; "
-            "pkill -x opensm", status=None)
+    b.sh(1, "rm /tmp/enough; ip addr replace 10.77.0.1/24 dev ib0; ip link set ib0 up")
+    stop_sm(b)
     b.state.pop("fabric", None)
 
 
