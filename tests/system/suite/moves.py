@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A node goes on in another QEMU: its adapter, which the fabric has, stays where it is."""
+from ohca_lab.lab import MOUNT_SHARE
+
 from .bring_up import PAIR, all_active, fabric
 from .harness import DEV, Group, Skip, need, until
 
@@ -77,5 +79,6 @@ def stays(b):
     need(b.qmp(1, "query-status")["status"] == "postmigrate", "it runs")
     b.qmp(1, "cont")
     b.lab.stood_still(1)
+    b.sh(1, MOUNT_SHARE)
     load.go_on()
     load.kill()
