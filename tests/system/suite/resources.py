@@ -3,7 +3,7 @@
 import json
 import re
 
-from .bring_up import PAIR, fabric, stop_sm
+from .bring_up import PAIR, all_active, fabric, stop_sm
 from .harness import DEV, PYVERBS_ENUMS, Failure, Group, find, need, tail, until
 
 GROUP = Group("resources", PAIR, prepare=fabric)
@@ -377,4 +377,4 @@ def netns(b):
                 "until rdma system set netns shared; do n=$((n + 1)); [ $n -lt 50 ] || exit 1; "
                 "sleep 0.1; done", 40)
     need(DEV in b.sh(2, "rdma dev show"), "it did not come back")
-    b.state.pop("fabric", None)
+    all_active(b)
