@@ -51,7 +51,7 @@ static int ohca_pre_save(void *opaque)
                      "on a disk?", ohca_name(s));
         return -EINVAL;
     }
-    /* without its process the device is away at the other QEMU, too */
+    /* r < 0: without its process the device is away at the other QEMU, too */
     return 0;
 }
 

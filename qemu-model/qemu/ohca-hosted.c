@@ -416,8 +416,8 @@ static struct ohca_front *ohca_hosted_tried(OhcaState *s)
 /**
  * ohca_hosted_hold: ask for no HCA until the machine runs here
  *
- * It may run at another QEMU, whose HCA would not find its place free. The HCA that
- * there is stays.
+ * It may run at another QEMU, which would find the place of its HCA taken. The HCA
+ * that is there stays.
  */
 void ohca_hosted_hold(OhcaState *s)
 {
