@@ -13,6 +13,22 @@
 #define ROUNDS  3
 #define SLOW    20000   /* bytes a second: all of memory takes 15 s */
 
+/* A file for a machine's state, in a directory of its own; the caller frees the name. */
+static char *state_path(void)
+{
+    g_autofree char *dir = g_dir_make_tmp("ohca-move-XXXXXX", NULL);
+
+    return g_strdup_printf("%s/state", dir);
+}
+
+static void state_remove(const char *path)
+{
+    g_autofree char *dir = g_path_get_dirname(path);
+
+    unlink(path);
+    rmdir(dir);
+}
+
 /* A machine like that of card_open() without @props, which waits for its state at @from. */
 static void await(Card *to, const Card *c, const char *from, const char *before,
                   const char *props)
@@ -153,8 +169,7 @@ static void test_moves(void)
 static void test_last(void)
 {
     struct ohca_hw_aqe query = { .hdr.opcode = OHCA_CMD_QUERY_DEVICE };
-    g_autofree char *dir = g_dir_make_tmp("ohca-move-XXXXXX", NULL);
-    g_autofree char *path = g_strdup_printf("%s/state", dir);
+    g_autofree char *path = state_path();
     g_autofree char *uri = g_strdup_printf("file:%s", path);
     struct ohca_hw_acqe r;
     Card c, to;
@@ -182,8 +197,7 @@ static void test_last(void)
     part(&c);
     expect_nop(&to);
     card_close(&to);
-    unlink(path);
-    rmdir(dir);
+    state_remove(path);
 }
 
 /*
@@ -192,8 +206,7 @@ static void test_last(void)
  */
 static void test_iommu(void)
 {
-    g_autofree char *dir = g_dir_make_tmp("ohca-move-XXXXXX", NULL);
-    g_autofree char *path = g_strdup_printf("%s/state", dir);
+    g_autofree char *path = state_path();
     g_autofree char *uri = g_strdup_printf("file:%s", path);
     struct ohca_hw_aqe query = { .hdr.opcode = OHCA_CMD_QUERY_DEVICE };
     const uint64_t iova = 1ull << 30;
@@ -233,15 +246,13 @@ static void test_iommu(void)
     g_assert_cmpint(card_cmd(&to, &query).status, ==, OHCA_ADMIN_DMA);
     expect_nop(&to);
     card_close(&to);
-    unlink(path);
-    rmdir(dir);
+    state_remove(path);
 }
 
 /* The other QEMU ends before the machine goes on there: it goes on here. */
 static void test_stays(void)
 {
-    g_autofree char *dir = g_dir_make_tmp("ohca-move-XXXXXX", NULL);
-    g_autofree char *path = g_strdup_printf("%s/state", dir);
+    g_autofree char *path = state_path();
     g_autofree char *uri = g_strdup_printf("file:%s", path);
     Card c, to;
     int i;
@@ -270,8 +281,7 @@ static void test_stays(void)
     }
     expect_nop(&c);
     card_close(&c);
-    unlink(path);
-    rmdir(dir);
+    state_remove(path);
 }
 
 /*
@@ -280,8 +290,7 @@ static void test_stays(void)
  */
 static void test_away(void)
 {
-    g_autofree char *dir = g_dir_make_tmp("ohca-move-XXXXXX", NULL);
-    g_autofree char *path = g_strdup_printf("%s/state", dir);
+    g_autofree char *path = state_path();
     g_autofree char *uri = g_strdup_printf("file:%s", path);
     Card c, to;
 
@@ -305,8 +314,7 @@ static void test_away(void)
     to.fabric = c.fabric;
     part(&c);
     card_close(&to);
-    unlink(path);
-    rmdir(dir);
+    state_remove(path);
 }
 
 /* A QEMU that may not have the card says why, and ends. */
@@ -328,8 +336,7 @@ static void expect_no_machine(const Card *c, const char *uri, const char *props,
 
 static void test_strangers(void)
 {
-    g_autofree char *dir = g_dir_make_tmp("ohca-move-XXXXXX", NULL);
-    g_autofree char *path = g_strdup_printf("%s/state", dir);
+    g_autofree char *path = state_path();
     g_autofree char *uri = g_strdup_printf("file:%s", path);
     Card c;
 
@@ -345,8 +352,7 @@ static void test_strangers(void)
     expect_no_machine(&c, uri, "vls=8", "no HCA to be taken over");
     expect_nop(&c);
     card_close(&c);
-    unlink(path);
-    rmdir(dir);
+    state_remove(path);
 }
 
 /* Have an image made by a job of QEMU. */
@@ -392,10 +398,9 @@ static void test_refused(void)
 {
     static const char caps[] = "{'execute': 'migrate-set-capabilities', 'arguments': "
         "{'capabilities': [{'capability': 'postcopy-ram', 'state': true}]}}";
-    g_autofree char *dir = g_dir_make_tmp("ohca-move-XXXXXX", NULL);
-    g_autofree char *path = g_strdup_printf("%s/state", dir);
+    g_autofree char *path = state_path();
     g_autofree char *uri = g_strdup_printf("file:%s", path);
-    g_autofree char *disk = g_strdup_printf("%s/disk", dir);
+    g_autofree char *disk = g_strdup_printf("%s-disk", path);
     QDict *r;
     Card c, to;
 
@@ -432,9 +437,8 @@ static void test_refused(void)
     qobject_unref(r);
     expect_nop(&c);
     card_close(&c);
-    unlink(path);
     unlink(disk);
-    rmdir(dir);
+    state_remove(path);
 }
 
 int main(int argc, char **argv)
