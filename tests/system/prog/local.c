@@ -635,6 +635,8 @@ void local_main(const char *name)
 		share_main();
 	else if (!strcmp(name, "dm"))
 		dm_main();
+	else if (!strcmp(name, "doorbells"))
+		doorbells_main();
 	else if (!strcmp(name, "fork"))
 		fork_main(false);
 	else if (!strcmp(name, "fork-init"))

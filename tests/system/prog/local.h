@@ -29,6 +29,9 @@ void dm_main(void);
 /** narrow_main - system calls of a 32-bit program are refused a context; x86 only */
 void narrow_main(void);
 
+/** doorbells_main - posts at the moment when the device has found a queue empty */
+void doorbells_main(void);
+
 /** fork_main - children that touch registered pages; @init: after ibv_fork_init() */
 void fork_main(bool init);
 

@@ -19,7 +19,8 @@ GROUP = Group("local", LARGE, prepare=fabric)
 GROUPS = [EARLY, pyverbs.GROUP, SCALE, GROUP]
 
 SCENARIOS = {
-    "dm": "device memory kept apart", "share": "objects outlived their owner",
+    "dm": "device memory kept apart", "doorbells": "every post was seen",
+    "share": "objects outlived their owner",
     "fork": "children harmed nothing", "fork-init": "children harmed nothing",
     "domains": "queues lay in the allocator's memory", "moderation": "events moderated",
     "memory": "every kind of memory worked", "windows": "windows of type 2B belong to their QP",

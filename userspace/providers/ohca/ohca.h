@@ -436,6 +436,22 @@ static inline void ohca_store_le32(__le32 *p, uint32_t v)
 }
 
 /*
+ * ohca_full_barrier - the stores before it are visible to the device before a load after it
+ *
+ * Compilers for x86 make a locked instruction of a fence. QEMU emulates a machine of one
+ * processor without the lock, since no other processor could see the difference. The device
+ * is a thread of the host and sees it. mfence is a barrier of the host in each case.
+ */
+static inline void ohca_full_barrier(void)
+{
+#ifdef __x86_64__
+	asm volatile("mfence" ::: "memory");
+#else
+	atomic_thread_fence(memory_order_seq_cst);
+#endif
+}
+
+/*
  * ohca_ring - publish a producer index, and ring the doorbell if the device requested it
  * @pi: producer index in the doorbell record
  * @event: the device's event index
@@ -453,7 +469,7 @@ static inline void ohca_ring(__le32 *pi, const __le32 *event, uint32_t old_pi,
 {
 	udma_to_device_barrier();
 	ohca_store_le32(pi, new_pi);
-	atomic_thread_fence(memory_order_seq_cst);
+	ohca_full_barrier();
 	if (unlikely(ohca_db_needed(ohca_load_le32(event), new_pi, old_pi))) {
 		/* the fence orders processors; the index must reach the device first */
 		udma_to_device_barrier();
