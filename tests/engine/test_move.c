@@ -235,6 +235,7 @@ static void test_iommu(void **state)
 /* What is armed stays so, and the old page and its sockets are nothing any more. */
 static void test_page(void **state)
 {
+	struct pollfd poll_irq = { .events = POLLIN };
 	struct world *w = *state;
 	struct ohca_hw_eqe e;
 	struct front old;
@@ -253,10 +254,11 @@ static void test_page(void **state)
 	/* what was rung before the pause, and is found after it */
 	host_eq_db(p.m[0].h, &p.m[0].h->comp, true);
 	host_cq_arm(&p.m[0].cq, false);
+	/* vectors that were raised and not taken; the byte that tells of them is in the old socket */
 	atomic_fetch_or(&p.m[0].f.page->irq[1], 4);
+	atomic_store(&p.m[0].f.page->irq_any, 1);
 	come_by(&p.m[0], &to, token);
 	tell_memory(&p.m[0], &to);
-	/* a vector that was raised and not taken */
 	assert_int_equal(atomic_load(&to.f.page->irq[1]), 4);
 	for (unsigned int i = 0; i < OHCA_PAGE_REGS; i++)
 		assert_int_equal(atomic_load(&to.f.page->reg[i]), atomic_load(&p.m[0].f.page->reg[i]));
@@ -267,6 +269,9 @@ static void test_page(void **state)
 	settle(&p.m[0], &to);
 	assert_int_equal(call_run(&p.m[0].f, 1), OHCA_FRONT_OK);
 	expect_end(&old, "the machine goes on elsewhere");
+	poll_irq.fd = p.m[0].f.irq;
+	assert_int_equal(poll(&poll_irq, 1, LIMIT_MS), 1);
+	assert_int_equal(atomic_exchange(&p.m[0].f.page->irq_any, 0), 1);
 	/* who has the old page does nothing by it */
 	atomic_fetch_or(old.db.pending, ~0u);
 	atomic_store(&old.page->map_head, 77);

@@ -211,7 +211,7 @@ void fab_hca_reach_free(struct fab_hca_reach *reach);
  * fab_hca_page_copy() - @page, all 0, has registers, clock and raised vectors of @h
  *
  * The machine is paused, and stays so until fab_hca_move() with this page, by which it has the doorbells,
- * too. Its ring of mappings is its own.
+ * too. Its ring of mappings is its own. The front is told of the vectors after the move.
  */
 void fab_hca_page_copy(const struct fab_hca *h, struct ohca_page *page);
 

@@ -40,7 +40,6 @@ void fab_hca_page_copy(const struct fab_hca *h, struct ohca_page *page)
 	atomic_store(&page->slow_reads, atomic_load(&from->slow_reads));
 	for (unsigned int i = 0; i < OHCA_PAGE_VECTORS / 64; i++)
 		atomic_store(&page->irq[i], atomic_load(&from->irq[i]));
-	atomic_store(&page->irq_any, atomic_load(&from->irq_any));
 }
 
 void fab_page_move(struct fab_hca *h, struct ohca_page *page)
@@ -50,6 +49,9 @@ void fab_page_move(struct fab_hca *h, struct ohca_page *page)
 	h->cfg.page = page;
 	h->cfg.engine.doorbells = (uint8_t *)page + OHCA_PAGE_DOORBELLS;
 	ohca_doorbells_place(&h->bells, &sizes, h->cfg.engine.doorbells);
+	/* no byte of the new interrupt socket has told of these */
+	for (unsigned int i = 0; i < OHCA_PAGE_VECTORS / 64; i++)
+		h->raised |= atomic_load(&page->irq[i]) != 0;
 }
 
 void fab_page_close(struct fab_hca *h)
