@@ -253,6 +253,21 @@ static void ohca_iommu_add(MemoryListener *listener, MemoryRegionSection *sec)
     memory_region_iommu_replay(i->mr, &i->n);
 }
 
+/**
+ * ohca_hosted_iommu_loaded: the IOMMU has been told by migration what it translates
+ *
+ * It need not tell of that: a region that translates from power-on does not become
+ * another one by it. What has been told is told again.
+ */
+void ohca_hosted_iommu_loaded(OhcaState *s)
+{
+    struct OhcaIommu *i;
+
+    QLIST_FOREACH(i, &s->host.iommus, next) {
+        memory_region_iommu_replay(i->mr, &i->n);
+    }
+}
+
 static void ohca_iommu_drop(struct OhcaIommu *i)
 {
     OhcaState *s = i->s;

@@ -99,6 +99,7 @@ static int ohca_post_load(void *opaque, int version_id)
     s->guid = h->move_guid;
     h->hello.node_guid = cpu_to_le64(s->guid);
     h->awaited = false;
+    ohca_hosted_iommu_loaded(s);
     /* without a token the machine comes without an HCA, and asks for one when it runs */
     if (h->token && !ohca_hosted_connect(s, &err)) {
         error_reportf_err(err, "%s: ", ohca_name(s));

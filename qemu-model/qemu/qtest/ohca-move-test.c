@@ -7,11 +7,21 @@
 #include "qobject/qjson.h"
 #include "qobject/qlist.h"
 #include "hw/pci/pci_regs.h"
+#include "libqos/virtio.h"
+#include "libqos/virtio-pci.h"
+#include "standard-headers/linux/virtio_config.h"
+#include "standard-headers/linux/virtio_iommu.h"
+#include "standard-headers/linux/virtio_ring.h"
 #include "ohca-card.h"
 
 #define LID     0x123
 #define ROUNDS  3
 #define SLOW    20000   /* bytes a second: all of memory takes 15 s */
+
+/* It translates from power-on; and the card that is behind it. */
+#define VIOMMU_MACHINE  " -machine q35 -device virtio-iommu-pci,addr=3,boot-bypass=off"
+#define VIOMMU_CARD     ",addr=4"
+#define VIOMMU_DOMAIN   1
 
 /* A file for a machine's state, in a directory of its own; the caller frees the name. */
 static char *state_path(void)
@@ -249,6 +259,113 @@ static void test_iommu(void)
     state_remove(path);
 }
 
+/* ---- virtio-iommu ---- */
+
+static QVirtQueue *viommu_open(Card *c)
+{
+    QPCIAddress addr = { .devfn = QPCI_DEVFN(3, 0) };
+    QVirtioPCIDevice *d = virtio_pci_new(c->qs->pcibus, &addr);
+    QVirtQueue *vq;
+
+    qvirtio_pci_device_enable(d);
+    qvirtio_start_device(&d->vdev);
+    qvirtio_set_features(&d->vdev, qvirtio_get_features(&d->vdev) &
+                         ~(QVIRTIO_F_BAD_FEATURE |
+                           (1ull << VIRTIO_RING_F_INDIRECT_DESC) |
+                           (1ull << VIRTIO_RING_F_EVENT_IDX)));
+    vq = qvirtqueue_setup(&d->vdev, &c->qs->alloc, 0);
+    qvirtio_set_driver_ok(&d->vdev);
+    return vq;
+}
+
+/* A request of @n bytes but its tail. */
+static void viommu_request(Card *c, QVirtQueue *vq, const void *req, size_t n)
+{
+    struct virtio_iommu_req_tail tail = { .status = 0xff };
+    uint64_t out = vtd_page(c), in = vtd_page(c);
+    QTestState *qts = c->qs->qts;
+    uint32_t head;
+
+    qtest_memwrite(qts, out, req, n);
+    head = qvirtqueue_add(qts, vq, out, n, false, true);
+    qvirtqueue_add(qts, vq, in, sizeof(tail), true, false);
+    qvirtqueue_kick(qts, vq->vdev, vq, head);
+    qvirtio_wait_used_elem(qts, vq->vdev, vq, head, NULL, 30 * G_USEC_PER_SEC);
+    qtest_memread(qts, in, &tail, sizeof(tail));
+    g_assert_cmpint(tail.status, ==, VIRTIO_IOMMU_S_OK);
+}
+
+static void viommu_attach(Card *c, QVirtQueue *vq)
+{
+    struct virtio_iommu_req_attach r = {
+        .head.type = VIRTIO_IOMMU_T_ATTACH,
+        .domain = cpu_to_le32(VIOMMU_DOMAIN),
+        .endpoint = cpu_to_le32(c->dev->devfn),
+    };
+
+    viommu_request(c, vq, &r, offsetof(struct virtio_iommu_req_attach, tail));
+}
+
+static void viommu_map(Card *c, QVirtQueue *vq, uint64_t iova, uint64_t at,
+                       uint64_t n)
+{
+    struct virtio_iommu_req_map r = {
+        .head.type = VIRTIO_IOMMU_T_MAP,
+        .domain = cpu_to_le32(VIOMMU_DOMAIN),
+        .virt_start = cpu_to_le64(iova),
+        .virt_end = cpu_to_le64(iova + n - 1),
+        .phys_start = cpu_to_le64(at),
+        .flags = cpu_to_le32(VIRTIO_IOMMU_MAP_F_READ | VIRTIO_IOMMU_MAP_F_WRITE),
+    };
+
+    viommu_request(c, vq, &r, offsetof(struct virtio_iommu_req_map, tail));
+}
+
+/*
+ * Behind an IOMMU which translates from power-on: the other one has what it translates
+ * by migration, and its region of the bus does not change by that.
+ */
+static void test_virtio_iommu(void)
+{
+    g_autofree char *path = state_path();
+    g_autofree char *uri = g_strdup_printf("file:%s", path);
+    struct ohca_hw_aqe query = { .hdr.opcode = OHCA_CMD_QUERY_DEVICE };
+    const uint64_t iova = 1ull << 30;
+    struct ohca_hw_device_attr attr;
+    QVirtQueue *vq;
+    uint64_t page;
+    Card c, to;
+
+    card_boot(&c, VIOMMU_MACHINE, VIOMMU_CARD);
+    vq = viommu_open(&c);
+    viommu_attach(&c, vq);
+    viommu_map(&c, vq, 1 << 20, 1 << 20, 64 << 20);
+    page = vtd_page(&c);
+    viommu_map(&c, vq, iova, page, 4096);
+    card_start(&c);
+    query.mbox.addr = cpu_to_le64(iova);
+    g_assert_cmpint(card_cmd(&c, &query).status, ==, OHCA_ADMIN_OK);
+    qtest_memset(c.qs->qts, page, 0, sizeof(attr));
+    qtest_qmp_assert_success(c.qs->qts, "{'execute': 'stop'}");
+    send_to(&c, uri);
+    expect_state(c.qs->qts, "query-migrate", "completed");
+    await(&to, &c, uri, VIOMMU_MACHINE, VIOMMU_CARD);
+    expect_state(to.qs->qts, "query-status", "paused");
+    part(&c);
+    to.pi = c.pi;
+    qtest_qmp_assert_success(to.qs->qts, "{'execute': 'cont'}");
+    g_assert_cmpint(card_cmd(&to, &query).status, ==, OHCA_ADMIN_OK);
+    qtest_memread(to.qs->qts, page, &attr, sizeof(attr));
+    g_assert_cmphex(be64_to_cpu(attr.node_guid), ==, GUID);
+    query.mbox.addr = cpu_to_le64(iova + 4096);
+    g_assert_cmpint(card_cmd(&to, &query).status, ==, OHCA_ADMIN_DMA);
+    expect_nop(&to);
+    card_close(&to);
+    state_remove(path);
+}
+
+/* ---- one goes on, and who ---- */
+
 /* The other QEMU ends before the machine goes on there: it goes on here. */
 static void test_stays(void)
 {
@@ -447,6 +564,7 @@ int main(int argc, char **argv)
     qtest_add_func("/ohca/move/moves", test_moves);
     qtest_add_func("/ohca/move/last", test_last);
     qtest_add_func("/ohca/move/iommu", test_iommu);
+    qtest_add_func("/ohca/move/virtio-iommu", test_virtio_iommu);
     qtest_add_func("/ohca/move/stays", test_stays);
     qtest_add_func("/ohca/move/away", test_away);
     qtest_add_func("/ohca/move/strangers", test_strangers);
