@@ -120,6 +120,12 @@ bool ohca_hosted_log(OhcaState *s, OhcaLog *log, MemoryRegion *mr,
     return !r;
 }
 
+/* Files of tmpfs and hugetlbfs alone may have seals. */
+static bool ohca_is_on_disk(const MemoryRegion *mr)
+{
+    return fcntl(mr->ram_block->fd, F_GET_SEALS) < 0;
+}
+
 /* The free block @i is @mr. Returns: as ohca_hosted_say() */
 static int ohca_block_tell(OhcaState *s, unsigned int i, MemoryRegion *mr)
 {
@@ -138,6 +144,11 @@ static int ohca_block_tell(OhcaState *s, unsigned int i, MemoryRegion *mr)
     }
     memory_region_ref(mr);
     b->mr = mr;
+    if (ohca_is_on_disk(mr) && !s->host.on_disk) {
+        s->host.on_disk = true;
+        /* if a migration is under way already LEAVE will be refused */
+        ohca_hosted_stay(s, NULL);
+    }
     return ohca_hosted_log(s, &b->log, mr, i, size) ? 0 : -1;
 }
 
@@ -185,9 +196,8 @@ static bool ohca_find_refused(Int128 start, Int128 len, const MemoryRegion *mr,
     OhcaTaken *t = opaque;
     unsigned int i = ohca_block_find(t->s, NULL);
 
-    /* files of tmpfs and hugetlbfs alone may have seals */
     if (i < OHCA_FRONT_BLOCKS && ohca_hosted_is_shared(mr) &&
-        fcntl(mr->ram_block->fd, F_GET_SEALS) < 0 &&
+        ohca_is_on_disk(mr) &&
         ohca_block_find(t->s, mr) == OHCA_FRONT_BLOCKS &&
         ohca_block_tell(t->s, i, (MemoryRegion *)mr)) {
         t->refused = mr;
@@ -377,6 +387,10 @@ void ohca_hosted_mem_forget(OhcaState *s)
         g_byte_array_unref(g_steal_pointer(&h->sent));
     }
     h->maps_told = false;
+    if (h->on_disk) {
+        h->on_disk = false;
+        ohca_hosted_stay(s, NULL);
+    }
 }
 
 /* ---- the listener ---- */

@@ -17,12 +17,15 @@
 #include "qapi/error.h"
 #include "qemu/error-report.h"
 #include "hw/pci/msix.h"
-#include "qapi/qapi-types-migration.h"
 #include "migration/blocker.h"
-#include "migration/client-options.h"
+#include "migration/misc.h"
+#include "migration/options.h"
 #include "migration/postcopy-ram.h"
 #include "migration/vmstate.h"
 #include "ohca.h"
+
+#define OHCA_NO_SNAPSHOT    "%s: an InfiniBand adapter has no snapshot: its peers " \
+                            "go on; only live migration is possible"
 
 /* ---- leaving ---- */
 
@@ -35,13 +38,7 @@ static int ohca_pre_save(void *opaque)
 
     h->token = 0;
     if (!runstate_check(RUN_STATE_FINISH_MIGRATE)) {
-        error_report("%s: an InfiniBand adapter has no snapshot: its peers go "
-                     "on; only live migration is possible", ohca_name(s));
-        return -EINVAL;
-    }
-    if (migrate_postcopy_ram()) {
-        error_report("%s: ohca-fabric cannot wait for memory: no postcopy",
-                     ohca_name(s));
+        error_report(OHCA_NO_SNAPSHOT, ohca_name(s));
         return -EINVAL;
     }
     ohca_hosted_hold(s);
@@ -125,6 +122,9 @@ const VMStateDescription ohca_vmstate = {
 
 /* ---- what does not go ---- */
 
+#define OHCA_NO_POSTCOPY    "%s: ohca-fabric cannot wait for memory: no postcopy"
+
+/* The other QEMU is asked for postcopy. */
 static int ohca_no_postcopy(NotifierWithReturn *n, void *data, Error **errp)
 {
     struct PostcopyNotifyData *pnd = data;
@@ -133,9 +133,58 @@ static int ohca_no_postcopy(NotifierWithReturn *n, void *data, Error **errp)
     if (pnd->reason != POSTCOPY_NOTIFY_PROBE) {
         return 0;
     }
-    error_setg(errp, "%s: ohca-fabric cannot wait for memory: no postcopy",
-               ohca_name(s));
+    error_setg(errp, OHCA_NO_POSTCOPY, ohca_name(s));
     return -ENOENT;
+}
+
+/* A migration begins: with which capabilities? */
+static int ohca_migration_begins(NotifierWithReturn *n, MigrationEvent *e,
+                                 Error **errp)
+{
+    OhcaState *s = container_of(n, OhcaState, host.begins);
+
+    if (e->type != MIG_EVENT_PRECOPY_SETUP) {
+        return 0;
+    }
+    if (migrate_postcopy_ram()) {
+        error_setg(errp, OHCA_NO_POSTCOPY, ohca_name(s));
+    } else if (migrate_colo()) {
+        error_setg(errp, "%s: an InfiniBand adapter is in one machine: no COLO",
+                   ohca_name(s));
+    } else if (migrate_background_snapshot()) {
+        error_setg(errp, OHCA_NO_SNAPSHOT, ohca_name(s));
+    } else {
+        return 0;
+    }
+    return -ENOTSUP;
+}
+
+/* What of the device would not be so at the other QEMU; NULL: nothing. */
+static const char *ohca_why_stay(OhcaState *s)
+{
+    return qatomic_read(&s->deaf) ? "it is deaf (x-deaf)" :
+           s->lies ? "it lies (x-lies)" :
+           s->host.on_disk ? "ohca-fabric has guest memory on a disk" : NULL;
+}
+
+/**
+ * ohca_hosted_stay: migration is refused as long as something would not go
+ *
+ * To be called when that may have changed.
+ *
+ * Returns: false: it is not, because one is under way, or --only-migratable says so
+ */
+bool ohca_hosted_stay(OhcaState *s, Error **errp)
+{
+    OhcaHosted *h = &s->host;
+    const char *why = ohca_why_stay(s);
+
+    migrate_del_blocker(&h->no_move);
+    if (!why || !h->begins.notify) {
+        return true;
+    }
+    error_setg(&h->no_move, "%s does not migrate: %s", ohca_name(s), why);
+    return !migrate_add_blocker_normal(&h->no_move, errp);
 }
 
 bool ohca_hosted_move_init(OhcaState *s, Error **errp)
@@ -150,14 +199,18 @@ bool ohca_hosted_move_init(OhcaState *s, Error **errp)
     }
     h->postcopy.notify = ohca_no_postcopy;
     postcopy_add_notifier(&h->postcopy);
-    return true;
+    migration_add_notifier(&h->begins, ohca_migration_begins);
+    return ohca_hosted_stay(s, errp);
 }
 
 void ohca_hosted_move_exit(OhcaState *s)
 {
-    migrate_del_blocker(&s->host.no_cpr);
-    if (s->host.postcopy.notify) {
-        postcopy_remove_notifier(&s->host.postcopy);
-        s->host.postcopy.notify = NULL;
+    OhcaHosted *h = &s->host;
+
+    migrate_del_blocker(&h->no_cpr);
+    migrate_del_blocker(&h->no_move);
+    if (h->begins.notify) {
+        postcopy_remove_notifier(&h->postcopy);
+        migration_remove_notifier(&h->begins);
     }
 }

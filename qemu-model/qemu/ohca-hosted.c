@@ -197,7 +197,9 @@ static uint64_t ohca_hosted_ctrl_read(void *opaque, hwaddr addr,
 static void ohca_hosted_was_reset(OhcaState *s)
 {
     ohca_front_irq_clear(ohca_front_of(s));
-    qatomic_set(&s->deaf, false);
+    if (qatomic_xchg(&s->deaf, false)) {
+        ohca_hosted_stay(s, NULL);
+    }
 }
 
 static void ohca_hosted_stride(OhcaState *s)

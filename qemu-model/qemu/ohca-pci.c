@@ -382,7 +382,12 @@ static bool ohca_get_deaf(Object *obj, Error **errp)
 
 static void ohca_set_deaf(Object *obj, bool value, Error **errp)
 {
-    qatomic_set(&OHCA(obj)->deaf, value);
+    OhcaState *s = OHCA(obj);
+    bool was = qatomic_xchg(&s->deaf, value);
+
+    if (!ohca_hosted_stay(s, errp)) {
+        qatomic_set(&s->deaf, was);
+    }
 }
 
 /* Properties that may be set while the VM runs; @offset: in OhcaState */
@@ -402,8 +407,13 @@ static void ohca_set_lies_prop(Object *obj, Visitor *v, const char *name,
                                void *offset, Error **errp)
 {
     OhcaState *s = OHCA(obj);
+    uint64_t was = s->lies;
 
     if (!visit_type_uint64(v, name, &s->lies, errp)) {
+        return;
+    }
+    if (!ohca_hosted_stay(s, errp)) {
+        s->lies = was;
         return;
     }
     ohca_hosted_lies(s);

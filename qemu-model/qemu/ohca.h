@@ -90,8 +90,9 @@ typedef struct OhcaHosted {
     bool held;                  /* until it runs here it may run elsewhere */
     uint64_t token;             /* by which it does; 0: there is none */
     uint64_t move_guid;         /* NodeGUID of the machine that moves */
-    NotifierWithReturn postcopy;
-    Error *no_cpr;              /* the blocker's reason */
+    NotifierWithReturn postcopy;    /* and @begins: only with a function */
+    NotifierWithReturn begins;
+    Error *no_cpr, *no_move;    /* reasons of blockers */
 
     /* memory, see ohca-hosted-mem.c */
     MemoryListener listener;
@@ -99,6 +100,7 @@ typedef struct OhcaHosted {
     GArray *next;               /* what becomes @ram at commit */
     char *refused;              /* why @next cannot be given away, or NULL */
     OhcaBlock block[OHCA_FRONT_BLOCKS];
+    bool on_disk;               /* the process has had one that is there */
     GByteArray *sent;           /* the last MEM */
     bool iommu, next_iommu;     /* an IOMMU translates; as @ram and @next */
 
@@ -211,6 +213,7 @@ extern const VMStateDescription ohca_vmstate;
 bool ohca_hosted_await(OhcaState *s);
 bool ohca_hosted_move_init(OhcaState *s, Error **errp);
 void ohca_hosted_move_exit(OhcaState *s);
+bool ohca_hosted_stay(OhcaState *s, Error **errp);
 
 /* ohca-hosted-dirty.c; all under the BQL */
 void ohca_hosted_dirty(OhcaState *s);

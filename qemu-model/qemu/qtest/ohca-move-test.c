@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* qtest of migration: the card of a machine that goes on in another QEMU is the same. */
 #include "qemu/osdep.h"
+#include <linux/magic.h>
+#include <sys/statfs.h>
 #include "qemu/bswap.h"
 #include "libqtest.h"
+#include "qobject/qbool.h"
 #include "qobject/qdict.h"
 #include "qobject/qjson.h"
 #include "qobject/qlist.h"
+#include "qobject/qnum.h"
 #include "hw/pci/pci_regs.h"
 #include "libqos/virtio.h"
 #include "libqos/virtio-pci.h"
@@ -510,11 +514,61 @@ static void add_disk(QTestState *qts, const char *path)
                              "'node-name': 'disk'}}");
 }
 
+/* Returns: whether this QEMU, on this host, has it. */
+static bool set_capability(QTestState *qts, const char *name, bool on)
+{
+    QDict *r = qtest_qmp(qts, "{'execute': 'migrate-set-capabilities', 'arguments': "
+                         "{'capabilities': [{'capability': %s, 'state': %i}]}}",
+                         name, on);
+    bool has = !qdict_haskey(r, "error");
+
+    qobject_unref(r);
+    return has;
+}
+
+/* QMP says why not. */
+static void expect_error(QDict *r, const char *why)
+{
+    const char *desc = qdict_get_str(qdict_get_qdict(r, "error"), "desc");
+
+    g_test_message("%s", desc);
+    g_assert(strstr(desc, why));
+    qobject_unref(r);
+}
+
+static void expect_blocked(Card *c, const char *uri, const char *why)
+{
+    expect_error(qtest_qmp(c->qs->qts, "{'execute': 'migrate', 'arguments': "
+                           "{'uri': %s}}", uri), why);
+    expect_nop(c);
+}
+
+/* With a capability a migration fails when it begins: the machine does not even stop. */
+static void expect_no_capability(Card *c, const char *uri, const char *name,
+                                 const char *why)
+{
+    QTestState *qts = c->qs->qts;
+    QDict *r;
+
+    if (!set_capability(qts, name, true)) {
+        g_test_message("QEMU has no %s here", name);
+        return;
+    }
+    send_to(c, uri);
+    expect_state(qts, "query-migrate", "failed");
+    r = qtest_qmp(qts, "{'execute': 'query-migrate'}");
+    g_test_message("%s", qdict_get_str(qdict_get_qdict(r, "return"), "error-desc"));
+    g_assert(strstr(qdict_get_str(qdict_get_qdict(r, "return"), "error-desc"), why));
+    qobject_unref(r);
+    expect_state(qts, "query-status", "running");
+    g_assert(!qtest_qmp_event_ref(qts, "STOP"));
+    expect_nop(c);
+    g_assert(set_capability(qts, name, false));
+}
+
 /* What cannot be is refused, and the machine goes on. */
 static void test_refused(void)
 {
-    static const char caps[] = "{'execute': 'migrate-set-capabilities', 'arguments': "
-        "{'capabilities': [{'capability': 'postcopy-ram', 'state': true}]}}";
     g_autofree char *path = state_path();
     g_autofree char *uri = g_strdup_printf("file:%s", path);
     g_autofree char *disk = g_strdup_printf("%s-disk", path);
@@ -523,28 +577,16 @@ static void test_refused(void)
 
     card_open(&c, "");
     card_start(&c);
-    qtest_qmp_assert_success(c.qs->qts, caps);
-    send_to(&c, uri);
-    expect_state(c.qs->qts, "query-migrate", "failed");
-    expect_state(c.qs->qts, "query-status", "running");
-    expect_nop(&c);
-    qtest_qmp_assert_success(c.qs->qts, "{'execute': 'migrate-set-capabilities', "
-                             "'arguments': {'capabilities': [{'capability': "
-                             "'postcopy-ram', 'state': false}]}}");
+    expect_no_capability(&c, uri, "postcopy-ram", "cannot wait for memory");
+    expect_no_capability(&c, uri, "x-colo", "no COLO");
+    expect_no_capability(&c, uri, "background-snapshot", "has no snapshot");
     qtest_qmp_assert_success(c.qs->qts, "{'execute': 'migrate-set-parameters', "
                              "'arguments': {'mode': 'cpr-reboot'}}");
-    r = qtest_qmp(c.qs->qts, "{'execute': 'migrate', 'arguments': {'uri': %s}}", uri);
-    g_assert(strstr(qdict_get_str(qdict_get_qdict(r, "error"), "desc"),
-                    "has live migration alone"));
-    qobject_unref(r);
+    expect_blocked(&c, uri, "has live migration alone");
     qtest_qmp_assert_success(c.qs->qts, "{'execute': 'migrate-set-parameters', "
                              "'arguments': {'mode': 'normal'}}");
-    expect_nop(&c);
     await(&to, &c, "defer", "", "");
-    r = qtest_qmp(to.qs->qts, caps);
-    g_assert(strstr(qdict_get_str(qdict_get_qdict(r, "error"), "desc"),
-                    "cannot wait for memory"));
-    qobject_unref(r);
+    g_assert(!set_capability(to.qs->qts, "postcopy-ram", true));
     part(&to);
     add_disk(c.qs->qts, disk);
     r = qtest_qmp(c.qs->qts, "{'execute': 'human-monitor-command', 'arguments': "
@@ -558,6 +600,87 @@ static void test_refused(void)
     state_remove(path);
 }
 
+static QDict *set_card(Card *c, const char *name, QObject *value)
+{
+    return qtest_qmp(c->qs->qts, "{'execute': 'qom-set', 'arguments': {'path': "
+                     "'/machine/peripheral/card', 'property': %s, 'value': %p}}",
+                     name, value);
+}
+
+static void expect_set(Card *c, const char *name, QObject *value)
+{
+    QDict *r = set_card(c, name, value);
+
+    g_assert(!qdict_haskey(r, "error"));
+    qobject_unref(r);
+}
+
+/*
+ * What of a card would not be so at the other QEMU is refused at once, as long as it is
+ * so; and cannot become so while a migration is under way.
+ */
+static void test_blocked(void)
+{
+    g_autofree char *path = state_path();
+    g_autofree char *uri = g_strdup_printf("file:%s", path);
+    Card c;
+
+    card_open(&c, "");
+    card_start(&c);
+    expect_set(&c, "x-lies", QOBJECT(qnum_from_int(1 << 30)));
+    expect_blocked(&c, uri, "card does not migrate: it lies");
+    expect_set(&c, "x-deaf", QOBJECT(qbool_from_bool(true)));
+    expect_set(&c, "x-lies", QOBJECT(qnum_from_int(0)));
+    expect_error(qtest_qmp(c.qs->qts, "{'execute': 'migrate', 'arguments': "
+                           "{'uri': %s}}", uri), "card does not migrate: it is deaf");
+    /* which ends by a reset */
+    card_reset(&c);
+    card_start(&c);
+    set_speed(&c, SLOW);
+    send_to(&c, uri);
+    expect_state(c.qs->qts, "query-migrate", "active");
+    expect_error(set_card(&c, "x-deaf", QOBJECT(qbool_from_bool(true))), "in progress");
+    expect_error(set_card(&c, "x-lies", QOBJECT(qnum_from_int(1))), "in progress");
+    expect_nop(&c);
+    qtest_qmp_assert_success(c.qs->qts, "{'execute': 'migrate_cancel'}");
+    expect_state(c.qs->qts, "query-migrate", "cancelled");
+    expect_nop(&c);
+    card_close(&c);
+    state_remove(path);
+}
+
+/* Memory on a disk: ohca-fabric would not let the card go. */
+static void test_disk(void)
+{
+    char file[] = "ohca-ram-XXXXXX";
+    int fd = g_mkstemp(file);
+    g_autofree char *before = g_strdup_printf(
+        " -m 128M -machine memory-backend=disk -object memory-backend-file,"
+        "id=disk,size=128M,share=on,mem-path=%s", file);
+    struct statfs fs;
+    bool on_disk;
+    Card c;
+
+    g_assert_cmpint(fd, >=, 0);
+    g_assert(!fstatfs(fd, &fs));
+    on_disk = fs.f_type != TMPFS_MAGIC;
+    close(fd);
+    card_boot(&c, before, "");
+    card_start(&c);
+    if (on_disk) {
+        expect_blocked(&c, "file:/dev/null", "has guest memory on a disk");
+        /* nor is it told without it */
+        fabric_kill(&c.fabric);
+        expect_status(&c, OHCA_STATUS_AWAY);
+        fabric_start(&c.fabric);
+        expect_status(&c, OHCA_STATUS_READY);
+        card_start(&c);
+        expect_blocked(&c, "file:/dev/null", "has guest memory on a disk");
+    }
+    card_close(&c);
+    unlink(file);
+}
+
 int main(int argc, char **argv)
 {
     card_test_init(&argc, &argv);
@@ -569,5 +692,7 @@ int main(int argc, char **argv)
     qtest_add_func("/ohca/move/away", test_away);
     qtest_add_func("/ohca/move/strangers", test_strangers);
     qtest_add_func("/ohca/move/refused", test_refused);
+    qtest_add_func("/ohca/move/blocked", test_blocked);
+    qtest_add_func("/ohca/move/disk", test_disk);
     return card_test_run();
 }
