@@ -323,6 +323,8 @@ static void ohca_hosted_vm_state(void *opaque, bool running, RunState state)
     }
     h->held = h->awaited = false;
     if (!h->there) {
+        warn_report("%s lost its HCA while the machine did not run; trying to get "
+                    "it back", ohca_name(s));
         ohca_hosted_again(s);
     }
 }

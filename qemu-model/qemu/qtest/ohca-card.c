@@ -138,18 +138,23 @@ void fabric_close(Fabric *f)
 
 /* ---- the machine ---- */
 
-/* @before: arguments before the card's; @props: properties, and arguments after. */
-void card_boot(Card *c, const char *before, const char *props)
+void card_boot_at(Card *c, const char *before, const char *props)
 {
-    memset(c, 0, sizeof(*c));
-    c->fabric.disk = strstr(before, "mem-path=");
-    fabric_open(&c->fabric);
     c->qs = qtest_pc_boot("-nodefaults -bios %s " SHARED "%s -device ohca,"
                           "guid=0x%" PRIx64 ",id=card,fabric=%s%s", bios, before,
                           (uint64_t)GUID, c->fabric.path, props);
     c->dev = card_find(c->qs);
     card_map(c);
     c->uar = qpci_iomap(c->dev, OHCA_BAR_UAR, NULL);
+}
+
+/* @before: arguments before the card's; @props: properties, and arguments after. */
+void card_boot(Card *c, const char *before, const char *props)
+{
+    memset(c, 0, sizeof(*c));
+    c->fabric.disk = strstr(before, "mem-path=");
+    fabric_open(&c->fabric);
+    card_boot_at(c, before, props);
 }
 
 void card_open(Card *c, const char *props)
@@ -237,18 +242,18 @@ void expect_nop(Card *c)
     g_assert_cmpint(card_cmd(c, &cmd).status, ==, OHCA_ADMIN_OK);
 }
 
-/* PortInfo of port 1, from the card's own SMA; @method: 1 Get, 2 Set. */
-void card_port_info(Card *c, uint8_t method, uint8_t pi[64])
+/* PortInfo of a port, from the card's own SMA; @method: 1 Get, 2 Set. */
+void card_info_of_port(Card *c, uint8_t port, uint8_t method, uint8_t pi[64])
 {
     struct ohca_hw_aqe cmd = { .hdr.opcode = OHCA_CMD_MAD_IFC };
     /* LID routed */
-    uint8_t mad[256] = { 1, 1, 1, method, [17] = 0x15, [23] = 1 };
+    uint8_t mad[256] = { 1, 1, 1, method, [17] = 0x15, [23] = port };
 
     memcpy(mad + 64, pi, 64);
     qtest_memwrite(c->qs->qts, c->mbox, mad, sizeof(mad));
     cmd.mad_ifc.in_addr = cpu_to_le64(c->mbox);
     cmd.mad_ifc.out_addr = cpu_to_le64(c->mbox);
-    cmd.mad_ifc.port = 1;
+    cmd.mad_ifc.port = port;
     cmd.mad_ifc.flags = OHCA_MAD_IFC_IGNORE_MKEY;
     g_assert_cmpint(card_cmd(c, &cmd).status, ==, OHCA_ADMIN_OK);
     qtest_memread(c->qs->qts, c->mbox, mad, sizeof(mad));
@@ -256,22 +261,32 @@ void card_port_info(Card *c, uint8_t method, uint8_t pi[64])
     memcpy(pi, mad + 64, 64);
 }
 
-static unsigned int card_phys_state(Card *c)
+void card_port_info(Card *c, uint8_t method, uint8_t pi[64])
+{
+    card_info_of_port(c, 1, method, pi);
+}
+
+static unsigned int card_phys_state(Card *c, uint8_t port)
 {
     uint8_t pi[64] = { };
 
-    card_port_info(c, 1, pi);
+    card_info_of_port(c, port, 1, pi);
     return pi[33] >> 4;
+}
+
+void expect_phys_state_of(Card *c, uint8_t port, unsigned int state)
+{
+    int i;
+
+    for (i = 0; i < 30000 && card_phys_state(c, port) != state; i++) {
+        g_usleep(1000);
+    }
+    g_assert_cmpint(i, <, 30000);
 }
 
 void expect_phys_state(Card *c, unsigned int state)
 {
-    int i;
-
-    for (i = 0; i < 30000 && card_phys_state(c) != state; i++) {
-        g_usleep(1000);
-    }
-    g_assert_cmpint(i, <, 30000);
+    expect_phys_state_of(c, 1, state);
 }
 
 /* ---- an IOMMU ---- */

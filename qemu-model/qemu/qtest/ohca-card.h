@@ -93,8 +93,10 @@ void fabric_kill(Fabric *f);
 
 /*
  * Start a fabric, which takes memory on a disk if @before has a mem-path=, and a
- * machine with a card at it, find its BARs; card_close() ends both.
+ * machine with a card at it, find its BARs; card_close() ends both. With
+ * card_boot_at() the fabric is there, and all else of @c is 0.
  */
+void card_boot_at(Card *c, const char *before, const char *props);
 void card_boot(Card *c, const char *before, const char *props);
 void card_open(Card *c, const char *props);
 void card_close(Card *c);
@@ -126,7 +128,9 @@ struct ohca_hw_acqe card_cmd(Card *c, struct ohca_hw_aqe *cmd);
 void expect_nop(Card *c);
 
 void card_port_info(Card *c, uint8_t method, uint8_t pi[64]);
-/* Wait until PortPhysicalState of port 1 is @state. */
+void card_info_of_port(Card *c, uint8_t port, uint8_t method, uint8_t pi[64]);
+/* Wait until PortPhysicalState of port 1, or another one, is @state. */
 void expect_phys_state(Card *c, unsigned int state);
+void expect_phys_state_of(Card *c, uint8_t port, unsigned int state);
 
 #endif /* OHCA_CARD_H */

@@ -94,6 +94,18 @@ static void set_speed(Card *c, int64_t speed)
                              "'arguments': {'max-bandwidth': %" PRId64 "}}", speed);
 }
 
+/* Returns: whether this QEMU, on this host, has it. */
+static bool set_capability(QTestState *qts, const char *name, bool on)
+{
+    QDict *r = qtest_qmp(qts, "{'execute': 'migrate-set-capabilities', 'arguments': "
+                         "{'capabilities': [{'capability': %s, 'state': %i}]}}",
+                         name, on);
+    bool has = !qdict_haskey(r, "error");
+
+    qobject_unref(r);
+    return has;
+}
+
 /* The machine ends here; what else the card has is the other one's. */
 static void part(Card *c)
 {
@@ -101,26 +113,50 @@ static void part(Card *c)
     qtest_pc_shutdown(c->qs);
 }
 
-static void set_lid(Card *c)
+/* LID of @port is LID + port. */
+static void set_lid_of(Card *c, uint8_t port)
 {
     uint8_t pi[64] = { };
 
-    card_port_info(c, 1, pi);
-    stw_be_p(pi + 16, LID);
+    card_info_of_port(c, port, 1, pi);
+    stw_be_p(pi + 16, LID + port);
     stw_be_p(pi + 18, 1);
     /* no change of the states */
     pi[32] &= 0xf0;
     pi[33] &= 0x0f;
-    card_port_info(c, 2, pi);
+    card_info_of_port(c, port, 2, pi);
+}
+
+static void expect_lid_of(Card *c, uint8_t port)
+{
+    uint8_t pi[64] = { };
+
+    card_info_of_port(c, port, 1, pi);
+    g_assert_cmphex(lduw_be_p(pi + 16), ==, LID + port);
+    g_assert_cmphex(pi[33] >> 4, ==, PHYS_LINK_UP);
+}
+
+static void set_lid(Card *c)
+{
+    set_lid_of(c, 1);
 }
 
 static void expect_lid(Card *c)
 {
-    uint8_t pi[64] = { };
+    expect_lid_of(c, 1);
+}
 
-    card_port_info(c, 1, pi);
-    g_assert_cmphex(lduw_be_p(pi + 16), ==, LID);
-    g_assert_cmphex(pi[33] >> 4, ==, PHYS_LINK_UP);
+static uint64_t guid_of(Card *c)
+{
+    struct ohca_hw_aqe query = {
+        .hdr.opcode = OHCA_CMD_QUERY_DEVICE,
+        .mbox.addr = cpu_to_le64(c->mbox),
+    };
+    struct ohca_hw_device_attr attr;
+
+    g_assert_cmpint(card_cmd(c, &query).status, ==, OHCA_ADMIN_OK);
+    qtest_memread(c->qs->qts, c->mbox, &attr, sizeof(attr));
+    return be64_to_cpu(attr.node_guid);
 }
 
 /* What the card writes is in the other machine's memory, up to the last byte. */
@@ -370,6 +406,103 @@ static void test_virtio_iommu(void)
 
 /* ---- one goes on, and who ---- */
 
+/*
+ * The migration is cancelled, while RAM is sent or when only the state of devices is
+ * left: the machine goes on with its card, and the other QEMU ends.
+ */
+static void test_cancel(void)
+{
+    g_autofree char *path = state_path();
+    g_autofree char *uri = g_strdup_printf("unix:%s", path);
+    Card c, to;
+    int i;
+
+    card_open(&c, "");
+    card_start(&c);
+    expect_phys_state(&c, PHYS_LINK_UP);
+    set_lid(&c);
+    for (i = 0; i < 2; i++) {
+        await(&to, &c, uri, "", "");
+        g_assert(set_capability(c.qs->qts, "pause-before-switchover", i));
+        set_speed(&c, i ? INT64_MAX : SLOW);
+        send_to(&c, uri);
+        expect_state(c.qs->qts, "query-migrate", i ? "pre-switchover" : "active");
+        qtest_set_expected_status(to.qs->qts, 1);
+        qtest_qmp_assert_success(c.qs->qts, "{'execute': 'migrate_cancel'}");
+        expect_state(c.qs->qts, "query-migrate", "cancelled");
+        expect_state(c.qs->qts, "query-status", "running");
+        expect_lid(&c);
+        expect_nop(&c);
+        qtest_wait_qemu(to.qs->qts);
+        part(&to);
+        expect_lid(&c);
+    }
+    /* and at last it does */
+    g_assert(set_capability(c.qs->qts, "pause-before-switchover", false));
+    await(&to, &c, uri, "", "");
+    send_to(&c, uri);
+    expect_state(to.qs->qts, "query-status", "running");
+    to.pi = c.pi;
+    expect_lid(&to);
+    part(&c);
+    card_close(&to);
+    state_remove(path);
+}
+
+/* The second card of a machine: of the same fabric, at slot 5. */
+#define SECOND_GUID     (GUID + 0x1000)
+#define SECOND_PROPS    ",addr=4 -device ohca,guid=0x%" PRIx64 ",id=second,ports=2," \
+                        "fabric=%s,addr=5"
+
+/* Each of two cards of a machine is the one that it was, with all of its ports. */
+static void test_two(void)
+{
+    g_autofree char *path = state_path();
+    g_autofree char *uri = g_strdup_printf("file:%s", path);
+    g_autofree char *props = NULL;
+    Card c = { }, d, to, to_d;
+    uint8_t port;
+
+    fabric_open(&c.fabric);
+    props = g_strdup_printf(SECOND_PROPS, (uint64_t)SECOND_GUID, c.fabric.path);
+    card_boot_at(&c, "", props);
+    d = c;
+    d.dev = qpci_device_find(c.qs->pcibus, QPCI_DEVFN(5, 0));
+    card_map(&d);
+    card_start(&c);
+    card_start(&d);
+    for (port = 1; port <= 2; port++) {
+        expect_phys_state_of(&d, port, PHYS_LINK_UP);
+        set_lid_of(&d, port);
+    }
+    g_assert_cmphex(guid_of(&c), ==, GUID);
+    g_assert_cmphex(guid_of(&d), ==, SECOND_GUID);
+    qtest_qmp_assert_success(c.qs->qts, "{'execute': 'stop'}");
+    send_to(&c, uri);
+    expect_state(c.qs->qts, "query-migrate", "completed");
+    await(&to, &c, uri, "", props);
+    to_d = to;
+    to_d.dev = qpci_device_find(to.qs->pcibus, QPCI_DEVFN(5, 0));
+    to_d.ctrl = d.ctrl;
+    to_d.aq = d.aq;
+    to_d.acq = d.acq;
+    to_d.mbox = d.mbox;
+    expect_state(to.qs->qts, "query-status", "paused");
+    g_free(d.dev);
+    part(&c);
+    qtest_qmp_assert_success(to.qs->qts, "{'execute': 'cont'}");
+    to.pi = c.pi;
+    to_d.pi = d.pi;
+    g_assert_cmphex(guid_of(&to), ==, GUID);
+    g_assert_cmphex(guid_of(&to_d), ==, SECOND_GUID);
+    for (port = 1; port <= 2; port++) {
+        expect_lid_of(&to_d, port);
+    }
+    g_free(to_d.dev);
+    card_close(&to);
+    state_remove(path);
+}
+
 /* The other QEMU ends before the machine goes on there: it goes on here. */
 static void test_stays(void)
 {
@@ -455,6 +588,57 @@ static void expect_no_machine(const Card *c, const char *uri, const char *props,
     g_assert(strstr(err, why));
 }
 
+/*
+ * The fabric is started again when the machine has left. Whoever comes then has no card
+ * to take over, says so and ends; who has come already has lost it. The machine has a
+ * card as after power-on where it goes on.
+ */
+static void test_restart(void)
+{
+    g_autofree char *path = state_path();
+    g_autofree char *uri = g_strdup_printf("file:%s", path);
+    g_autofree char *log = g_strdup_printf("%s-log", path);
+    g_autofree char *log_to = g_strdup_printf(" 2>%s", log);
+    g_autofree char *said = NULL;
+    Card c, to;
+    int i;
+
+    card_open(&c, "");
+    for (i = 0; i < 2; i++) {
+        card_start(&c);
+        expect_nop(&c);
+        qtest_qmp_assert_success(c.qs->qts, "{'execute': 'stop'}");
+        send_to(&c, uri);
+        expect_state(c.qs->qts, "query-migrate", "completed");
+        if (i) {
+            await(&to, &c, uri, "", log_to);
+            expect_state(to.qs->qts, "query-status", "paused");
+        }
+        fabric_kill(&c.fabric);
+        expect_status(&c, OHCA_STATUS_AWAY);
+        fabric_start(&c.fabric);
+        if (i) {
+            expect_status(&to, OHCA_STATUS_AWAY);
+            part(&c);
+            qtest_qmp_assert_success(to.qs->qts, "{'execute': 'cont'}");
+            expect_status(&to, OHCA_STATUS_READY);
+        } else {
+            expect_no_machine(&c, uri, "vls=8", "no HCA to be taken over");
+            qtest_qmp_assert_success(c.qs->qts, "{'execute': 'cont'}");
+            expect_status(&c, OHCA_STATUS_READY);
+        }
+    }
+    card_start(&to);
+    expect_nop(&to);
+    g_assert(g_file_get_contents(log, &said, NULL, NULL));
+    g_test_message("%s", said);
+    g_assert(strstr(said, "card lost its HCA while the machine did not run"));
+    unlink(log);
+    to.fabric = c.fabric;
+    card_close(&to);
+    state_remove(path);
+}
+
 static void test_strangers(void)
 {
     g_autofree char *path = state_path();
@@ -472,6 +656,44 @@ static void test_strangers(void)
     /* the state is that of a machine which has gone on */
     expect_no_machine(&c, uri, "vls=8", "no HCA to be taken over");
     expect_nop(&c);
+    card_close(&c);
+    state_remove(path);
+}
+
+/* A stream whose GUID is none is refused. */
+static void test_guid(void)
+{
+    static const uint64_t bad[] = { 0, UINT64_MAX, UINT64_MAX - 1 };
+    g_autofree char *path = state_path();
+    g_autofree char *uri = g_strdup_printf("file:%s", path);
+    const uint64_t guid = cpu_to_be64(GUID);
+    g_autofree char *state = NULL;
+    char *at, *last;
+    size_t i, n;
+    Card c;
+
+    card_open(&c, "");
+    qtest_qmp_assert_success(c.qs->qts, "{'execute': 'stop'}");
+    send_to(&c, uri);
+    expect_state(c.qs->qts, "query-migrate", "completed");
+    g_assert(g_file_get_contents(path, &state, &n, NULL));
+    /* nobody has asked for it: it is nowhere in memory */
+    at = memmem(state, n, &guid, sizeof(guid));
+    g_assert(at);
+    last = at + sizeof(guid);
+    g_assert(!memmem(last, state + n - last, &guid, sizeof(guid)));
+    for (i = 0; i < ARRAY_SIZE(bad); i++) {
+        stq_be_p(at, bad[i]);
+        g_assert(g_file_set_contents(path, state, n, NULL));
+        expect_no_machine(&c, uri, "vls=8", "is none");
+    }
+    stq_be_p(at, GUID + 1);
+    g_assert(g_file_set_contents(path, state, n, NULL));
+    /* that of another HCA than the token's */
+    expect_no_machine(&c, uri, "vls=8", "other properties");
+    qtest_qmp_assert_success(c.qs->qts, "{'execute': 'cont'}");
+    card_start(&c);
+    g_assert_cmphex(guid_of(&c), ==, GUID);
     card_close(&c);
     state_remove(path);
 }
@@ -512,18 +734,6 @@ static void add_disk(QTestState *qts, const char *path)
     qtest_qmp_assert_success(qts, "{'execute': 'blockdev-add', 'arguments': "
                              "{'driver': 'qcow2', 'file': 'file', "
                              "'node-name': 'disk'}}");
-}
-
-/* Returns: whether this QEMU, on this host, has it. */
-static bool set_capability(QTestState *qts, const char *name, bool on)
-{
-    QDict *r = qtest_qmp(qts, "{'execute': 'migrate-set-capabilities', 'arguments': "
-                         "{'capabilities': [{'capability': %s, 'state': %i}]}}",
-                         name, on);
-    bool has = !qdict_haskey(r, "error");
-
-    qobject_unref(r);
-    return has;
 }
 
 /* QMP says why not. */
@@ -688,9 +898,13 @@ int main(int argc, char **argv)
     qtest_add_func("/ohca/move/last", test_last);
     qtest_add_func("/ohca/move/iommu", test_iommu);
     qtest_add_func("/ohca/move/virtio-iommu", test_virtio_iommu);
+    qtest_add_func("/ohca/move/two", test_two);
+    qtest_add_func("/ohca/move/cancel", test_cancel);
     qtest_add_func("/ohca/move/stays", test_stays);
     qtest_add_func("/ohca/move/away", test_away);
+    qtest_add_func("/ohca/move/restart", test_restart);
     qtest_add_func("/ohca/move/strangers", test_strangers);
+    qtest_add_func("/ohca/move/guid", test_guid);
     qtest_add_func("/ohca/move/refused", test_refused);
     qtest_add_func("/ohca/move/blocked", test_blocked);
     qtest_add_func("/ohca/move/disk", test_disk);
