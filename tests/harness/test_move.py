@@ -1,17 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A node whose other QEMU does not start runs where it was; what its monitor is asked."""
+"""A node that does not migrate runs where it was; what its monitor is asked; its share."""
 import json
 import os
 import socket
 import subprocess
 import tempfile
 import threading
+import time
+import types
 import unittest
+from unittest import mock
 
 import fake
 
-from ohca_lab import move, qmp  # pylint: disable=wrong-import-order  # fake has the path
+from ohca_lab import lab, move, qmp  # pylint: disable=wrong-import-order  # fake has the path
+from ohca_lab.words import LabError  # pylint: disable=wrong-import-order
 
 
 class Node:
@@ -33,6 +37,57 @@ class Node:
         raise OSError("Cannot allocate memory")
 
 
+class FakeMonitor:
+    """The monitor of a QEMU: has a list of answers to each command, of which the last one stays."""
+
+    def __init__(self, where, **answers):
+        self.answers = {name.replace("_", "-"): a for name, a in answers.items()}
+        self.asked = []
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(os.path.join(where, "qmp"))
+        self.listener.listen()
+        self.thread = threading.Thread(target=self.run)
+        self.thread.start()
+
+    def run(self):
+        """Until it is closed."""
+        while True:
+            try:
+                s = self.listener.accept()[0]
+            except OSError:
+                return
+            with s, s.makefile("rw", encoding="utf-8") as f:
+                print("{}", file=f, flush=True)
+                for line in f:
+                    command = json.loads(line)["execute"]
+                    if command != "qmp_capabilities":
+                        self.asked.append(command)
+                    have = self.answers.get(command, [{}])
+                    said = have.pop(0) if len(have) > 1 else have[0]
+                    print(json.dumps({"return": said}), file=f, flush=True)
+
+    def close(self):
+        """The QEMU ends."""
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.thread.join()
+        self.listener.close()
+
+
+class Leaver(Node):
+    """A node of which another QEMU starts, which runs, and takes no state."""
+
+    def start(self):
+        """The other one; it ends when it is told to."""
+        self.process = subprocess.Popen(  # pylint: disable=consider-using-with
+            ["sleep", "60"])
+        self.monitor = FakeMonitor(self.dir)  # pylint: disable=attribute-defined-outside-init
+        Leaver.other = self
+
+    def alive(self):
+        """As of VM."""
+        return self.process.poll() is None
+
+
 class Failure(unittest.TestCase):
     """Nothing happens to the first QEMU."""
 
@@ -47,6 +102,91 @@ class Failure(unittest.TestCase):
             finally:
                 vm.process.kill()
                 vm.process.wait()
+
+    def test_middle(self):
+        """The state does not come through: the other one ends, and the machine goes on."""
+        with tempfile.TemporaryDirectory() as where:
+            vm = Leaver(where)
+            monitor = FakeMonitor(vm.dir, query_migrate=[
+                {"status": "active"}, {"status": "failed", "error-desc": "no room"}],
+                query_status=[{"status": "finish-migrate"}, {"status": "postmigrate"}])
+            try:
+                with self.assertRaisesRegex(LabError, "node1 does not migrate: no room"):
+                    move.migrate(vm)
+                self.assertFalse(Leaver.other.alive())
+                self.assertIsNone(vm.process.poll())
+                self.assertEqual(monitor.asked[-3:], ["query-status", "query-status", "cont"])
+            finally:
+                Leaver.other.monitor.close()
+                monitor.close()
+                vm.process.kill()
+                vm.process.wait()
+
+
+class Back(unittest.TestCase):
+    """The first QEMU is asked to go on only when it has stopped for the other one."""
+
+    def asked(self, *status, seconds=60):
+        """What is asked of a QEMU that is so, one after the other."""
+        with tempfile.TemporaryDirectory() as where:
+            monitor = FakeMonitor(where, query_status=[{"status": x} for x in status])
+            vm = types.SimpleNamespace(dir=where, name="node1")
+            try:
+                move._back(vm, time.monotonic() + seconds)  # pylint: disable=protected-access
+            finally:
+                monitor.close()
+        return monitor.asked
+
+    def test_goes_on(self):
+        """It has given the other one up after a while."""
+        self.assertEqual(self.asked("finish-migrate", "finish-migrate", "postmigrate"),
+                         3 * ["query-status"] + ["cont"])
+
+    def test_runs(self):
+        """It has gone on by itself, or stands for another reason."""
+        for status in ("running", "paused", "internal-error"):
+            self.assertEqual(self.asked(status), ["query-status"])
+
+    def test_late(self):
+        """It never gives the other one up."""
+        self.assertNotIn("cont", self.asked("finish-migrate", seconds=0.1))
+
+    def test_gone(self):
+        """It has ended: that is no other error."""
+        with tempfile.TemporaryDirectory() as where:
+            move._back(types.SimpleNamespace(  # pylint: disable=protected-access
+                dir=where, name="node1"), time.monotonic() + 60)
+
+
+class Share(unittest.TestCase):
+    """A node whose share cannot be mounted again: whoever has asked is told."""
+
+    def moved(self, mounted, *, moves=True, share="/somewhere"):
+        """Moves a node; returns why not, or None. mounted: the status of mount."""
+        node = types.SimpleNamespace(name="node1", process=True)
+        that = types.SimpleNamespace(
+            vms=[node], opt=types.SimpleNamespace(share=share), stood=[],
+            capture=lambda k, script: (0, "") if script.startswith("umount") else
+            (mounted, "mount: no such device\n"), _write_state=lambda: None)
+        that.stood_still = that.stood.append
+        told = {"return_value": {}} if moves else {"side_effect": LabError("it does not migrate")}
+        with mock.patch.object(move, "migrate", **told):
+            try:
+                lab.Lab.migrate(that, 1)
+                return None
+            except LabError as e:
+                return str(e)
+            finally:
+                self.assertEqual(that.stood, [1])
+
+    def test_share(self):
+        """With a share, and without."""
+        self.assertIsNone(self.moved(0))
+        self.assertIsNone(self.moved(32, share=None))
+        self.assertEqual(self.moved(0, moves=False), "it does not migrate")
+        self.assertEqual(self.moved(32), "node1 has no /share any more: mount: no such device")
+        self.assertEqual(self.moved(32, moves=False), "it does not migrate; node1 has no /share "
+                                                      "any more: mount: no such device")
 
 
 class Monitor(unittest.TestCase):

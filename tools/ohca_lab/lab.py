@@ -261,13 +261,20 @@ class Lab:
         # QEMU does not move a machine that has a directory of the host mounted
         if self.opt.share and self.capture(k, "umount /share")[0]:
             raise LabError(f"{vm.name} does not migrate: something uses /share")
+        wrong = []
         try:
             told = move.migrate(vm)
+        except (LabError, OSError) as e:
+            wrong = [str(e)]
         finally:
             self.stood_still(k)
-            if self.opt.share:
-                self.capture(k, MOUNT_SHARE)
+        if self.opt.share:
+            status, said = self.capture(k, MOUNT_SHARE)
+            if status:
+                wrong += [f"{vm.name} has no /share any more: {said.strip() or status}"]
         self._write_state()
+        if wrong:
+            raise LabError("; ".join(wrong))
         return told
 
     def start_fabric(self):
