@@ -80,6 +80,8 @@ static const char usage_text[] =
 	"      --hosts-off           hosts are switched off until a machine has their place\n"
 	"      --credit-shift N      blocks of 64 << N bytes a credit of their links, 0 to 6 (2)\n"
 	"      --hoq-scale N         stretch HOQLife and LifeTimeValue by N, 0: never discard (1)\n"
+	"      --rate-scale N        wires have the rates of their widths and speeds, divided by N;\n"
+	"                            0: data packets take no time on them (0)\n"
 	"      --seed N              what faults do by chance depends on it (1)\n"
 	"      --spin-us N|auto      wait awake for N us before sleeping; auto: for up to 50 us,\n"
 	"                            while that pays and nobody else wants the processors (auto)\n"
@@ -200,7 +202,7 @@ static int check_topology(const char *name)
 
 enum { O_SHIFT = 256, O_HOQ, O_SPIN, O_STATS, O_HOSTS_OFF, O_CAPTURE, O_CAPTURE_PORT, O_PKEYS,
        O_UDP, O_SEED, O_TRACE, O_NO_SANDBOX, O_WIRE, O_LISTEN_TCP, O_TOKEN, O_SITE, O_DISK_MEMORY,
-       O_LISTEN_NODE, O_FRONT_MEMORY, O_HCA_MEMORY };
+       O_LISTEN_NODE, O_FRONT_MEMORY, O_HCA_MEMORY, O_RATE };
 
 /* Return: false: it is no number from 0 to @most; said so. */
 static bool option_number(const char *name, const char *s, unsigned int most, unsigned int *v)
@@ -479,6 +481,8 @@ static bool set_option(struct serve_options *o, int c, char *arg)
 		return true;
 	case O_HOQ:
 		return option_number("--hoq-scale", arg, 1000000, &o->cfg.data.hoq_scale);
+	case O_RATE:
+		return option_number("--rate-scale", arg, 1000000, &o->cfg.data.rate_scale);
 	case O_SEED:
 		return option_number("--seed", arg, UINT32_MAX, &o->cfg.seed);
 	case O_TRACE:
@@ -519,6 +523,7 @@ static int parse_options(struct serve_options *o, int argc, char **argv)
 		{ "hosts-off", no_argument, NULL, O_HOSTS_OFF },
 		{ "credit-shift", required_argument, NULL, O_SHIFT },
 		{ "hoq-scale", required_argument, NULL, O_HOQ },
+		{ "rate-scale", required_argument, NULL, O_RATE },
 		{ "seed", required_argument, NULL, O_SEED },
 		{ "spin-us", required_argument, NULL, O_SPIN },
 		{ "stats", no_argument, NULL, O_STATS },

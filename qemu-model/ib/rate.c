@@ -50,6 +50,15 @@ uint32_t ib_link_mbps(uint8_t width, uint8_t speed, uint8_t ext)
 	return ib_width_lanes(width) * lane_mbps(speed, ext);
 }
 
+uint32_t ib_link_data_kbps(uint8_t width, uint8_t speed, uint8_t ext)
+{
+	const uint32_t lanes = ib_width_lanes(width), kbps = lane_mbps(speed, ext) * 1000;
+
+	if (ext == IB_SPEED_EXT_FDR)
+		return lanes * 13636364;
+	return !ext && speed < IB_SPEED_FDR10 ? lanes * (kbps / 10 * 8) : lanes * kbps;
+}
+
 static const uint32_t rate_mbps[] = {
 	[IB_RATE_CODE_2_5] = 2500,	[IB_RATE_CODE_10] = 10000,
 	[IB_RATE_CODE_30] = 30000,	[IB_RATE_CODE_5] = 5000,

@@ -104,6 +104,16 @@ uint32_t ib_width_lanes(uint8_t width);
  */
 uint32_t ib_link_mbps(uint8_t width, uint8_t speed, uint8_t ext);
 
+/**
+ * ib_link_data_kbps() - kb/s of data that a link carries, without what its encoding adds
+ *
+ * Arguments as of ib_link_mbps(). SDR, DDR and QDR send 10 bits for 8, so SDR 4X has 8,000,000; FDR
+ * sends 66 for 64 at 14.0625 Gb/s a lane. The later speeds are named by their data rates.
+ *
+ * Return: 0 if a code is invalid.
+ */
+uint32_t ib_link_data_kbps(uint8_t width, uint8_t speed, uint8_t ext);
+
 /** ib_rate_mbps() - Mb/s of a rate code, 0 if the code is invalid. */
 uint32_t ib_rate_mbps(uint8_t rate);
 

@@ -11,6 +11,7 @@
 #include "engine/base/state.h"
 #include "fabric/hca/hca.h"
 #include "fabric/hosts.h"
+#include "ib/rate.h"
 #include "rig.h"
 
 #define NODES	4u
@@ -262,10 +263,84 @@ static void test_several_switches(void **st)
 	assert_int_equal(flows, plain);
 }
 
+/* ---- wires with rates ---------------------------------------------------------- */
+
+/* What is due next happens. */
+static void step_on(void)
+{
+	const uint64_t data = fab_data_timer(d), hca = fab_hcas_due(hcas);
+	const uint64_t next = data < hca ? data : hca;
+
+	assert_true(next < 1000000000);
+	now += next;
+	settle();
+}
+
+/* How long it takes to write @len bytes from the first place to the second, one at a time. */
+static uint64_t write_ns(struct pair *p, unsigned int n, uint32_t len)
+{
+	struct place *from = &place_of[p->side[0]];
+	const struct place *to = &place_of[p->side[1]];
+	const uint64_t begin_ns = now;
+	struct ohca_hw_cqe c;
+
+	for (unsigned int i = 0; i < n; i++) {
+		struct wqe q = wqe_new(OHCA_OP_RDMA_WRITE, OHCA_WQE_SIGNALED, i);
+
+		wqe_raddr(&q, to->mr.iova + HALF, to->mr.key);
+		wqe_sge(&q, from->mr.iova, len, from->mr.key);
+		wqe_post(&p->qp[0], &q);
+	}
+	settle();
+	while (n) {
+		step_on();
+		while (n && host_cq_poll(&from->cq, &c)) {
+			assert_int_equal(c.status, 0);
+			n--;
+		}
+	}
+	return now - begin_ns;
+}
+
+/* An HCA sends as fast as its wire: 100 Gb/s / 100, of which headers are a part. */
+static void test_rate(void **st)
+{
+	struct pair p = { { 0, 1 }, OHCA_QPT_RC, 5, { { 0 } } };
+	const uint64_t packet_ns = (4096 + 8 + 12 + 4 + 2) * 8;
+	uint64_t ns;
+
+	begin_hosts(from_spec("fat-tree:4,3"));
+	now = 1000000000;
+	d->cfg.rate_scale = 100;
+	m.epoch++;
+	hcas = fab_hcas_new(d, NULL, NULL);
+	assert_non_null(hcas);
+	for (unsigned int i = 0; i < 2; i++)
+		place_up(&place_of[i], i);
+	pair_up(&p);
+	ns = write_ns(&p, 4, 256 * 4096);
+	assert_in_range(ns, 1024 * packet_ns, 1024 * packet_ns * 101 / 100);
+	/* a wire that is four times as slow */
+	f->port[port_of_host(place_of[1].at)].pi.width_active = IB_WIDTH_1X;
+	m.epoch++;
+	ns = write_ns(&p, 4, 256 * 4096);
+	assert_in_range(ns, 4 * 1024 * packet_ns, 4 * 1024 * packet_ns * 101 / 100);
+	assert_int_equal(d->n.drop[FAB_DROP_HOQ] + d->n.drop[FAB_DROP_LIFETIME], 0);
+	for (unsigned int k = 0; k < 2; k++)
+		host_qp_destroy(&p.qp[k]);
+	for (unsigned int i = 2; i-- > 0;) {
+		host_buf_free(&place_of[i].cq.buf);
+		host_buf_free(&place_of[i].mr.buf);
+		host_free(place_of[i].h);
+	}
+	fab_hcas_free(hcas);
+	teardown_hosts(st);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_several_switches),
+		cmocka_unit_test(test_several_switches), cmocka_unit_test(test_rate),
 	};
 
 	return cmocka_run_group_tests_name("flows", tests, NULL, NULL);

@@ -105,7 +105,7 @@ expect 'serve at a path that is too long' 1 'the limit is 107' \
 	"$fabric" serve -g star:2 -l "$dir/$(printf '%0120d' 0)"
 expect 'serve at what is no socket' 1 'is not a socket' "$fabric" serve -g star:2 -l "$dir/tree"
 # what is right is taken, and the next mistake is the one that is told
-for o in mtu=256 mtu=4096 pkeys=32 pkeys=128 vls=1 vls=8 vls=15 credit-shift=0 credit-shift=6 hoq-scale=0 \
+for o in mtu=256 mtu=4096 pkeys=32 pkeys=128 vls=1 vls=8 vls=15 credit-shift=0 credit-shift=6 hoq-scale=0 rate-scale=0 rate-scale=1000000 \
 	hoq-scale=1000000 spin-us=0 spin-us=1000000 spin-us=auto trace=ohca_err_* front-memory=1 front-memory=4T,64T \
 	front-memory=8192M,1048576 hca-memory=1M hca-memory=1048576K; do
 	expect "--$o" 2 'options only' "$fabric" serve -g star:2 "--$o" more
@@ -127,6 +127,7 @@ vls=0 none of 1, 2, 4
 vls=16 number from 0 to 15
 credit-shift=7 number from 0 to 6
 hoq-scale=1000001 number from 0 to 1000000
+rate-scale=1000001 number from 0 to 1000000
 spin-us=1000001 number from 0 to 1000000
 spin-us=-3 not a number
 spin-us=automatic not a number
@@ -165,10 +166,11 @@ expect 'lft without a switch' 2 'write lft NODE, a switch' "$fabric" lft -c "$di
 expect 'status of a switch' 2 'write status' "$fabric" status -c "$dir/none" leaf1
 expect 'serve with a control socket in no directory' 1 'use another PATH' \
 	"$fabric" serve -g star:2 -c "$dir/none/control"
-"$fabric" serve -t "$dir/tree" -c "$dir/control" -l "$dir/machines" >/dev/null &
+"$fabric" serve -t "$dir/tree" -c "$dir/control" -l "$dir/machines" --rate-scale 250 >/dev/null &
 until [ -S "$dir/control" ]; do sleep 0.05; done
 expect 'status' 0 'cables: 64' "$fabric" status -c "$dir/control"
 expect 'what the data path has counted' 0 'data delivered: 0$' "$fabric" status -c "$dir/control"
+expect 'wires have rates' 0 'data rate_scale: 250$' "$fabric" status -c "$dir/control"
 expect 'what machines have' 0 'hosted machines: 0$' "$fabric" status -c "$dir/control"
 expect 'what machines were refused' 0 'hosted objects_refused: 0$' "$fabric" status -c "$dir/control"
 expect 'what it has given up' 0 'sandbox seccomp: yes$' "$fabric" status -c "$dir/control"
@@ -641,7 +643,7 @@ for o in INT HUP TERM; do
 	expect "serve --stats until SIG$o" 0 '' diff - "$dir/out" <<'EOF'
 ohca-fabric: ready, 2 switches, 2 other nodes
 MADs in 0 out 0 dropped 0, stopped accepting 0 times
-packets delivered 0, over 0 wires, forks 0, that waited 0; buffers 0 bytes, stood 0 ns
+packets delivered 0, over 0 wires, forks 0, that waited 0; buffers 0 bytes, stood 0 ns, late 0 ns
 status 0
 EOF
 done

@@ -2,9 +2,9 @@
 /*
  * What waits, and who goes first: PortXmitWait of every port on a way that is blocked, and the
  * bytes that lanes have of an output by its VLArbitrationTables (IBTA volume 1, 7.6.9 and
- * 16.1.3.5). Time passes only by now. There is no clock in a wire, so the arbiter of an output
+ * 16.1.3.5). Time passes only by now. Wires have no rates here, so the arbiter of an output
  * decides where a round of the data path ends before its packets do: at the switch that they all
- * come to by links.
+ * come to by links. With rates it always does: test_rate.c.
  */
 #include "hosts.h"
 

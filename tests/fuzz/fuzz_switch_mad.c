@@ -170,7 +170,8 @@ static void put(struct ohca_link *l, unsigned int vl, const void *pkt, size_t le
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	const struct fab_data_cfg cfg = { .hoq_scale = 1 };
+	/* wires of half of the inputs have rates, and packets wait for these */
+	const struct fab_data_cfg cfg = { .hoq_scale = 1, .rate_scale = size & 1 ? 100 : 0 };
 	struct input in = { data, data + size };
 	struct ohca_link *ep[EPS], *l;
 	struct fab *f = new_fabric();
@@ -235,7 +236,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (unsigned int i = 0; i < EPS; i++)
 		ohca_link_free(ep[i]);
 	look();
-	if (d->blocked)
+	/* what has waited at the switch ends there, 64 packets of a lane in a round */
+	for (unsigned int i = 0; fab_data_round(d); i++)
+		if (i == 100)
+			abort();
+	if (d->blocked || d->flying)
 		abort();
 	fab_data_free(d);
 	fab_free(f);

@@ -125,6 +125,16 @@ static void rates(void **st)
 	assert_int_equal(ib_link_mbps(IB_WIDTH_4X, IB_SPEED_QDR, IB_SPEED_EXT_EDR), 100000);
 	assert_int_equal(ib_link_mbps(IB_WIDTH_1X, IB_SPEED_SDR, 0), 2500);
 	assert_int_equal(ib_link_mbps(3, IB_SPEED_SDR, 0), 0);
+	/* 8b/10b, or 64b/66b, is not data */
+	assert_int_equal(ib_link_data_kbps(IB_WIDTH_1X, IB_SPEED_SDR, 0), 2000000);
+	assert_int_equal(ib_link_data_kbps(IB_WIDTH_4X, IB_SPEED_DDR, 0), 16000000);
+	assert_int_equal(ib_link_data_kbps(IB_WIDTH_12X, IB_SPEED_QDR, 0), 96000000);
+	assert_int_equal(ib_link_data_kbps(IB_WIDTH_4X, IB_SPEED_FDR10, 0), 40000000);
+	assert_int_equal(ib_link_data_kbps(IB_WIDTH_1X, IB_SPEED_QDR, IB_SPEED_EXT_FDR), 13636364);
+	assert_int_equal(ib_link_data_kbps(IB_WIDTH_4X, IB_SPEED_QDR, IB_SPEED_EXT_EDR), 100000000);
+	assert_int_equal(ib_link_data_kbps(IB_WIDTH_12X, 0, IB_SPEED_EXT_XDR), 2400000000u);
+	assert_int_equal(ib_link_data_kbps(IB_WIDTH_4X, 0, 0), 0);
+	assert_int_equal(ib_link_data_kbps(3, IB_SPEED_SDR, 0), 0);
 	assert_int_equal(ib_rate_code(IB_WIDTH_4X, IB_SPEED_QDR, IB_SPEED_EXT_EDR),
 			 IB_RATE_CODE_100);
 	assert_int_equal(ib_rate_code(IB_WIDTH_2X, 0, IB_SPEED_EXT_HDR), IB_RATE_CODE_100);

@@ -50,6 +50,7 @@ void fab_data_free(struct fab_data *d)
 		return;
 	d->m->wires = NULL;
 	fab_delay_free(d);
+	fab_pace_free(d);
 	for (uint32_t i = 0; i < d->count; i++)
 		fab_dport_free(d, d->all[i]);
 	fab_buffers_free(d, NULL);
@@ -184,6 +185,8 @@ bool fab_data_round(struct fab_data *d)
 		fab_end_stalls(d);
 	moved |= management(d);
 	refresh(d);
+	if (fab_unlikely(d->paced.first))
+		moved |= fab_pace_round(d);
 	if (fab_unlikely(d->flying))
 		moved |= fab_delay_round(d);
 	moved |= fab_forward_round(d);
@@ -221,6 +224,11 @@ uint64_t fab_data_timer(struct fab_data *d)
 		next = 0;
 	if (d->flying) {
 		const uint64_t due = fab_delay_due(d);
+
+		next = due < next ? due : next;
+	}
+	if (d->paced.first) {
+		const uint64_t due = fab_pace_due(d);
 
 		next = due < next ? due : next;
 	}
@@ -279,6 +287,11 @@ void fab_data_woke(struct fab_data *d, uint32_t p)
 const struct fab_spin *fab_data_spin(const struct fab_data *d)
 {
 	return d->cfg.spin;
+}
+
+unsigned int fab_data_rate_scale(const struct fab_data *d)
+{
+	return d->cfg.rate_scale;
 }
 
 struct fab_mgmt *fab_data_mgmt(const struct fab_data *d)

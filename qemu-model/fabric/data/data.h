@@ -27,7 +27,8 @@
  * 4. refresh(): the ports that management has changed (fab_changed()) take that over, or all do
  *    when it does not say which; heads that were decided on before
  *    are decided on again, unless copies of them have left
- * 5. fab_delay_round(): what is due on wires with a delay arrives, up to 64 packets of each lane
+ * 5. fab_delay_round(): what is due on wires with a delay, or a rate, arrives, up to 64 packets of
+ *    each lane
  * 6. collect(): of each lane with packets the head is decided on (fab_decide()), ended, given
  *    to an agent, or it requests its output; up to 64 heads of a lane
  * 7. out_serve(): each output sends, of the lanes that request it, in the order of its VL
@@ -62,7 +63,8 @@
  *	hop.c		from an output to the next head
  *	wait.c		credit that does not come: HOQLife, LifeTimeValue, stalls, PortXmitWait
  *	buffer.c	packets that wait at a wire of the graph
- *	delay.c		packets on wires with a delay
+ *	delay.c		packets on wires with a delay, or a rate
+ *	pace.c		rates of wires: who waits until one is free
  *	gsi.c		MADs between the lanes and the agents of nodes
  *	clock.c		time, without the times in which the daemon stood still
  *	report.c	the log, and counts of links
@@ -105,14 +107,18 @@ enum fab_drop {
  * @shift: wished credit_shift of the links
  * @hoq_scale: HOQLife and LifeTimeValue are stretched by this factor, for hosts on which virtual
  *	machines stand still for longer than a subnet manager allows for; 0: nothing is discarded
+ * @rate_scale: a wire takes so many times as long for a data packet as one of its width and speed
+ *	does, and HOQLife and LifeTimeValue are as many times as long; 0: it takes no time
  * @log: for links that come and go, or NULL
- * @clock: monotonic time in ns, never 0, or NULL: CLOCK_MONOTONIC
+ * @clock: monotonic time in ns, never 0, or NULL: CLOCK_MONOTONIC. Whoever has one of his own stops
+ *	it at the times that fab_data_timer() says: then no wire is late
  * @arg: first argument of both
  * @spin: when the owner thread sleeps, for fab_data_spin(); or NULL
  */
 struct fab_data_cfg {
 	uint8_t shift;
 	unsigned int hoq_scale;
+	unsigned int rate_scale;
 	void (*log)(void *arg, const char *fmt, va_list ap);
 	uint64_t (*clock)(void *arg);
 	void *arg;
@@ -232,6 +238,8 @@ uint64_t fab_data_host_ns(const struct fab_data *d);
  * @buffer_bytes: memory of all buffers for packets, which is kept for others
  * @capture_bytes: memory of captures, and of what they wait in
  * @stood_ns: during which the daemon had no processor while something waited
+ * @late_ns: during which a wire was free while something waited, since the daemon was late, but for
+ *	what it has made up for; the sum of all wires
  */
 struct fab_data_counts {
 	uint64_t drop[FAB_DROPS];
@@ -243,7 +251,11 @@ struct fab_data_counts {
 	uint64_t buffer_bytes;
 	uint64_t capture_bytes;
 	uint64_t stood_ns;
+	uint64_t late_ns;
 };
+
+/** fab_data_rate_scale() - as of its configuration */
+unsigned int fab_data_rate_scale(const struct fab_data *d);
 
 /** fab_data_counts() - up to now */
 const struct fab_data_counts *fab_data_counts(const struct fab_data *d);

@@ -191,8 +191,8 @@ struct fab_hport {
  * @tap: captures of it, or NULL
  * @fault: of packets that leave, or NULL
  * @rx_fault: of packets that come by the link or from the HCA, or NULL
- * @flight: packets on their way over a wire with a delay, that arrive, and that leave by the link;
- *	NULL: there were none yet
+ * @flight: packets on their way over a wire with a delay, or a rate, that arrive, and that leave by
+ *	the link; NULL: there were none yet
  * @buffers: heads are in the input buffer; else in the link's rings
  * @full: lanes of the rings whose packets have to wait until those on their way have arrived
  * @up, @active, @receives, @nvls, @max_len, @arb_vls, @num_pkeys, @pkeys, @arb_index, @life_ns: of
@@ -289,7 +289,11 @@ struct fab_reply {
  * @stalls: output lanes that are stalled
  * @now_ns: of this round; 0: not read yet
  * @seen_ns: the clock when it was read last
- * @flights: packets on wires with a delay, @flying in all; @flight_bytes without these packets
+ * @flights: packets on wires with a delay, or a rate, @flying in all; @flight_bytes without these
+ *	packets
+ * @landings: timers of those of @flights that wait for a time, @starved those that wait for credit
+ * @landing: number of the last fab_delay_round()
+ * @paced: timers of the wires that something waits for
  * @spare: buffers that are free, by their size
  * @made, @in_use, @peak: buffers by size: all, those that are not spare, and most of these since
  *	the last look at them; the next is at @trim_due_ns
@@ -326,7 +330,9 @@ struct fab_data {
 	struct fab_buffer *spare[FAB_BUFFER_SIZES];
 	uint32_t made[FAB_BUFFER_SIZES], in_use[FAB_BUFFER_SIZES], peak[FAB_BUFFER_SIZES];
 	uint64_t trim_due_ns;
-	struct fab_flight *flights;
+	struct fab_flight *flights, *starved;
+	struct fab_timers landings, paced;
+	uint32_t landing;
 	uint32_t flying;
 	size_t flight_bytes;
 	struct fab_reply reply[FAB_REPLIES];
@@ -676,9 +682,15 @@ bool fab_is_delayed(const struct fab_dport *dp, bool out, unsigned int vl,
 /** fab_delay_fits() - one of @len bytes may be on its way by the link of @dp */
 bool fab_delay_fits(const struct fab_dport *dp, unsigned int vl, uint32_t len);
 
-/** fab_delay() - it is, or was dropped; @lost: it is damaged there */
+/** fab_delay_empty() - no packet of that lane is on its way by the link of @dp */
+bool fab_delay_empty(const struct fab_dport *dp, unsigned int vl);
+
+/**
+ * fab_delay() - it is, or was dropped; @lost: it is damaged there
+ * @left_ns: when it has left, of fab_pace_take()
+ */
 void fab_delay(struct fab_data *d, struct fab_dport *dp, bool out, unsigned int vl,
-	       const struct fab_frame *f, struct fab_fault *x, bool lost);
+	       const struct fab_frame *f, struct fab_fault *x, bool lost, uint64_t left_ns);
 
 /** fab_delay_take() - so is what has come by the link of @in. Return: whether anything was. */
 bool fab_delay_take(struct fab_data *d, struct fab_dport *in);
@@ -691,6 +703,33 @@ uint64_t fab_delay_due(struct fab_data *d);
 
 /** fab_delay_forget() - packets at @dp are lost, of links that went down or @all */
 void fab_delay_forget(struct fab_data *d, struct fab_dport *dp, bool all);
+
+/** fab_is_paced() - the wire of output @out has a rate */
+static inline bool fab_is_paced(const struct fab_dport *out)
+{
+	return fab_unlikely(out->fault) && out->fault->byte_fs;
+}
+
+/** fab_pace_set() - the wire of @dp has the rate of its link, in both directions if it leads out */
+void fab_pace_set(struct fab_data *d, const struct fab_dport *dp);
+
+/** fab_pace_busy() - the wire sends until later; then there is a round, and it is asked again */
+bool fab_pace_busy(struct fab_data *d, struct fab_fault *x);
+
+/**
+ * fab_pace_take() - the wire sends a packet of @len bytes of lane @vl, now or when it is ready
+ * Return: when it has left.
+ */
+uint64_t fab_pace_take(struct fab_data *d, struct fab_fault *x, unsigned int vl, uint32_t len);
+
+/** fab_pace_round() - who waits for wires that are ready by now may ask. Return: whether any is. */
+bool fab_pace_round(struct fab_data *d);
+
+/** fab_pace_due() - ns until a wire is ready that something waits for; UINT64_MAX: there is none */
+uint64_t fab_pace_due(struct fab_data *d);
+
+/** fab_pace_free() - nobody waits any more */
+void fab_pace_free(struct fab_data *d);
 
 /** fab_delay_free() - free what is on its way */
 void fab_delay_free(struct fab_data *d);

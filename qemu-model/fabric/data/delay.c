@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Wires with a delay (wire.h): data packets on their way wait here, in their order, until they
- * arrive. They have their credits from when they left: of a wire of the graph in the input buffer
+ * Wires with a delay, or a rate (wire.h): data packets on their way wait here, in their order, until
+ * they arrive. They have their credits from when they left: of a wire of the graph in the input buffer
  * that they come to, of a link in as large a buffer of its own, so at most FAB_LANE_BLOCKS of a
- * lane are on their way. What is on its way when the link goes down is lost.
+ * lane are on their way. Without a delay that is one packet of a lane, which has the link's credit when
+ * it leaves. What is on its way when the link goes down is lost.
  */
 #include "hop.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,15 +17,26 @@
 /**
  * struct fab_flight - packets on their way over a wire, in one direction
  * @next: of all that there are
+ * @landing: of fab_data.landings: when the first one of all lanes but @starved arrives
+ * @next_starved: of fab_data.starved, where this one is since it has had @starved
+ * @next_again: of those that have something left for the next round
+ * @round: the fab_delay_round() that was here last
+ * @starved: lanes in which what is due has no credit
  * @dp: the port where they arrive; with @out that by whose link they leave
  * @fault: of that wire and direction
  * @downs: of @fault, when this was empty last
  * @count: packets
+ * @lanes: with packets
+ * @turn: lane that has come by the ring last
  * @used: blocks of each lane, with @out
  * @first, @last: of each lane
  */
 struct fab_flight {
-	struct fab_flight *next;
+	struct fab_timer landing;
+	struct fab_flight *next, *next_starved, *next_again;
+	uint8_t turn;
+	uint16_t lanes, starved;
+	uint32_t round;
 	struct fab_dport *dp;
 	struct fab_fault *fault;
 	bool out;
@@ -65,7 +78,7 @@ static struct fab_flight *flight(struct fab_data *d, struct fab_dport *dp, bool 
 bool fab_is_delayed(const struct fab_dport *dp, bool out, unsigned int vl,
 		    const struct fab_fault *x)
 {
-	return x->delay_ns || (dp->flight[out] && dp->flight[out]->first[vl]);
+	return (x->delay_ns | x->byte_fs) || (dp->flight[out] && dp->flight[out]->first[vl]);
 }
 
 bool fab_delay_fits(const struct fab_dport *dp, unsigned int vl, uint32_t len)
@@ -73,18 +86,27 @@ bool fab_delay_fits(const struct fab_dport *dp, unsigned int vl, uint32_t len)
 	return !dp->flight[true] || dp->flight[true]->used[vl] + fab_blocks(len) <= FAB_LANE_BLOCKS;
 }
 
-/* @b is on its way from now on. */
-static void depart(struct fab_data *d, struct fab_flight *fl, unsigned int vl, struct fab_buffer *b)
+bool fab_delay_empty(const struct fab_dport *dp, unsigned int vl)
+{
+	return !dp->flight[true] || !dp->flight[true]->first[vl];
+}
+
+/* @b is on its way from now on, and has left at @left_ns. */
+static void depart(struct fab_data *d, struct fab_flight *fl, unsigned int vl, struct fab_buffer *b,
+		   uint64_t left_ns)
 {
 	const struct fab_buffer *before = fl->last[vl];
 
-	b->due_ns = fab_fault_due(fl->fault, fab_data_clock(d), before ? before->due_ns : 0);
+	b->due_ns = fab_fault_due(fl->fault, left_ns, before ? before->due_ns : 0);
 	b->next = NULL;
 	if (before)
 		fl->last[vl]->next = b;
 	else
 		fl->first[vl] = b;
 	fl->last[vl] = b;
+	fl->lanes |= (uint16_t)(1u << vl);
+	if (!(fl->starved >> vl & 1) && (!fl->landing.set || b->due_ns < fl->landing.due_ns))
+		fab_timer_set(&d->landings, &fl->landing, b->due_ns);
 	*used(fl, vl) += fab_blocks(b->len);
 	fl->count++;
 	d->flying++;
@@ -100,7 +122,7 @@ static void flight_end(struct fab_data *d, enum fab_drop why, bool agent)
 }
 
 void fab_delay(struct fab_data *d, struct fab_dport *dp, bool out, unsigned int vl,
-	       const struct fab_frame *f, struct fab_fault *x, bool lost)
+	       const struct fab_frame *f, struct fab_fault *x, bool lost, uint64_t left_ns)
 {
 	struct fab_flight *fl = flight(d, dp, out, x);
 	struct fab_buffer *b = fl ? fab_buffer_get(d, f->len) : NULL;
@@ -119,7 +141,7 @@ void fab_delay(struct fab_data *d, struct fab_dport *dp, bool out, unsigned int 
 	b->lost = lost;
 	b->agent = f->agent;
 	fab_copy(b->data, f, vl);
-	depart(d, fl, vl, b);
+	depart(d, fl, vl, b, left_ns);
 }
 
 /* The oldest packet of lane @vl is not on its way any more. */
@@ -128,8 +150,10 @@ static struct fab_buffer *land(struct fab_data *d, struct fab_flight *fl, unsign
 	struct fab_buffer *b = fl->first[vl];
 
 	fl->first[vl] = b->next;
-	if (!b->next)
+	if (!b->next) {
 		fl->last[vl] = NULL;
+		fl->lanes &= (uint16_t)~(1u << vl);
+	}
 	*used(fl, vl) -= fab_blocks(b->len);
 	fl->count--;
 	d->flying--;
@@ -169,32 +193,87 @@ static bool arrivals(struct fab_data *d, struct fab_flight *fl, unsigned int vl,
 	return n;
 }
 
+/* The flight whose timer @t is, or NULL. */
+static struct fab_flight *flight_of(struct fab_timer *t)
+{
+	return t ? (struct fab_flight *)((char *)t - offsetof(struct fab_flight, landing)) : NULL;
+}
+
+/* When the first of the lanes that do not starve is due; UINT64_MAX: none is on its way. */
+static uint64_t first_due(const struct fab_flight *fl)
+{
+	uint64_t due = UINT64_MAX;
+
+	for (uint16_t m = fl->lanes & (uint16_t)~fl->starved; m; m &= (uint16_t)(m - 1)) {
+		const struct fab_buffer *b = fl->first[__builtin_ctz(m)];
+
+		due = b->due_ns < due ? b->due_ns : due;
+	}
+	return due;
+}
+
+/* What is due of @fl arrives, and it waits for the rest. Return: whether anything did. */
+static bool flight_land(struct fab_data *d, struct fab_flight *fl, uint64_t now)
+{
+	bool moved = false;
+
+	fl->starved = 0;
+	fl->round = d->landing;
+	for (uint16_t m = fl->lanes; m; m &= (uint16_t)(m - 1)) {
+		const unsigned int vl = (unsigned int)__builtin_ctz(m);
+
+		moved |= arrivals(d, fl, vl, now);
+		/* or it is more than a burst: then the next round comes at once, as something moved */
+		if (fl->out && fl->first[vl] && fl->first[vl]->due_ns <= now)
+			fl->starved |= (uint16_t)(1u << vl);
+	}
+	if (fl->starved) {
+		fl->next_starved = d->starved;
+		d->starved = fl;
+	}
+	fab_timer_set(&d->landings, &fl->landing, first_due(fl));
+	return moved;
+}
+
+/* Once in a round for each wire: what is left of it is more than a burst, and waits for the next. */
 bool fab_delay_round(struct fab_data *d)
 {
 	const uint64_t now = fab_data_clock(d);
+	struct fab_flight *starved = d->starved, *again = NULL;
 	bool moved = false;
 
-	for (struct fab_flight *fl = d->flights; fl; fl = fl->next)
-		for (unsigned int vl = 0; fl->count && vl < FAB_DATA_LANES; vl++)
-			moved |= arrivals(d, fl, vl, now);
+	d->landing++;
+	d->starved = NULL;
+	while (starved) {
+		struct fab_flight *fl = starved;
+
+		starved = fl->next_starved;
+		moved |= flight_land(d, fl, now);
+	}
+	while (fab_timers_due(&d->landings) <= now) {
+		struct fab_flight *fl = flight_of(d->landings.first);
+
+		if (fl->round != d->landing) {
+			moved |= flight_land(d, fl, now);
+			continue;
+		}
+		fab_timer_set(&d->landings, &fl->landing, UINT64_MAX);
+		fl->next_again = again;
+		again = fl;
+	}
+	for (; again; again = again->next_again)
+		fab_timer_set(&d->landings, &again->landing, first_due(again));
 	return moved;
 }
 
 uint64_t fab_delay_due(struct fab_data *d)
 {
-	const uint64_t now = fab_data_clock(d);
-	uint64_t next = UINT64_MAX;
+	const uint64_t now = fab_data_clock(d), due = fab_timers_due(&d->landings);
+	uint64_t next = due == UINT64_MAX ? UINT64_MAX : due > now ? due - now : 0;
 
-	for (const struct fab_flight *fl = d->flights; fl; fl = fl->next) {
-		for (unsigned int vl = 0; fl->count && vl < FAB_DATA_LANES; vl++) {
-			const struct fab_buffer *b = fl->first[vl];
-			/* what is due waits for the credit of a link, or is more than a burst */
-			const uint64_t ns = !b ? UINT64_MAX : b->due_ns > now ? b->due_ns - now :
-					    fl->out ? FAB_LOOK_NS : 0;
-
-			next = ns < next ? ns : next;
-		}
-	}
+	/* what is due waits for the credit of a link */
+	if (d->starved && FAB_LOOK_NS < next)
+		next = FAB_LOOK_NS;
 	return next;
 }
 
@@ -212,6 +291,7 @@ static void flight_forget(struct fab_data *d, struct fab_flight *fl)
 			fab_buffer_put(d, b);
 		}
 	}
+	fab_timer_set(&d->landings, &fl->landing, UINT64_MAX);
 }
 
 void fab_delay_forget(struct fab_data *d, struct fab_dport *dp, bool all)
@@ -259,7 +339,7 @@ static bool ring_take(struct fab_data *d, struct fab_flight *fl, unsigned int vl
 	for (n = 0; n < FAB_BURST && ohca_link_rx_peek(in->link, vl, &lf) > 0; n++) {
 		struct fab_buffer *b = NULL;
 
-		if (!fab_fits(in, vl, lf.len)) {
+		if (!fab_fits(in, vl, lf.len) || fab_pace_busy(d, fl->fault)) {
 			in->full |= (uint16_t)(1u << vl);
 			break;
 		}
@@ -281,7 +361,8 @@ static bool ring_take(struct fab_data *d, struct fab_flight *fl, unsigned int vl
 			memcpy(b->data, lf.data, lf.len);
 			if (!b->lost && fab_fault_corrupts(fl->fault))
 				damage(b);
-			depart(d, fl, vl, b);
+			depart(d, fl, vl, b, fab_pace_take(d, fl->fault, vl, lf.len));
+			fl->turn = (uint8_t)vl;
 		}
 		ohca_link_rx_release(in->link, vl);
 	}
@@ -296,9 +377,15 @@ bool fab_delay_take(struct fab_data *d, struct fab_dport *in)
 
 	if (!fl)
 		return false;
-	for (; in->up && lanes; lanes &= lanes - 1)
-		moved |= ring_take(d, fl, (unsigned int)__builtin_ctz(lanes));
-	if (!in->rx_fault->delay_ns && !fl->count && !in->buffered) {
+	while (in->up && lanes) {
+		/* a wire that takes one packet at a time takes one of each lane in turn */
+		const uint32_t behind = lanes & ~((2u << fl->turn) - 1);
+		const unsigned int vl = (unsigned int)__builtin_ctz(behind ? behind : lanes);
+
+		lanes &= ~(1u << vl);
+		moved |= ring_take(d, fl, vl);
+	}
+	if (!(in->rx_fault->delay_ns | in->rx_fault->byte_fs) && !fl->count && !in->buffered) {
 		in->buffers = false;
 		in->full = 0;
 	}

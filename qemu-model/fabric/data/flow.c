@@ -21,10 +21,10 @@ static bool partition_ok(const struct fab_data *d, struct fab_dport *dp, uint16_
 	       fab_pkey_in_table(dp, pkey, inbound);
 }
 
-/* A wire with a fault that does nothing any more, and has nothing to forget. */
+/* A wire without a rate whose fault does nothing any more, and has nothing to forget. */
 static bool does_nothing(const struct fab_fault *x)
 {
-	return !x || !(x->loss | x->corrupt | x->delay_ns | x->marginal);
+	return !x || !(x->loss | x->corrupt | x->delay_ns | x->marginal | x->byte_fs);
 }
 
 /* The hop @hop of @fl, which comes to @in by @vl. Return: the input of the next hop, or NULL. */

@@ -255,7 +255,7 @@ static void copy_rest(struct fab_data *d, const struct fab_dport *in, struct fab
 		if (d->nmcast > 1 && (out->waiting | out->refused))
 			continue;
 		if (vl >= 0 && !out->ucast && out->up && out->active && !(out->stalled >> vl & 1) &&
-		    out->arb_vls >> vl & 1 && fab_out_send(d, out, (unsigned int)vl, &l->f))
+		    out->arb_vls >> vl & 1 && fab_out_pass(d, out, (unsigned int)vl, &l->f))
 			fab_clear_output(l, out->num);
 	}
 }
@@ -325,12 +325,18 @@ static bool out_serve(struct fab_data *d, struct fab_dport *out)
 	/* lanes without weight in any table never send; HOQLife ends their wait */
 	block_lanes(d, out, out->want & (uint16_t)~out->arb_vls);
 	for (; ready && budget; budget--) {
-		const bool alone = !(ready & (ready - 1));
-		const int vl = pick(out, ready, alone);
+		const bool alone = !(ready & (ready - 1)) && !fab_is_paced(out);
 		struct fab_dport *in;
 		struct fab_lane *l;
 		uint32_t id, len;
+		int vl;
 
+		/* the arbiter chooses when the wire is ready */
+		if (fab_is_paced(out) && fab_pace_busy(d, out->fault)) {
+			block_lanes(d, out, ready);
+			break;
+		}
+		vl = pick(out, ready, alone);
 		if (fab_unlikely(vl < 0)) {
 			block_lanes(d, out, ready);
 			break;

@@ -349,7 +349,7 @@ static bool reply_over_fault(struct fab_data *d, struct fab_dport *out, const st
 	f.corrupt = !lost && fab_fault_corrupts(x);
 	memcpy(f.lrh, r->pkt, IB_LRH_LEN);
 	if (later) {
-		fab_delay(d, out, true, r->vl, &f, x, lost);
+		fab_delay(d, out, true, r->vl, &f, x, lost, fab_pace_take(d, x, r->vl, r->len));
 		return true;
 	}
 	fab_copy(b, &f, r->vl);

@@ -85,6 +85,18 @@ void fab_commit(struct fab_data *d, const struct fab_dport *out, unsigned int vl
 		d->n.delivered += view ? view->packets : 1;
 }
 
+/*
+ * Whether a packet of lane @vl may be on its way by the link of @out. Without a delay it is the only
+ * one, and has the link's credit already.
+ */
+static bool may_depart(struct fab_data *d, struct fab_dport *out, unsigned int vl, uint32_t len,
+		       const struct fab_fault *x)
+{
+	if (!x->byte_fs || x->delay_ns)
+		return fab_delay_fits(out, vl, len);
+	return fab_delay_empty(out, vl) && fab_tx_begin(d, out, vl, len);
+}
+
 /* The link of @out, or the wire to its HCA, has fault @x. Return: false: there is no credit. */
 static bool send_by_faulty_link(struct fab_data *d, struct fab_dport *out, unsigned int vl,
 				const struct fab_frame *f, struct fab_fault *x)
@@ -94,7 +106,7 @@ static bool send_by_faulty_link(struct fab_data *d, struct fab_dport *out, unsig
 	uint8_t *b = NULL;
 	bool lost;
 
-	if (later && !fab_delay_fits(out, vl, f->len))
+	if (fab_pace_busy(d, x) || (later && !may_depart(d, out, vl, f->len, x)))
 		return false;
 	if (!later)
 		b = fab_tx_begin(d, out, vl, f->len);
@@ -103,7 +115,7 @@ static bool send_by_faulty_link(struct fab_data *d, struct fab_dport *out, unsig
 	lost = loses(d, out, vl, f, x);
 	at.corrupt |= !lost && fab_fault_corrupts(x);
 	if (later) {
-		fab_delay(d, out, true, vl, &at, x, lost);
+		fab_delay(d, out, true, vl, &at, x, lost, fab_pace_take(d, x, vl, f->len));
 		return true;
 	}
 	fab_copy(b, &at, vl);
@@ -155,21 +167,29 @@ static bool send_to_hca(struct fab_data *d, struct fab_dport *out, unsigned int 
 	return true;
 }
 
-/* @f, which fits into the next buffer, leaves @out by a wire of the graph with fault @x. */
-static void send_over_fault(struct fab_data *d, struct fab_dport *out, unsigned int vl,
+/*
+ * @f, which fits into the next buffer, leaves @out by a wire of the graph with fault @x.
+ * Return: false: the wire sends another one.
+ */
+static bool send_over_fault(struct fab_data *d, struct fab_dport *out, unsigned int vl,
 			    const struct fab_frame *f, struct fab_fault *x)
 {
 	struct fab_dport *in = out->peer;
 	struct fab_frame at = *f;
+	uint64_t left_ns;
 
+	if (fab_pace_busy(d, x))
+		return false;
+	left_ns = fab_pace_take(d, x, vl, f->len);
 	if (loses(d, out, vl, f, x))
-		return;
+		return true;
 	d->n.hops++;
 	at.corrupt |= fab_fault_corrupts(x);
 	if (fab_is_delayed(in, false, vl, x))
-		fab_delay(d, in, false, vl, &at, x, false);
+		fab_delay(d, in, false, vl, &at, x, false, left_ns);
 	else
 		lane_arrive(d, in, vl, &at);
+	return true;
 }
 
 bool fab_out_send(struct fab_data *d, struct fab_dport *out, unsigned int vl,
@@ -181,13 +201,24 @@ bool fab_out_send(struct fab_data *d, struct fab_dport *out, unsigned int vl,
 		return send_to_hca(d, out, vl, f);
 	if (!out->peer || !fab_fits(out->peer, vl, f->len))
 		return false;
-	if (fab_unlikely(out->fault)) {
-		send_over_fault(d, out, vl, f, out->fault);
-		return true;
-	}
+	if (fab_unlikely(out->fault))
+		return send_over_fault(d, out, vl, f, out->fault);
 	count_xmit(d, out, vl, f, FAB_DROP_NONE);
 	d->n.hops++;
 	lane_arrive(d, out->peer, vl, f);
+	return true;
+}
+
+bool fab_out_pass(struct fab_data *d, struct fab_dport *out, unsigned int vl,
+		  const struct fab_frame *f)
+{
+	/* it may be gone when this returns */
+	const uint32_t len = f->len;
+
+	if (!fab_out_send(d, out, vl, f))
+		return false;
+	if (fab_is_paced(out) && ib_vlarb_pick(&out->arb, (uint16_t)(1u << vl)) >= 0)
+		ib_vlarb_sent(&out->arb, (uint8_t)vl, len + IB_VCRC_LEN);
 	return true;
 }
 
@@ -205,7 +236,7 @@ static bool head_spread(struct fab_data *d, const struct fab_dport *in, struct f
 		int vl = fab_mcast_vl(d, in, l, out);
 
 		if (vl < 0 || contended(out) || !(out->arb_vls >> vl & 1) ||
-		    !fab_out_send(d, out, (unsigned int)vl, &l->f))
+		    !fab_out_pass(d, out, (unsigned int)vl, &l->f))
 			continue;
 		l->started = true;
 		fab_clear_output(l, out->num);
@@ -219,7 +250,7 @@ static bool head_pass(struct fab_data *d, struct fab_dport *in, struct fab_lane 
 	switch (l->kind) {
 	case FAB_HEAD_UCAST:
 		return !contended(l->out) && l->out->arb_vls >> l->ovl & 1 &&
-		       fab_out_send(d, l->out, l->ovl, &l->f);
+		       fab_out_pass(d, l->out, l->ovl, &l->f);
 	case FAB_HEAD_MCAST:
 		return !head_spread(d, in, l);
 	case FAB_HEAD_LOCAL:

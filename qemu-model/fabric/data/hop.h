@@ -64,9 +64,13 @@ void fab_enter(struct fab_data *d, struct fab_dport *in, unsigned int vl,
  * Over a wire of the graph, or to an HCA, it arrives before this returns, and goes on as far as
  * nothing is in its way, at most fab_data.walk wires.
  *
- * Return: false: there is no credit.
+ * Return: false: there is no credit, or the wire sends another one.
  */
 bool fab_out_send(struct fab_data *d, struct fab_dport *out, unsigned int vl,
+		  const struct fab_frame *f);
+
+/** fab_out_pass() - the same of one that no arbiter has chosen: an arbiter gets to know it */
+bool fab_out_pass(struct fab_data *d, struct fab_dport *out, unsigned int vl,
 		  const struct fab_frame *f);
 
 #endif

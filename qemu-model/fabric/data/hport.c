@@ -44,6 +44,14 @@ static bool is_open(const struct fab_hport *h)
 	return h->up && !h->due;
 }
 
+/* Its wire is not ready for another packet. */
+static bool is_busy(const struct fab_hport *h)
+{
+	struct fab_fault *x = h->dp->rx_fault;
+
+	return fab_unlikely(x) && fab_pace_busy(h->d, x);
+}
+
 uint8_t *fab_hport_begin(struct fab_hport *h, unsigned int vl, uint32_t len)
 {
 	struct fab_data *d = h->d;
@@ -57,7 +65,7 @@ uint8_t *fab_hport_begin(struct fab_hport *h, unsigned int vl, uint32_t len)
 		return NULL;
 	}
 	if (fab_likely(is_open(h) && vl < h->vls && len <= OHCA_LINK_MAX_FRAME &&
-		       fab_fits(h->dp, vl, len)))
+		       fab_fits(h->dp, vl, len) && !is_busy(h)))
 		return d->scratch[0];
 	h->refused |= (uint16_t)(1u << vl);
 	return NULL;
@@ -67,7 +75,7 @@ uint16_t fab_hport_ready(struct fab_hport *h)
 {
 	uint16_t ready = 0;
 
-	if (fab_likely(!h->refused) || !is_open(h))
+	if (fab_likely(!h->refused) || !is_open(h) || is_busy(h))
 		return 0;
 	for (uint16_t m = h->refused; m; m &= (uint16_t)(m - 1)) {
 		const unsigned int vl = (unsigned int)__builtin_ctz(m);
@@ -113,7 +121,7 @@ static void enter_over_fault(struct fab_data *d, struct fab_dport *in, unsigned 
 
 	f->corrupt = !lost && fab_fault_corrupts(x);
 	if (fab_is_delayed(in, false, vl, x))
-		fab_delay(d, in, false, vl, f, x, lost);
+		fab_delay(d, in, false, vl, f, x, lost, fab_pace_take(d, x, vl, f->len));
 	else if (lost)
 		arrives_lost(d, in, vl, f, x);
 	else

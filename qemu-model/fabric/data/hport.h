@@ -6,8 +6,9 @@
  * fab_hport_commit() returns, and one for the HCA is given to it where it lies.
  *
  *	from the HCA	fab_hport_begin() is its credit: the room in the input buffer of the
- *			switch's port, as at wires of the graph. A packet that cannot go on waits
- *			there. MADs by VL15 wait for the next round in a queue of FAB_HPORT_MADS;
+ *			switch's port, as at wires of the graph, and the wire that is ready. A packet
+ *			that cannot go on waits there. MADs by VL15 wait for the next round in a
+ *			queue of FAB_HPORT_MADS;
  *			what does not fit is VL15Dropped
  *	to the HCA	ops.room() is the credit of a lane. Without it data waits at the switch,
  *			and VL15 is dropped
@@ -85,8 +86,8 @@ void fab_hport_detach(struct fab_hport *h);
  * @len: bytes from LRH to ICRC field
  *
  * Return: where to build it, until fab_hport_commit(), of one HCA at a time; NULL: the link is down
- * or the lane has no credits, which fab_hport_ready() reports when they are there. A packet of VL15
- * is then lost.
+ * or the lane has no credits, or the wire sends another packet, which fab_hport_ready() reports when
+ * that is over. A packet of VL15 is then lost.
  */
 uint8_t *fab_hport_begin(struct fab_hport *h, unsigned int vl, uint32_t len);
 

@@ -18,10 +18,13 @@ void fab_dport_refresh(struct fab_data *d, struct fab_dport *dp)
 	/* for when the link trains next */
 	if (fab_leads_out(dp))
 		fab_link_set_phy(d, dp);
+	if (fab_unlikely(d->cfg.rate_scale))
+		fab_pace_set(d, dp);
 	far = p->peer != FAB_NO_PORT ? fab_extra_of(d->f, p->peer) : NULL;
 	dp->fault = x ? x->fault : NULL;
 	dp->rx_fault = fab_leads_out(dp) && far ? far->fault : NULL;
-	if (fab_unlikely(dp->rx_fault && dp->rx_fault->delay_ns && !dp->buffers)) {
+	if (fab_unlikely(dp->rx_fault) && (dp->rx_fault->delay_ns | dp->rx_fault->byte_fs) &&
+	    !dp->buffers) {
 		fab_keep_heads(d, dp);
 		dp->buffers = true;
 	}

@@ -134,9 +134,10 @@ size_t fab_data_bytes(const struct fab_data *d)
 static void print_data(const struct fab_data *d, FILE *to)
 {
 	fprintf(to, "packets delivered %" PRIu64 ", over %" PRIu64 " wires, forks %" PRIu64
-		", that waited %" PRIu64 "; buffers %" PRIu64 " bytes, stood %" PRIu64 " ns\n",
+		", that waited %" PRIu64 "; buffers %" PRIu64 " bytes, stood %" PRIu64 " ns, late %"
+		PRIu64 " ns\n",
 		d->n.delivered, d->n.hops, d->n.forks, d->n.copies, d->n.buffer_bytes,
-		d->n.stood_ns);
+		d->n.stood_ns, d->n.late_ns);
 	for (unsigned int i = FAB_DROP_NONE + 1; i < FAB_DROPS; i++)
 		if (d->n.drop[i])
 			fprintf(to, "packets dropped: %s: %" PRIu64 "\n", drop_names[i],

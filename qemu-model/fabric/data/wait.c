@@ -53,7 +53,12 @@ uint32_t fab_blocked_lanes(const struct fab_data *d, const struct fab_dport *dp)
 
 uint64_t fab_limit_ns(const struct fab_data *d, uint8_t n)
 {
-	return n > 19 || !d->cfg.hoq_scale ? UINT64_MAX : ib_time_ns(n) * d->cfg.hoq_scale;
+	uint64_t scale = d->cfg.hoq_scale;
+
+	if (fab_unlikely(d->cfg.rate_scale))
+		scale *= d->cfg.rate_scale;
+	return n > 19 || !scale || scale > UINT64_MAX / ib_time_ns(n) ? UINT64_MAX :
+									 ib_time_ns(n) * scale;
 }
 
 static uint64_t hoq_ns(const struct fab_data *d, const struct fab_dport *out)
@@ -152,19 +157,47 @@ void fab_unstall_all(struct fab_data *d, struct fab_dport *dp)
 	}
 }
 
-void fab_count_wait(struct fab_data *d, struct fab_dport *dp)
+/* Ticks from *@since on, which is later than @until while the wire sends. */
+static uint64_t wait_ticks(uint64_t *since, uint64_t until)
 {
-	uint64_t now;
+	return until > *since ? ib_pma_ticks(since, until) : 0;
+}
 
-	if (!dp->waiting)
-		return;
-	now = fab_data_clock(d);
-	dp->ctr->xmit_wait += ib_pma_ticks(&dp->wait_ns, now);
+static void count_until(struct fab_dport *dp, uint64_t until)
+{
+	dp->ctr->xmit_wait += wait_ticks(&dp->wait_ns, until);
 	for (uint16_t w = dp->waiting; w; w &= (uint16_t)(w - 1)) {
 		unsigned int vl = (unsigned int)__builtin_ctz(w);
 
-		dp->ctr->xmit_wait_vl[vl] += ib_pma_ticks(&dp->wait_vl_ns[vl], now);
+		dp->ctr->xmit_wait_vl[vl] += wait_ticks(&dp->wait_vl_ns[vl], until);
 	}
+}
+
+void fab_count_wait(struct fab_data *d, struct fab_dport *dp)
+{
+	if (dp->waiting)
+		count_until(dp, fab_data_clock(d));
+}
+
+/* The wire of @dp has a rate, and is or was busy: how long what waits has waited, and from when on. */
+static void settle_paced(struct fab_data *d, struct fab_dport *dp, uint16_t sent, uint16_t refused)
+{
+	const struct fab_fault *x = dp->fault;
+	const uint64_t now = fab_data_clock(d), ready = fab_wire_ready(x);
+	const uint64_t free_ns = ready > now ? ready : now;
+	uint16_t from_now = refused & (uint16_t)(sent | ~dp->waiting);
+
+	/* it has begun to send before now if the daemon is late */
+	if (dp->waiting)
+		count_until(dp, sent && x->began_ns < now ? x->began_ns : now);
+	if (sent || !dp->waiting)
+		dp->wait_ns = free_ns;
+	for (; from_now; from_now &= (uint16_t)(from_now - 1)) {
+		const unsigned int vl = (unsigned int)__builtin_ctz(from_now);
+
+		dp->wait_vl_ns[vl] = vl == x->vl ? free_ns : now;
+	}
+	dp->waiting = refused;
 }
 
 static void settle(struct fab_data *d, struct fab_dport *dp)
@@ -177,6 +210,10 @@ static void settle(struct fab_data *d, struct fab_dport *dp)
 	dp->refused = 0;
 	if (fab_likely(!(refused | dp->waiting)) || (!sent && refused == dp->waiting))
 		return;
+	if (fab_is_paced(dp)) {
+		settle_paced(d, dp, sent, refused);
+		return;
+	}
 	fab_count_wait(d, dp);
 	now = fab_data_clock(d);
 	if (sent || !dp->waiting)

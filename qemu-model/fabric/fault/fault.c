@@ -2,25 +2,9 @@
 /* Faults of a fabric; see fault.h. */
 #include "fault.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "fabric/mgmt/counter.h"
-
-/* What happens to packets that leave by port @p, made if there is none; NULL: out of memory. */
-static struct fab_fault *fault_of(struct fab *f, uint32_t p)
-{
-	struct fab_extra *x = fab_extra(f, p);
-
-	if (!x)
-		return NULL;
-	if (!x->fault) {
-		x->fault = calloc(1, sizeof(*x->fault));
-		if (x->fault)
-			x->fault->rng = fab_random_state(0);
-	}
-	return x->fault;
-}
 
 static void set_wire(struct fab_fault *x, uint32_t loss, uint32_t corrupt, uint64_t seed)
 {
@@ -38,8 +22,8 @@ bool fab_fault_wire(struct fab_mgmt *m, uint32_t p, uint32_t loss, uint32_t corr
 
 	if (peer == FAB_NO_PORT)
 		return false;
-	a = fault_of(m->f, p);
-	b = fault_of(m->f, peer);
+	a = fab_wire_at(m->f, p);
+	b = fab_wire_at(m->f, peer);
 	if (!a || !b)
 		return false;
 	set_wire(a, loss, corrupt, seed);
@@ -50,7 +34,7 @@ bool fab_fault_wire(struct fab_mgmt *m, uint32_t p, uint32_t loss, uint32_t corr
 
 bool fab_fault_delay(struct fab_mgmt *m, uint32_t p, uint64_t ns)
 {
-	struct fab_fault *x = m->f->port[p].peer != FAB_NO_PORT ? fault_of(m->f, p) : NULL;
+	struct fab_fault *x = m->f->port[p].peer != FAB_NO_PORT ? fab_wire_at(m->f, p) : NULL;
 
 	if (!x)
 		return false;

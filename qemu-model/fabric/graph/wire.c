@@ -1,6 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The generator of what wires do by chance; see wire.h. */
+/* What wires do, and the generator of what they do by chance; see wire.h. */
 #include "wire.h"
+
+#include <stdlib.h>
+
+#include "graph.h"
+
+struct fab_fault *fab_wire_at(struct fab *f, uint32_t p)
+{
+	struct fab_extra *x = fab_extra(f, p);
+
+	if (!x)
+		return NULL;
+	if (!x->fault) {
+		x->fault = calloc(1, sizeof(*x->fault));
+		if (x->fault)
+			x->fault->rng = fab_random_state(0);
+	}
+	return x->fault;
+}
 
 /* SplitMix64; the state is never 0, in which the generator would stay. */
 uint64_t fab_random_state(uint64_t seed)

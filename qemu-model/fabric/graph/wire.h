@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* A wire with a fault, in one direction: what both planes, MADs and data packets, need of it. */
+/*
+ * A wire that is not ideal, in one direction: what both planes, MADs and data packets, need of it. It
+ * has faults, or a rate.
+ */
 #ifndef OHCA_FABRIC_WIRE_H
 #define OHCA_FABRIC_WIRE_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "fabric/base/timers.h"
 
 /**
  * struct fab_fault - what happens to packets that leave by a port
@@ -16,6 +21,13 @@
  * @lost, @corrupted: so many were; @lost with those on their way when the link went down
  * @marginal: local physical errors of the other end, less the packets that came well since
  * @downs: times that it went down
+ * @byte_fs: time in fs that it takes to send a byte of data packets; 0: none
+ * @began_ns: when it began to send what it has sent last
+ * @free_ns: when it has sent that, and @free_fs later, below a ns
+ * @timer: of fab_data.paced, while something waits until then
+ * @owed: something has waited for that, and has not begun yet
+ * @late_ns: it has begun to send at that time what could have begun before
+ * @vl: lane of what it has sent last
  */
 struct fab_fault {
 	uint32_t loss;
@@ -27,7 +39,23 @@ struct fab_fault {
 	uint64_t corrupted;
 	uint32_t downs;
 	uint8_t marginal;
+	bool owed;
+	uint8_t vl;
+	uint32_t free_fs;
+	uint64_t free_ns;
+	uint64_t began_ns;
+	uint64_t late_ns;
+	uint64_t byte_fs;
+	struct fab_timer timer;
 };
+
+struct fab;
+
+/**
+ * fab_wire_at() - what the wire of port @p does to packets that leave, made if there is none
+ * Return: NULL if out of memory.
+ */
+struct fab_fault *fab_wire_at(struct fab *f, uint32_t p);
 
 /** fab_random_state() - a state of the generator in which all bits of @seed count */
 uint64_t fab_random_state(uint64_t seed);
@@ -58,6 +86,12 @@ static inline uint64_t fab_fault_due(const struct fab_fault *x, uint64_t now_ns,
 	const uint64_t due = now_ns + x->delay_ns;
 
 	return due > before_ns ? due : before_ns;
+}
+
+/** fab_wire_ready() - when it can send the next packet, in whole ns */
+static inline uint64_t fab_wire_ready(const struct fab_fault *x)
+{
+	return x->free_ns + (x->free_fs != 0);
 }
 
 /** fab_fault_cut() - the link went down since @downs: what was on its way then is lost */

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Wires with rates that lead to machines by links: both directions, their lanes, their credits, faults
+ * beside the rate, MADs among the packets. Time jumps to what is due.
+ */
+#include "faults.h"
+#include "ib/rate.h"
+
+#define LEN	2046u		/* 2,048 bytes on the wire: 163,840 ns at EDR / 1000 */
+#define PKT_NS	163840u
+
+static int setup_rates(void **st)
+{
+	setup_hosts(st);
+	d->cfg.rate_scale = 1000;
+	m.epoch++;
+	pump(NULL);
+	return 0;
+}
+
+/* Both ends of the wire at @p are four times as slow. */
+static void slow(uint32_t p)
+{
+	f->port[p].pi.width_active = IB_WIDTH_1X;
+	f->port[f->port[p].peer].pi.width_active = IB_WIDTH_1X;
+	m.epoch++;
+}
+
+/*
+ * For @ns host[from] always has packets for host[1 - from] in each of @lanes lanes, which takes what
+ * comes. Counts what it gets in @n.
+ */
+static void stream(unsigned int from, unsigned int lanes, uint64_t ns, unsigned int *n)
+{
+	const uint64_t end = now + ns;
+
+	memset(n, 0, lanes * sizeof(*n));
+	for (;;) {
+		uint64_t next;
+
+		for (unsigned int vl = 0; vl < lanes; vl++)
+			while (send_data(from, vl, LID(from ? 1 : 7), LEN + 2, 1))
+				;
+		pump(NULL);
+		for (unsigned int vl = 0; vl < lanes; vl++)
+			n[vl] += count_data(1 - from, vl);
+		if (now >= end)
+			return;
+		next = fab_data_timer(d);
+		now += next < end - now ? next : end - now;
+	}
+}
+
+/* All that was sent arrives, or ends. Return: packets that host[i] got of lanes below 3. */
+static unsigned int drain(unsigned int i)
+{
+	unsigned int n = 0;
+
+	for (uint64_t next = 0; next != UINT64_MAX && (next || d->flying || d->blocked);) {
+		pump(NULL);
+		for (unsigned int vl = 0; vl < 3; vl++) {
+			n += count_data(i, vl);
+			count_data(1 - i, vl);
+		}
+		pump(NULL);
+		next = d->flying || d->blocked || d->paced.first ? fab_data_timer(d) : UINT64_MAX;
+		now += next == UINT64_MAX ? 0 : next;
+	}
+	assert_int_equal(d->flying, 0);
+	assert_int_equal(d->blocked, 0);
+	return n;
+}
+
+/* The slowest of the wires has its rate, whether a machine sends or receives by it. */
+static void test_rates(void **st)
+{
+	const uint32_t p[2] = { port_of_host(1), port_of_host(7) };
+	unsigned int n;
+
+	(void)st;
+	stream(0, 1, 200 * PKT_NS, &n);
+	stream(0, 1, 1000 * PKT_NS, &n);
+	assert_in_range(n, 997, 999);
+	for (unsigned int i = 0; i < 2; i++) {
+		slow(p[i]);
+		for (unsigned int from = 0; from < 2; from++) {
+			stream(from, 1, 1000 * PKT_NS, &n);
+			stream(from, 1, 1000 * PKT_NS, &n);
+			assert_in_range(n, 248, 251);
+		}
+	}
+	drain(0);
+	assert_int_equal(ended(), 0);
+}
+
+/* The lanes of a machine that sends have their turns. */
+static void test_lanes(void **st)
+{
+	unsigned int n[3];
+
+	(void)st;
+	stream(0, 3, 1000 * PKT_NS, n);
+	stream(0, 3, 1000 * PKT_NS, n);
+	for (unsigned int i = 0; i < 3; i++)
+		assert_in_range(n[i], 329, 336);
+	drain(0);
+}
+
+/* A machine that does not read has a packet of each lane on its way; the others wait at the switch. */
+static void test_late_reader(void **st)
+{
+	const uint32_t p = port_of_host(7);
+	unsigned int sent = 0, n;
+	uint64_t waited;
+
+	(void)st;
+	f->port[p].pi.hoq_life = 20;	/* never */
+	stream(0, 1, 100 * PKT_NS, &n);
+	waited = counters(p)->xmit_wait;
+	for (unsigned int i = 0; i < 400; i++) {
+		while (send_data(0, 0, LID(7), LEN + 2, 2))
+			sent++;
+		later(PKT_NS);
+	}
+	assert_false(d->by_port[p]->flight[true] && !fab_delay_empty(d->by_port[p], 0));
+	assert_int_not_equal(d->by_port[p]->waiting, 0);
+	assert_true(counters(p)->xmit_wait - waited > 250 * PKT_NS / 1000);
+	/* it reads all that has been sent */
+	assert_in_range(drain(1), sent, sent + 200);
+	assert_int_equal(ended(), 0);
+}
+
+/* What is lost has had its time; what is on the wire when it goes down is lost; both are counted. */
+static void test_faults(void **st)
+{
+	const uint32_t p = inner();
+	unsigned int n, lost;
+
+	(void)st;
+	stream(0, 1, 100 * PKT_NS, &n);
+	assert_true(fab_fault_wire(&m, p, 1u << 31, 0, 7));
+	stream(0, 1, 1000 * PKT_NS, &n);
+	lost = (unsigned int)d->n.drop[FAB_DROP_LOSS];
+	assert_in_range(n + lost, 995, 1003);
+	assert_in_range(n, 400, 600);
+	assert_true(fab_fault_wire(&m, p, 0, 0, 7));
+	/* a delay comes on top of the time on the wire, and the wire is as fast as before */
+	assert_true(fab_fault_delay(&m, p, 5000000));
+	stream(0, 1, 1000 * PKT_NS, &n);
+	stream(0, 1, 1000 * PKT_NS, &n);
+	assert_in_range(n, 997, 1003);
+	assert_true(d->by_port[f->port[p].peer]->lane[0].used > 5000000 / PKT_NS * 32);
+	assert_true(fab_fault_link(&m, p, false, now));
+	pump(NULL);
+	assert_true(d->n.drop[FAB_DROP_LOSS] > lost + 20);
+	drain(1);
+}
+
+/* An answer of an agent waits for what is on the wire already, and for no more. */
+static void test_answers(void **st)
+{
+	const uint32_t p = port_of_host(1);
+	uint8_t pkt[IB_MAD_PKT_LEN];
+	unsigned int n;
+	uint64_t begin;
+
+	(void)st;
+	/* host[1] keeps the wire to host[0] busy */
+	for (unsigned int i = 0; i < 40; i++) {
+		while (send_data(1, 1, LID(1), LEN + 2, 1))
+			;
+		later(PKT_NS);
+		count_data(0, 1);
+	}
+	send_gmp(LID(f->port[p].node));
+	begin = now;
+	for (n = 0; !ep_recv(&host[0], 0, pkt, sizeof(pkt)); n++) {
+		assert_true(n < 100);
+		later(PKT_NS / 8);
+	}
+	/* its own way: two wires with 292 bytes; and one packet of the other lane */
+	assert_in_range(now - begin, 2 * 23000, 2 * 24000 + PKT_NS + PKT_NS / 4);
+	drain(0);
+}
+
+/* HOQLife and LifeTimeValue are longer by as much as the wires are slower. */
+static void test_lifetimes(void **st)
+{
+	(void)st;
+	assert_true(fab_limit_ns(d, 10) == 1000 * ib_time_ns(10));
+	d->cfg.hoq_scale = 3;
+	assert_true(fab_limit_ns(d, 10) == 3000 * ib_time_ns(10));
+	d->cfg.hoq_scale = 1000000;
+	d->cfg.rate_scale = 1000000;
+	assert_true(fab_limit_ns(d, 19) == UINT64_MAX);
+	d->cfg.hoq_scale = 0;
+	assert_true(fab_limit_ns(d, 10) == UINT64_MAX);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define T(name)	cmocka_unit_test_setup_teardown(name, setup_rates, teardown_hosts)
+		T(test_rates), T(test_lanes), T(test_late_reader), T(test_faults), T(test_answers),
+		T(test_lifetimes),
+#undef T
+	};
+
+	return cmocka_run_group_tests_name("rates of links", tests, NULL, NULL);
+}
