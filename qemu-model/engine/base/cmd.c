@@ -79,9 +79,7 @@ int ohca_cmd_mbox_read(struct ohca_cmd *c, size_t at, size_t off, void *buf, siz
 	return ohca_dma_read(c->e, addr + off, buf, n) ? OHCA_ADMIN_DMA : OHCA_ADMIN_OK;
 }
 
-/* Apart, because QEMU is built so that the copy is zeroed first (-ftrivial-auto-var-init). */
-static __attribute__((noinline)) int lie_write(struct ohca_cmd *c, uint64_t addr, const void *buf,
-					       size_t n)
+static int lie_write(struct ohca_cmd *c, uint64_t addr, const void *buf, size_t n)
 {
 	uint8_t copy[OHCA_MAILBOX_SIZE];
 

@@ -84,19 +84,6 @@ static inline uint64_t ohca_pages_addr(const struct ohca_pages *p, uint64_t off,
 	return p->page[off >> p->shift] + (off & mask);
 }
 
-/*
- * Of a variable on a packet's path that is filled in before it is read: QEMU is compiled so that
- * variables are zeroed where they begin, which takes a tenth of a small message's time.
- */
-#if defined(__has_attribute)
-#if __has_attribute(uninitialized)
-#define OHCA_NO_INIT	__attribute__((uninitialized))
-#endif
-#endif
-#ifndef OHCA_NO_INIT
-#define OHCA_NO_INIT
-#endif
-
 /**
  * ohca_place() - copy to memory that somebody polls
  * @dst: memory of the guest or of the device; if @src is the same memory in part, perhaps by

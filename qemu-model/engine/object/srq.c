@@ -54,7 +54,7 @@ static int64_t rq_posted(ohca_engine *e, const struct rq *rq)
 /* Copy the next WQE and free its slot. As ohca_rwqe_take(); a WQE is posted. */
 static int rq_take(ohca_engine *e, const struct rq *rq, struct ohca_rwqe *out)
 {
-	OHCA_NO_INIT uint8_t raw[1u << OHCA_MAX_LOG_RQ_STRIDE];
+	uint8_t raw[1u << OHCA_MAX_LOG_RQ_STRIDE];
 	struct ohca_hw_rwqe_ctrl ctrl;
 	uint32_t slot = *rq->ci & ((1u << rq->ring.log_size) - 1);
 	uint64_t off = rq->ring.off + ((uint64_t)slot << rq->ring.log_stride);

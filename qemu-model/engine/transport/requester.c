@@ -154,7 +154,7 @@ static enum ohca_sent send_data(ohca_engine *e, struct ohca_qp *qp, struct ohca_
 	bool first = off == 0, last = xp->req.nxt == w->last, ackreq = false;
 	uint8_t op = packet_op(w, first, last) | ohca_qp_trans(qp);
 	const struct ib_opcode_info *info = &ib_opcodes[op];
-	OHCA_NO_INIT struct ib_view view;
+	struct ib_view view;
 	struct ohca_missing m;
 	struct ohca_tx tx;
 	uint32_t pad = ib_pad(n), len;

@@ -127,7 +127,7 @@ static enum ohca_sent send_read_resp(ohca_engine *e, struct ohca_qp *qp, struct 
 	uint8_t op = ohca_qp_trans(qp) |
 		     (first ? (last ? IB_OPN_READ_RESP_ONLY : IB_OPN_READ_RESP_FIRST) :
 			      (last ? IB_OPN_READ_RESP_LAST : IB_OPN_READ_RESP_MIDDLE));
-	OHCA_NO_INIT struct ib_view view;
+	struct ib_view view;
 	const struct ohca_pd *pd;
 	struct ohca_mr_range range;
 	struct ohca_missing m;

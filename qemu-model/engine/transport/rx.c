@@ -233,7 +233,7 @@ static uint32_t rx_at_once(ohca_engine *e, unsigned int port_idx, const uint8_t 
 {
 	const struct ohca_port *port = &e->port[port_idx];
 	uint32_t packets = f->view->packets;
-	OHCA_NO_INIT struct ohca_rxpkt p;
+	struct ohca_rxpkt p;
 	struct ohca_qp *qp;
 
 	if (ib_hdr_parse(hdr, n, f->len, 0, &p.i) || f->view->hdr_len != p.i.hdr_len ||
@@ -268,7 +268,7 @@ static void rx_packet(ohca_engine *e, unsigned int port_idx, const uint8_t *hdr,
 		      bool icrc_valid, bool loop, uint16_t from)
 {
 	struct ohca_port *port = &e->port[port_idx];
-	OHCA_NO_INIT struct ohca_rxpkt p;
+	struct ohca_rxpkt p;
 	int rc = ib_hdr_parse(hdr, n, len, 0, &p.i);	/* fills in all of it */
 
 	p.port = (uint8_t)port_idx;
@@ -332,7 +332,7 @@ static void rx_packet(ohca_engine *e, unsigned int port_idx, const uint8_t *hdr,
 void ohca_rx_loop(ohca_engine *e, unsigned int port, const uint8_t *frame, uint32_t len, bool loop,
 		  uint16_t from)
 {
-	OHCA_NO_INIT uint8_t hdr[IB_MAX_HDR_LEN];
+	uint8_t hdr[IB_MAX_HDR_LEN];
 	uint32_t n = copy_headers(hdr, frame, len);
 
 	rx_packet(e, port, hdr, n, frame, NULL, len, false, loop, from);
@@ -364,7 +364,7 @@ static void rx_series(ohca_engine *e, unsigned int port, uint8_t *hdr, uint32_t 
 	uint8_t *bth = hdr + IB_LRH_LEN + ((hdr[1] & 3) == IB_LNH_IBA_GLOBAL ? IB_GRH_LEN : 0);
 	const uint32_t word = ib_get_be32(bth + 8), last = f->view->packets - 1;
 	const uint32_t ext_len = f->view->ext_len, done = rx_at_once(e, port, hdr, n, f);
-	OHCA_NO_INIT struct ib_view part;
+	struct ib_view part;
 
 	if (done)
 		ib_pma_count_rcvs(&e->port[port].cnt, done, f->len, hdr[1] >> 4);
@@ -407,7 +407,7 @@ bool ohca_rx_room(const ohca_engine *e, unsigned int n, uint32_t len)
 void ohca_rx(ohca_engine *e, unsigned int port, const struct ohca_frame *f)
 {
 	struct ohca_port_counters *c;
-	OHCA_NO_INIT uint8_t hdr[IB_MAX_HDR_LEN];
+	uint8_t hdr[IB_MAX_HDR_LEN];
 	uint32_t n;
 
 	if (port >= e->cfg.num_ports || !ohca_running(e))
