@@ -61,14 +61,7 @@ struct ohca_run {
  */
 struct ohca_host_ops {
 	/**
-	 * @dma_enter: a burst of DMA begins. Pointers that @dma_map returns stay
-	 * valid until @dma_exit. Not nested.
-	 */
-	void (*dma_enter)(void *h);
-	/** @dma_exit: the burst is over */
-	void (*dma_exit)(void *h);
-	/**
-	 * @dma_map: host address of guest memory
+	 * @dma_map: host address of guest memory, valid until the owner function returns
 	 * @iova: bus address
 	 * @len: in: bytes wanted; out: bytes that lie contiguous from there, at
 	 *	most what was wanted, at least 1

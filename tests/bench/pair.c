@@ -139,7 +139,7 @@ static void fast_ops(void)
 	for (unsigned int i = 0; i < 2; i++) {
 		struct ohca_host_ops *o = &hosts[i]->e->ops;
 
-		o->dma_enter = o->dma_exit = o->kick = nothing;
+		o->kick = nothing;
 		o->dma_map = fast_map;
 		o->dma_dirty = no_dirty;
 		o->now_ns = real_now;

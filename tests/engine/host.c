@@ -20,22 +20,6 @@ void host_die(const char *what)
 
 /* ---- what the engine calls ---- */
 
-static void op_dma_enter(void *p)
-{
-	struct host *h = p;
-
-	if (h->in_dma++)
-		host_die("nested dma_enter");
-}
-
-static void op_dma_exit(void *p)
-{
-	struct host *h = p;
-
-	if (--h->in_dma)
-		host_die("dma_exit without dma_enter");
-}
-
 static void op_dm_dirty(void *p, uint64_t off, size_t n)
 {
 	struct host *h = p;
@@ -63,7 +47,7 @@ static void *op_dma_map(void *p, uint64_t addr, size_t *len, int prot)
 	size_t size = h->pieces ? 8 : HOST_PAGE, page = size - (size_t)(addr & (size - 1));
 	size_t n = mem_run(h, addr, *len);
 
-	if (!h->in_dma)
+	if (!h->e->dma_depth)
 		host_die("dma_map outside of a burst");
 	if (n == 0 || (prot & OHCA_DMA_WRITE && addr - h->fixed < h->fixed_len))
 		return NULL;
@@ -88,7 +72,7 @@ static void op_dma_dirty(void *p, uint64_t addr, size_t n)
 {
 	struct host *h = p;
 
-	if (!h->in_dma || mem_run(h, addr, n) < n)
+	if (!h->e->dma_depth || mem_run(h, addr, n) < n)
 		host_die("dma_dirty of what was not written");
 }
 
@@ -96,7 +80,7 @@ static bool op_dma_persist(void *p, const struct ohca_run *run, unsigned int n, 
 {
 	struct host *h = p;
 
-	if (!h->in_dma || !n || n > OHCA_PERSIST_RUNS || !tag)
+	if (!h->e->dma_depth || !n || n > OHCA_PERSIST_RUNS || !tag)
 		host_die("dma_persist");
 	for (unsigned int i = 0; i < n; i++) {
 		if (mem_run(h, run[i].iova, run[i].len) < run[i].len)
@@ -280,8 +264,6 @@ static struct host *host_make(const struct ohca_cfg *cfg, uint64_t mem,
 			      const struct host_seat *seat)
 {
 	static const struct ohca_host_ops ops = {
-		.dma_enter = op_dma_enter,
-		.dma_exit = op_dma_exit,
 		.dma_map = op_dma_map,
 		.dma_dirty = op_dma_dirty,
 		.dma_persist = op_dma_persist,
@@ -502,7 +484,7 @@ void host_rx(struct host *h, unsigned int port, unsigned int vl, const uint8_t *
 
 static void outside(const struct host *h)
 {
-	if (h->in_dma)
+	if (!h->seat && h->e->dma_depth)
 		host_die("a burst of DMA stayed open");
 }
 

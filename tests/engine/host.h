@@ -142,7 +142,6 @@ struct host {
 	uint64_t hole, hole_len;	/* memory that has gone */
 	uint64_t fixed, fixed_len;	/* memory that cannot be written from @fixed on */
 	struct host_buf spare;	/* what an SRQ or QP has moved out of; the next one moves in */
-	int in_dma;
 	uint64_t dma_bytes;	/* read and written */
 	struct host_cost most;	/* of a poll so far; a test may zero it */
 	uint64_t most_rx;	/* the work of a frame so far */

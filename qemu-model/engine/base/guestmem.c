@@ -19,14 +19,12 @@
 
 void ohca_dma_enter(ohca_engine *e)
 {
-	if (e->dma_depth++ == 0)
-		e->ops.dma_enter(e->h);
+	e->dma_depth++;
 }
 
 void ohca_dma_exit(ohca_engine *e)
 {
-	if (--e->dma_depth == 0)
-		e->ops.dma_exit(e->h);
+	e->dma_depth--;
 }
 
 /* No access outside a burst, before ENABLE or after FATAL. */

@@ -70,9 +70,8 @@ bool ohca_doorbell_sizes(const struct ohca_cfg *cfg, struct ohca_db_sizes *s)
 
 static bool ops_ok(const struct ohca_host_ops *o)
 {
-	return o->dma_enter && o->dma_exit && o->dma_map && o->dma_dirty && o->irq &&
-	       o->now_ns && o->kick && o->tx_begin && o->tx_commit && o->link_ctl &&
-	       o->link_rate;
+	return o->dma_map && o->dma_dirty && o->irq && o->now_ns && o->kick && o->tx_begin &&
+	       o->tx_commit && o->link_ctl && o->link_rate;
 }
 
 static int keys_init(ohca_engine *e)

@@ -59,8 +59,6 @@ static uint64_t no_clock(void *h)
 
 /* An engine that does not run sends, writes and trains nothing: the others are never called. */
 static const struct ohca_host_ops no_host = {
-	.dma_enter = no_call,
-	.dma_exit = no_call,
 	.dma_map = no_memory,
 	.irq = no_irq,
 	.now_ns = no_clock,

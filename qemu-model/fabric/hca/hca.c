@@ -8,12 +8,6 @@
 
 /* ---- what an engine asks for --------------------------------------------------- */
 
-/* Memory stays where it is between turns. */
-static void nothing(void *p)
-{
-	(void)p;
-}
-
 static void raise_irq(void *p, unsigned int vec)
 {
 	struct fab_hca *h = p;
@@ -49,8 +43,6 @@ static void kick(void *p)
 }
 
 static const struct ohca_host_ops engine_ops = {
-	.dma_enter = nothing,
-	.dma_exit = nothing,
 	.dma_map = fab_hca_map,
 	.dma_dirty = fab_hca_dirty,
 	.dm_dirty = fab_hca_dm_dirty,
