@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
@@ -46,7 +45,6 @@ struct loop {
 	struct fab_control *control;
 	struct fab_data *data;
 	struct fab_hcas *hcas;
-	int wakefd;		/* an eventfd: an HCA has something to do */
 	struct fab_attach *attach;	/* NULL: there is no socket but those of @tenant */
 	struct fab_attach *tenant[FAB_SERVE_TENANTS];
 	uint32_t tenant_node[FAB_SERVE_TENANTS];
@@ -324,23 +322,9 @@ static void stderr_line(void *arg, const char *fmt, va_list ap)
 		lost++;
 }
 
-/* Any thread. */
-static void wake_loop(void *arg)
-{
-	const struct loop *l = arg;
-
-	/* nobody reads it: each write is an event of its own, and it cannot get full */
-	if (eventfd_write(l->wakefd, 1)) {
-		/* It can only fail for a descriptor that is none. */
-	}
-}
-
 static bool open_hcas(struct loop *l, uint32_t events)
 {
-	l->wakefd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (l->wakefd >= 0 && fab_event_watch(l->epfd, EPOLL_CTL_ADD, l->wakefd,
-					      EPOLLIN | EPOLLET, FAB_EVENT_HCA, 0))
-		l->hcas = fab_hcas_new(l->data, wake_loop, l);
+	l->hcas = fab_hcas_new(l->data);
 	if (!l->hcas)
 		perror("ohca-fabric");
 	else
@@ -699,7 +683,7 @@ int fab_serve(struct fab *f, const struct fab_serve_cfg *cfg)
 	fab_mgmt_init(&l->m, f, nobody, NULL);
 	fab_mgmt_seed(&l->m, cfg->seed);
 	l->cfg = cfg;
-	l->epfd = l->sigfd = l->file = l->wakefd = l->schedfd = -1;
+	l->epfd = l->sigfd = l->file = l->schedfd = -1;
 	ok = open_loop(l, cfg);
 	if (ok) {
 		/* without packets OpenSM had better send several SMPs before each wake-up */
@@ -726,8 +710,6 @@ int fab_serve(struct fab *f, const struct fab_serve_cfg *cfg)
 	fab_data_free(l->data);
 	if (l->sigfd >= 0)
 		close(l->sigfd);
-	if (l->wakefd >= 0)
-		close(l->wakefd);
 	if (l->schedfd >= 0)
 		close(l->schedfd);
 	if (l->epfd >= 0)

@@ -203,7 +203,7 @@ static void bench_hosted(void **st)
 {
 	(void)st;
 	d->cfg.clock = NULL;		/* the engines' is the fabric's, and costs what it costs */
-	hcas = fab_hcas_new(d, NULL, NULL);
+	hcas = fab_hcas_new(d);
 	assert_non_null(hcas);
 	measure("hosted", "0", (struct pair_work){ 0 }, seconds);
 	seat_of[0] = 2;

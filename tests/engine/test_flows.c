@@ -216,7 +216,7 @@ static uLong play(bool plain)
 	begin_hosts(from_spec("fat-tree:4,3"));
 	now = 1000000000;
 	state = 12345;
-	hcas = fab_hcas_new(d, NULL, NULL);
+	hcas = fab_hcas_new(d);
 	assert_non_null(hcas);
 	for (unsigned int i = 0; i < NODES; i++)
 		place_up(&place_of[i], i);

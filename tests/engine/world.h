@@ -402,7 +402,7 @@ static inline int setup_world(void **state, bool hosted, bool paged)
 	w->paged = paged;
 	net_stop_clock(w->net);
 	if (hosted) {
-		w->hcas = fab_hcas_new(w->net->d, NULL, NULL);
+		w->hcas = fab_hcas_new(w->net->d);
 		assert_non_null(w->hcas);
 	}
 	for (unsigned int i = 0; i < HOSTS; i++) {

@@ -280,7 +280,7 @@ static void front_life(void **st)
 	assert_int_equal(ftruncate(mem, 65536), 0);
 	do {
 		begin_hosts(from_spec("fat-tree:4"));
-		hcas = fab_hcas_new(d, NULL, NULL);
+		hcas = fab_hcas_new(d);
 		fronts = fab_fronts_new(&(struct fab_fronts_cfg){
 			.hcas = hcas, .d = d, .epfd = epfd, .place = fab_attach_front_place });
 		assert_non_null(fronts);

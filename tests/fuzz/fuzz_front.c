@@ -181,7 +181,7 @@ static void begin(void)
 		abort();
 	fab_mgmt_init(&m, f, nobody, NULL);
 	d = fab_data_new(&m, &cfg);
-	hcas = d ? fab_hcas_new(d, NULL, NULL) : NULL;
+	hcas = d ? fab_hcas_new(d) : NULL;
 	epfd = epoll_create1(EPOLL_CLOEXEC);
 	fronts_cfg.hcas = hcas;
 	fronts_cfg.d = d;

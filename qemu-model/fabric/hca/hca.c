@@ -30,16 +30,13 @@ static uint64_t hca_clock(void *p)
 	return ohca_page_clock(clock, fab_data_host_ns(h->s->d));
 }
 
+/* By the owner, as all calls of an engine: other processes ring in the page. */
 static void kick(void *p)
 {
 	struct fab_hca *h = p;
 
-	/* fab_hcas_turn() takes them in the opposite order */
-	atomic_store(&h->kicked, true);
-	atomic_store(&h->s->kicked, true);
-	/* fab_hcas_sleep() takes these in the opposite order */
-	if (atomic_load(&h->s->asleep) && atomic_exchange(&h->s->asleep, false))
-		h->s->wake(h->s->arg);
+	h->kicked = true;
+	h->s->kicked = true;
 }
 
 static const struct ohca_host_ops engine_ops = {
@@ -62,15 +59,13 @@ static const struct ohca_host_ops engine_ops = {
 
 /* ---- coming and going ---------------------------------------------------------- */
 
-struct fab_hcas *fab_hcas_new(struct fab_data *d, void (*wake)(void *arg), void *arg)
+struct fab_hcas *fab_hcas_new(struct fab_data *d)
 {
 	struct fab_hcas *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return NULL;
 	s->d = d;
-	s->wake = wake;
-	s->arg = arg;
 	s->due_ns = UINT64_MAX;
 	return s;
 }
@@ -180,7 +175,7 @@ void fab_hca_free(struct fab_hca *h)
 		return;
 	/* no turn comes that would find out that these were its own */
 	s->due_ns = UINT64_MAX;
-	atomic_store(&s->kicked, false);
+	s->kicked = false;
 }
 
 struct fab_hca_reach *fab_hca_reach(struct fab_hca *h)
@@ -214,20 +209,20 @@ void fab_hca_list(struct fab_hca *h)
 /* List who has something to do that no packet has brought. */
 static void collect_work(struct fab_hcas *s, uint64_t now)
 {
-	const bool kicked = atomic_load_explicit(&s->kicked, memory_order_relaxed) &&
-			    atomic_exchange(&s->kicked, false);
+	const bool kicked = s->kicked;
 	const bool due = now >= s->due_ns;
 
 	fab_pages_collect(s);
 	if (!kicked && !due && !s->refused)
 		return;
-	s->refused = false;
+	s->kicked = s->refused = false;
 	if (due)
 		s->due_ns = UINT64_MAX;
 	for (struct fab_hca *h = s->all; h; h = h->all) {
 		s->refused |= fab_hca_credits(h);
-		if (kicked && atomic_exchange(&h->kicked, false))
+		if (h->kicked)
 			fab_hca_list(h);
+		h->kicked = false;
 		if (due && now >= h->due_ns)
 			fab_hca_list(h);
 		else if (due && h->due_ns < s->due_ns)
@@ -283,24 +278,17 @@ uint64_t fab_hcas_due(const struct fab_hcas *s)
 {
 	const uint64_t now = s->due_ns == UINT64_MAX ? 0 : fab_data_host_ns(s->d);
 
-	if (s->first || s->gone || atomic_load(&s->kicked))
+	if (s->first || s->gone || s->kicked)
 		return 0;
 	return s->due_ns == UINT64_MAX ? UINT64_MAX : s->due_ns > now ? s->due_ns - now : 0;
 }
 
 bool fab_hcas_sleep(struct fab_hcas *s)
 {
-	if (s->first || s->gone)
-		return false;
-	atomic_store(&s->asleep, s->wake != NULL);
-	if (!atomic_load(&s->kicked) && fab_pages_sleep(s))
-		return true;
-	atomic_store(&s->asleep, false);
-	return false;
+	return !s->first && !s->gone && !s->kicked && fab_pages_sleep(s);
 }
 
 void fab_hcas_awake(struct fab_hcas *s)
 {
-	atomic_store(&s->asleep, false);
 	fab_pages_awake(s);
 }

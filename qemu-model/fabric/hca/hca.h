@@ -123,13 +123,10 @@ struct fab_hca_cfg {
 /**
  * fab_hcas_new() - the HCAs of a fabric: none yet
  * @d: its data path
- * @wake: any thread: an HCA has something to do while the owner sleeps, see fab_hcas_sleep(); or
- *	NULL: it never does
- * @arg: its argument
  *
  * Return: NULL if out of memory.
  */
-struct fab_hcas *fab_hcas_new(struct fab_data *d, void (*wake)(void *arg), void *arg);
+struct fab_hcas *fab_hcas_new(struct fab_data *d);
 
 /** fab_hca_events() - the events of HCAs whose names match @pattern, as bits; 0: there is none */
 uint32_t fab_hca_events(const char *pattern);
@@ -238,14 +235,13 @@ void fab_hcas_attn(struct fab_hcas *s);
 bool fab_hcas_turn(struct fab_hcas *s);
 
 /**
- * fab_hcas_due() - ns until fab_hcas_turn() is due; UINT64_MAX: not before wake, a front or a packet
+ * fab_hcas_due() - ns until fab_hcas_turn() is due; UINT64_MAX: not before a front or a packet
  */
 uint64_t fab_hcas_due(const struct fab_hcas *s);
 
 /**
  * fab_hcas_sleep() - the owner is about to sleep, no longer than fab_hcas_due()
- * Return: false: an HCA has something to do. Else wake is called when one has; a front writes its
- * eventfd.
+ * Return: false: an HCA has something to do. Else a front that rings writes its eventfd.
  */
 bool fab_hcas_sleep(struct fab_hcas *s);
 

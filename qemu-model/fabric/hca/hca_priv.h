@@ -19,7 +19,7 @@
  *	did while the machine was paused
  * @reach: its memory
  * @mapped: entries that @cfg.maps has taken in this turn
- * @kicked: any thread: it has something to do
+ * @kicked: it has something to do
  * @listed: it waits for its turn, before @next
  * @in_call: its engine is at work: it takes no packet
  * @running: its machine is not paused
@@ -48,8 +48,7 @@ struct fab_hca {
 	} port[FAB_HCA_PORTS];
 	struct fab_hca_reach reach;
 	unsigned int mapped;
-	_Atomic bool kicked;
-	bool listed, in_call;
+	bool kicked, listed, in_call;
 	bool running;
 	_Atomic uint64_t clock;
 	struct ohca_doorbells bells;
@@ -61,27 +60,23 @@ struct fab_hca {
 
 /**
  * struct fab_hcas - the HCAs of a fabric
- * @d, @wake, @arg: as of fab_hcas_new()
+ * @d: as of fab_hcas_new()
  * @all: all of them
  * @paged: those with a page
  * @gone: @num_gone that are freed, but for what their engines have; @gone_last has gone last
  * @first, @last: those that have something to do, @listed in all
  * @refused: one of them perhaps has a lane that was refused
- * @kicked: any thread: one of them was kicked
- * @asleep: the owner sleeps; who clears it calls @wake
+ * @kicked: one of them was kicked
  * @due_ns: no deadline is earlier
  * @events: as of fab_hcas_trace()
  */
 struct fab_hcas {
 	struct fab_data *d;
-	void (*wake)(void *arg);
-	void *arg;
 	struct fab_hca *all, *paged, *gone, *gone_last;
 	unsigned int num_gone;
 	struct fab_hca *first, *last;
 	unsigned int listed;
-	bool refused;
-	_Atomic bool kicked, asleep;
+	bool refused, kicked;
 	uint64_t due_ns;
 	uint32_t events;
 };
