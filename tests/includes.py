@@ -18,7 +18,8 @@ MAX_CIRCLE = 6
 ENGINE = ("engine/base", "engine/object", "engine/transport", "engine/management",
           "engine/device")
 FABRIC = ("fabric/base", "fabric/graph", "fabric/mgmt", "fabric/data", "fabric/hca",
-          "fabric/fault", "fabric/watch", "fabric/sim", "fabric/control", "fabric/client", "fabric")
+          "fabric/fault", "fabric/watch", "fabric/traffic", "fabric/sim", "fabric/control",
+          "fabric/client", "fabric")
 MAY_INCLUDE = {
     "front": (),
     "ib": (),

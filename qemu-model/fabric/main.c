@@ -19,6 +19,7 @@
 #include "front/proto.h"
 #include "serve.h"
 #include "fabric/graph/topology.h"
+#include "fabric/traffic/traffic.h"
 #include "fabric/client/usage.h"
 
 static const char usage_text[] =
@@ -28,10 +29,11 @@ static const char usage_text[] =
 	"       ohca-fabric hosts OPTION      list the channel adapters: NodeGUID, ports, rate of\n"
 	"                                     the first, NodeGUID of its switch, name\n"
 	"       ohca-fabric serve OPTION...   run a fabric\n"
+	"       ohca-fabric traffic OPTION... let its hosts send to each other, in virtual time\n"
 	"       ohca-fabric VERB OPTION...    ask a fabric that runs; VERBs below\n"
 	"       ohca-fabric --help            this text\n"
 	"       ohca-fabric --version         versions of the link, front and control protocols\n\n"
-	"The fabric, of hosts and serve:\n"
+	"The fabric, of hosts, serve and traffic:\n"
 	"  -t, --topology FILE       a file,\n"
 	"  -g, --generate SPEC       or made from a SPEC\n"
 	"      --site N              with --generate: GUIDs differ from those of other sites, 0 to 255\n"
@@ -89,7 +91,16 @@ static const char usage_text[] =
 	"      --stats               print counts of links at the end\n"
 	"      --trace PATTERN       report events of HCAs of this process whose names match:\n"
 	"                            'ohca_*' all, 'ohca_err_*' what should not be\n"
-	"      --no-sandbox          keep the rights of the user: files, system calls\n\n"
+	"      --no-sandbox          keep the rights of the user: files, system calls\n\n";
+
+/* A string has 8,191 bytes at most. */
+static const char usage_rest[] =
+	"Options of traffic, beside --mtu, --vls, --rate-scale (1), --hoq-scale and --seed:\n"
+	"      --pattern NAME        uniform, permutation, incast, hot-spot or all-to-all (uniform)\n"
+	"      --size BYTES          of a message, or with K or M (64K)\n"
+	"      --messages N          of each host (16, or of all-to-all one to each other host)\n"
+	"      --load PERCENT        of the rate of their links (100)\n"
+	"      --sl N                service level, 0 to 15 (0)\n\n"
 	"VERBs that ask a fabric:\n"
 	FAB_CONTROL_HELP "\n"
 	"A topology is a file of ibnetdiscover (also -f, -g, -p), ibsim, ibdiagnet (.lst,\n"
@@ -128,6 +139,8 @@ struct serve_options {
 	uint8_t mtu;
 	uint16_t pkeys;
 	uint8_t site;
+	struct fab_traffic_cfg traffic;
+	bool has_traffic;
 	char token[FAB_TOKEN_MAX + 1];
 	char listen_tcp[OHCA_LINK_TCP_MAX];
 };
@@ -202,7 +215,8 @@ static int check_topology(const char *name)
 
 enum { O_SHIFT = 256, O_HOQ, O_SPIN, O_STATS, O_HOSTS_OFF, O_CAPTURE, O_CAPTURE_PORT, O_PKEYS,
        O_UDP, O_SEED, O_TRACE, O_NO_SANDBOX, O_WIRE, O_LISTEN_TCP, O_TOKEN, O_SITE, O_DISK_MEMORY,
-       O_LISTEN_NODE, O_FRONT_MEMORY, O_HCA_MEMORY, O_RATE };
+       O_LISTEN_NODE, O_FRONT_MEMORY, O_HCA_MEMORY, O_RATE,
+       O_PATTERN, O_SIZE, O_MESSAGES, O_LOAD, O_SL };
 
 /* Return: false: it is no number from 0 to @most; said so. */
 static bool option_number(const char *name, const char *s, unsigned int most, unsigned int *v)
@@ -381,6 +395,52 @@ static bool read_token(struct serve_options *o, const char *name)
 	return false;
 }
 
+static bool set_size(struct serve_options *o, const char *arg)
+{
+	uint64_t size;
+	const char *rest = parse_size(arg, &size);
+
+	if (rest && !*rest && size && size <= FAB_TRAFFIC_SIZE) {
+		o->traffic.size = (uint32_t)size;
+		return true;
+	}
+	fprintf(stderr, "ohca-fabric: --size: '%s' is not a size from 1 to 1G\n", arg);
+	return false;
+}
+
+/* One option of traffic. */
+static bool set_traffic_option(struct serve_options *o, int c, const char *arg)
+{
+	unsigned int v;
+
+	o->has_traffic = true;
+	switch (c) {
+	case O_PATTERN:
+		o->traffic.pattern = fab_pattern_find(arg);
+		if (o->traffic.pattern != FAB_PATTERNS)
+			return true;
+		fprintf(stderr, "ohca-fabric: --pattern: '%s' is none of uniform, permutation, incast, "
+			"hot-spot, all-to-all\n", arg);
+		return false;
+	case O_SIZE:
+		return set_size(o, arg);
+	case O_MESSAGES:
+		return option_number("--messages", arg, FAB_TRAFFIC_MESSAGES, &o->traffic.messages);
+	case O_LOAD:
+		if (option_number("--load", arg, 100, &o->traffic.load) && !o->traffic.load)
+			return fab_usage_error("--load: at least 1"), false;
+		return o->traffic.load;
+	case O_SL:
+		if (!option_number("--sl", arg, 15, &v))
+			return false;
+		o->traffic.sl = (uint8_t)v;
+		return true;
+	default:
+		fab_usage_error("leave out what --help does not list");
+		return false;
+	}
+}
+
 /* One option of wires to other hosts. */
 static bool set_wire_option(struct serve_options *o, int c, const char *arg)
 {
@@ -399,8 +459,7 @@ static bool set_wire_option(struct serve_options *o, int c, const char *arg)
 		o->site = (uint8_t)v;
 		return true;
 	default:
-		fab_usage_error("leave out what --help does not list");
-		return false;
+		return set_traffic_option(o, c, arg);
 	}
 }
 
@@ -525,6 +584,11 @@ static int parse_options(struct serve_options *o, int argc, char **argv)
 		{ "hoq-scale", required_argument, NULL, O_HOQ },
 		{ "rate-scale", required_argument, NULL, O_RATE },
 		{ "seed", required_argument, NULL, O_SEED },
+		{ "pattern", required_argument, NULL, O_PATTERN },
+		{ "size", required_argument, NULL, O_SIZE },
+		{ "messages", required_argument, NULL, O_MESSAGES },
+		{ "load", required_argument, NULL, O_LOAD },
+		{ "sl", required_argument, NULL, O_SL },
 		{ "spin-us", required_argument, NULL, O_SPIN },
 		{ "stats", no_argument, NULL, O_STATS },
 		{ "trace", required_argument, NULL, O_TRACE },
@@ -592,6 +656,37 @@ static int serve(struct fab *f, const struct serve_options *o)
 	return fab_serve(f, &o->cfg);
 }
 
+static void print_ns(const char *name, uint64_t ns)
+{
+	printf("%s: %" PRIu64 ".%03u us\n", name, ns / 1000, (unsigned int)(ns % 1000));
+}
+
+static int traffic(struct fab *f, const struct serve_options *o)
+{
+	struct fab_traffic_cfg cfg = o->traffic;
+	struct fab_traffic_result r;
+	char why[128];
+
+	cfg.rate_scale = o->cfg.data.rate_scale ? o->cfg.data.rate_scale : 1;
+	cfg.hoq_scale = o->cfg.data.hoq_scale;
+	cfg.seed = o->cfg.seed;
+	if (!fab_traffic_run(f, &cfg, &r, why, sizeof(why))) {
+		fprintf(stderr, "ohca-fabric: %s\n", why);
+		return EXIT_FAILURE;
+	}
+	printf("pattern: %s\nrate_scale: %u\nhosts: %u\nmessages: %" PRIu64 "\nlost: %" PRIu64 "\n"
+	       "packets: %" PRIu64 "\nhops: %" PRIu64 "\nbytes: %" PRIu64 "\n",
+	       fab_pattern_name(cfg.pattern), cfg.rate_scale, r.hosts, r.messages, r.lost, r.packets,
+	       r.hops, r.bytes);
+	print_ns("time", r.ns);
+	printf("host: %.3f Gb/s\n", r.ns ? 8.0 * (double)r.bytes / (double)r.ns / r.hosts : 0);
+	print_ns("message_p50", r.p50_ns);
+	print_ns("message_p90", r.p90_ns);
+	print_ns("message_p99", r.p99_ns);
+	print_ns("message_max", r.max_ns);
+	return EXIT_SUCCESS;
+}
+
 static int hosts(struct fab *f, const struct serve_options *o)
 {
 	(void)o;
@@ -620,10 +715,13 @@ static int with_fabric(int argc, char **argv,
 		.cfg.spin_us = FAB_SPIN_AUTO,
 		.cfg.sandbox = FAB_SANDBOX,
 		.cfg.data = { .shift = OHCA_LINK_SHIFT_DEFAULT, .hoq_scale = 1 },
+		.traffic = { .size = 65536, .load = 100 },
 	};
 	int rc = parse_options(&o, argc, argv);
 	struct fab *f;
 
+	if (!rc && o.has_traffic && verb != traffic)
+		rc = fab_usage_error("--pattern, --size, --messages, --load and --sl are of traffic");
 	if (rc)
 		return rc;
 	f = make(&o);
@@ -641,6 +739,7 @@ int main(int argc, char **argv)
 
 	if (!strcmp(verb, "--help") || !strcmp(verb, "-h")) {
 		fputs(usage_text, stdout);
+		fputs(usage_rest, stdout);
 		return EXIT_SUCCESS;
 	}
 	if (!strcmp(verb, "--version") || !strcmp(verb, "-V")) {
@@ -662,10 +761,12 @@ int main(int argc, char **argv)
 		return with_fabric(argc - 1, argv + 1, serve);
 	if (!strcmp(verb, "hosts"))
 		return with_fabric(argc - 1, argv + 1, hosts);
+	if (!strcmp(verb, "traffic"))
+		return with_fabric(argc - 1, argv + 1, traffic);
 	if (!strcmp(verb, "topology") && fab_is_conversion(argc - 1, argv + 1))
 		return fab_topology_client(argc - 1, argv + 1);
 	if (fab_is_control_verb(verb))
 		return fab_control_client(argc - 1, argv + 1);
-	return fab_usage_error("the first argument is generate, check, hosts, serve, or a VERB "
-			       "that asks a fabric");
+	return fab_usage_error("the first argument is generate, check, hosts, serve, traffic, or a "
+			       "VERB that asks a fabric");
 }

@@ -158,6 +158,17 @@ expect 'a capture of no port' 1 'write NODE:PORT' \
 expect 'a capture' 0 'ready' timeout --preserve-status 1 \
 	"$fabric" serve -g star:2 -l "$dir/s" --capture "$dir/c" --capture-port host1:1
 expect 'is in the file' 0 'host1:1 received' strings "$dir/c"
+expect 'traffic' 0 '^message_max: 0.660 us$' "$fabric" traffic -g star:4 --size 4K --messages 1 --pattern permutation
+expect 'traffic, a rate' 0 '^host: 0.099 Gb/s$' "$fabric" traffic -g star:4 --pattern permutation --rate-scale 1000
+expect 'traffic, the same once more' 0 '^same$' sh -c "
+	\"$fabric\" traffic -g star:4 --seed 5 --load 60 >$dir/one && \"$fabric\" traffic -g star:4 --seed 5 --load 60 |
+		cmp - $dir/one && echo same"
+expect 'traffic of one' 1 'no two hosts' "$fabric" traffic -g star:1
+expect 'traffic, no pattern' 2 'none of uniform' "$fabric" traffic -g star:4 --pattern ring
+expect 'traffic, no size' 2 'not a size from 1' "$fabric" traffic -g star:4 --size 0
+expect 'traffic, no load' 2 'at least 1' "$fabric" traffic -g star:4 --load 0
+expect 'traffic, no SL' 2 'from 0 to 15' "$fabric" traffic -g star:4 --sl 16
+expect 'serve with a pattern' 2 'are of traffic' "$fabric" serve -g star:4 --pattern incast
 expect 'ask without a fabric' 2 'say which fabric: --control PATH' "$fabric" status
 expect 'ask where none is' 1 "$dir/none: No such file.* give the PATH" \
 	"$fabric" lft leaf1 -c "$dir/none"

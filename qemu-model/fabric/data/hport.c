@@ -87,6 +87,18 @@ uint16_t fab_hport_ready(struct fab_hport *h)
 	return ready;
 }
 
+uint64_t fab_hport_free_ns(const struct fab_hport *h)
+{
+	const struct fab_fault *x = h->dp->rx_fault;
+
+	return x ? fab_wire_ready(x) : 0;
+}
+
+uint32_t fab_hport_place(const struct fab_hport *h)
+{
+	return h->dp->p;
+}
+
 /* The MAD at @data waits for the next round. */
 static void queue_mad(struct fab_hport *h, const uint8_t *data, uint32_t len)
 {

@@ -119,6 +119,12 @@ void fab_hport_commit(struct fab_hport *h, unsigned int vl, uint32_t len,
  */
 uint16_t fab_hport_ready(struct fab_hport *h);
 
+/** fab_hport_free_ns() - when its wire has sent what it has got, by the clock of the data path */
+uint64_t fab_hport_free_ns(const struct fab_hport *h);
+
+/** fab_hport_place() - the switch's port that it is at */
+uint32_t fab_hport_place(const struct fab_hport *h);
+
 /** fab_hport_train() - the HCA's end trains the link, or disables it */
 void fab_hport_train(struct fab_hport *h, bool enable);
 

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Hosts without machines that send and receive messages; see traffic.h. */
+#include "traffic_priv.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ib/packet.h"
+#include "ib/rate.h"
+
+#define NS_BITS		8e6		/* ns of a byte at 1 kb/s */
+#define GAP_MAX		1e14		/* between two messages: a day */
+
+/* ---- receiving ----------------------------------------------------------------- */
+
+static bool host_room(void *ctx, unsigned int vl, unsigned int n, uint32_t len)
+{
+	(void)ctx;
+	(void)vl;
+	(void)n;
+	(void)len;
+	return true;
+}
+
+/* The message's number is in the place of the QP's. */
+static void host_rx(void *ctx, const struct ohca_link_frame *f, const struct ib_view *view)
+{
+	const uint32_t hdr = IB_LRH_LEN + IB_BTH_LEN, pad = f->data[IB_LRH_LEN + 1] >> 4 & 3;
+	struct fab_traffic *t = ((struct traffic_host *)ctx)->t;
+	struct traffic_message *msg;
+	uint32_t bytes;
+
+	(void)view;
+	msg = &t->msg[ib_get_be32(f->data + IB_LRH_LEN + 4) & IB_QPN_MASK];
+	bytes = f->len - hdr - IB_ICRC_LEN - pad;
+	t->came++;
+	t->bytes += bytes;
+	t->last_ns = t->now_ns;
+	msg->left -= bytes;
+	if (!msg->left)
+		t->took[t->done++] = t->now_ns - msg->begin_ns;
+}
+
+static void host_link(void *ctx, const struct fab_hport_rate *rate)
+{
+	(void)ctx;
+	(void)rate;
+}
+
+static const struct fab_hport_ops host_ops = {
+	.room = host_room, .rx = host_rx, .link = host_link,
+};
+
+/* ---- sending ------------------------------------------------------------------- */
+
+static uint32_t index_of(const struct traffic_host *h)
+{
+	return (uint32_t)(h - h->t->host);
+}
+
+static uint32_t message_of(const struct traffic_host *h)
+{
+	return index_of(h) * h->t->cfg.messages + h->next;
+}
+
+/* The message at hand is the next one. It has begun by now if nothing else was sent before. */
+static void prepare(struct traffic_host *h, uint64_t begin_ns)
+{
+	struct fab_traffic *t = h->t;
+	struct traffic_message *msg;
+
+	/* the first host has nobody to send to */
+	if (t->cfg.pattern == FAB_PATTERN_INCAST && !index_of(h))
+		h->next = t->cfg.messages;
+	if (h->next == t->cfg.messages) {
+		fab_timer_set(&t->due, &h->timer, UINT64_MAX);
+		return;
+	}
+	msg = &t->msg[message_of(h)];
+	h->to = traffic_target(t, index_of(h), h->next);
+	h->left = t->cfg.size;
+	h->begin_ns = begin_ns;
+	msg->left = t->cfg.size;
+	msg->begin_ns = begin_ns;
+	fab_timer_set(&t->due, &h->timer, begin_ns);
+}
+
+/* When the message after this one is to begin: after twice the mean time at most. */
+static uint64_t next_begin(struct traffic_host *h)
+{
+	if (h->t->cfg.load >= 100)
+		return h->t->now_ns;
+	return h->begin_ns + (h->gap_ns * traffic_below(h->t, 1u << 16) >> 15);
+}
+
+/* One packet of the message at hand. Return: false: the wire is busy, or there are no credits. */
+static bool send_packet(struct traffic_host *h)
+{
+	struct fab_traffic *t = h->t;
+	const uint32_t bytes = h->left < t->mtu ? h->left : t->mtu, pad = -bytes & 3;
+	const uint32_t len = IB_LRH_LEN + IB_BTH_LEN + bytes + pad + IB_ICRC_LEN;
+	uint8_t *b = fab_hport_begin(h->h, h->vl, len);
+
+	if (!b)
+		return false;
+	b = ib_build_lrh(b, h->vl, t->cfg.sl, IB_LNH_IBA_LOCAL, t->host[h->to].lid,
+			 (uint16_t)(len / 4), h->lid);
+	ib_build_bth(b, IB_OP_UC_SEND_ONLY, 0, (uint8_t)pad, IB_DEFAULT_PKEY, message_of(h), false, 0);
+	t->sent++;
+	h->left -= bytes;
+	fab_hport_commit(h->h, h->vl, len, NULL);
+	return true;
+}
+
+static bool host_turn(struct traffic_host *h)
+{
+	struct fab_traffic *t = h->t;
+	bool moved = false;
+
+	while (h->next < t->cfg.messages && h->begin_ns <= t->now_ns) {
+		if (!send_packet(h)) {
+			const uint64_t free_ns = fab_hport_free_ns(h->h);
+
+			fab_timer_set(&t->due, &h->timer, free_ns > t->now_ns ? free_ns : UINT64_MAX);
+			if (free_ns <= t->now_ns) {
+				h->refused = t->refused;
+				t->refused = h;
+			}
+			return moved;
+		}
+		moved = true;
+		if (h->left)
+			continue;
+		h->next++;
+		prepare(h, next_begin(h));
+	}
+	return moved;
+}
+
+bool traffic_hosts_turn(struct fab_traffic *t)
+{
+	struct traffic_host *h = t->refused, *next;
+	bool moved = false;
+
+	t->refused = NULL;
+	for (; h; h = next) {
+		next = h->refused;
+		moved |= host_turn(h);
+	}
+	while (fab_timers_due(&t->due) <= t->now_ns) {
+		/* it is the first member */
+		h = (struct traffic_host *)(void *)t->due.first;
+		moved |= host_turn(h);
+	}
+	return moved;
+}
+
+/* ---- the begin ----------------------------------------------------------------- */
+
+static bool host_make(struct fab_traffic *t, uint32_t p, uint32_t leaf)
+{
+	const struct ib_port_info *pi = &t->f->port[p].pi;
+	struct traffic_host *h = &t->host[t->hosts];
+	struct ohca_link_cfg cfg;
+
+	ohca_link_cfg_init(&cfg);
+	cfg.port_guid = t->f->port[p].guid;
+	cfg.vl_cap = t->f->vls;
+	cfg.mtu_cap = t->f->mtu;
+	cfg.width_sup = pi->width_supported;
+	cfg.speed_sup = pi->speed_supported;
+	cfg.speed_ext_sup = pi->speed_ext_supported;
+	h->t = t;
+	h->lid = pi->lid;
+	h->h = fab_hport_attach(t->d, leaf, &cfg, &host_ops, h);
+	if (!h->h)
+		return false;
+	t->hosts++;
+	fab_hport_train(h->h, true);
+	return true;
+}
+
+bool traffic_hosts_make(struct fab_traffic *t)
+{
+	uint32_t most = 0;
+
+	for (uint32_t i = 0; i < t->f->nodes; i++)
+		most += t->f->node[i].type == IB_NODE_CHANNEL_ADAPTER;
+	t->host = calloc(most ? most : 1, sizeof(*t->host));
+	if (!t->host)
+		return false;
+	for (uint32_t i = 0; i < t->f->nodes; i++) {
+		const struct fab_node *n = &t->f->node[i];
+		const uint32_t p = fab_port_of(n, 1), leaf = t->f->port[p].peer;
+
+		if (n->type != IB_NODE_CHANNEL_ADAPTER || leaf == FAB_NO_PORT ||
+		    t->f->node[t->f->port[leaf].node].sw == FAB_NONE ||
+		    t->f->port[p].pi.state == IB_PS_DOWN)
+			continue;
+		if (!host_make(t, p, leaf))
+			return false;
+	}
+	return true;
+}
+
+void traffic_hosts_begin(struct fab_traffic *t)
+{
+	for (uint32_t i = 0; i < t->hosts; i++) {
+		struct traffic_host *h = &t->host[i];
+		const struct ib_port_info *pi = &t->f->port[fab_hport_place(h->h)].pi;
+		const uint32_t kbps = ib_link_data_kbps(pi->width_active, pi->speed_active,
+							pi->speed_ext_active);
+		double gap = 0;
+
+		h->vl = (uint8_t)(t->cfg.sl % ib_opvls_count(pi->op_vls));
+		if (kbps)
+			gap = NS_BITS * t->cfg.size * t->cfg.rate_scale / kbps * 100 / t->cfg.load;
+		h->gap_ns = gap < GAP_MAX ? (uint64_t)gap : (uint64_t)GAP_MAX;
+		h->begin_ns = t->now_ns;
+		prepare(h, next_begin(h));
+	}
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Who sends to whom; see traffic.h. */
+#include "traffic_priv.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "fabric/graph/wire.h"
+
+#define HOT_ONE_OF	4u
+
+static const char *const names[FAB_PATTERNS] = {
+	[FAB_PATTERN_UNIFORM] = "uniform",
+	[FAB_PATTERN_PERMUTATION] = "permutation",
+	[FAB_PATTERN_INCAST] = "incast",
+	[FAB_PATTERN_HOT_SPOT] = "hot-spot",
+	[FAB_PATTERN_ALL_TO_ALL] = "all-to-all",
+};
+
+enum fab_pattern fab_pattern_find(const char *name)
+{
+	enum fab_pattern p = 0;
+
+	while (p < FAB_PATTERNS && strcmp(names[p], name))
+		p++;
+	return p;
+}
+
+const char *fab_pattern_name(enum fab_pattern pattern)
+{
+	return names[pattern];
+}
+
+uint32_t traffic_below(struct fab_traffic *t, uint32_t n)
+{
+	return (uint32_t)((uint64_t)fab_random(&t->rng) * n >> 32);
+}
+
+/* All hosts in a circle, in an order by chance: each sends to the next one. */
+bool traffic_choose_fixed(struct fab_traffic *t)
+{
+	uint32_t *order = malloc(t->hosts * sizeof(*order));
+
+	if (!order)
+		return false;
+	for (uint32_t i = 0; i < t->hosts; i++) {
+		const uint32_t k = traffic_below(t, i + 1);
+
+		order[i] = order[k];
+		order[k] = i;
+	}
+	for (uint32_t i = 0; i < t->hosts; i++)
+		t->host[order[i]].fixed = order[(i + 1) % t->hosts];
+	free(order);
+	return true;
+}
+
+/* Any host but @from. */
+static uint32_t any_other(struct fab_traffic *t, uint32_t from)
+{
+	const uint32_t to = traffic_below(t, t->hosts - 1);
+
+	return to + (to >= from);
+}
+
+uint32_t traffic_target(struct fab_traffic *t, uint32_t from, uint32_t i)
+{
+	switch (t->cfg.pattern) {
+	case FAB_PATTERN_PERMUTATION:
+		return t->host[from].fixed;
+	case FAB_PATTERN_INCAST:
+		return 0;
+	case FAB_PATTERN_HOT_SPOT:
+		return from && i % HOT_ONE_OF == 0 ? 0 : any_other(t, from);
+	case FAB_PATTERN_ALL_TO_ALL:
+		return (from + 1 + i % (t->hosts - 1)) % t->hosts;
+	default:
+		return any_other(t, from);
+	}
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* All that happens to messages between hosts, and what became of them; see traffic.h. */
+#include "traffic_priv.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "fabric/graph/wire.h"
+#include "ib/rate.h"
+#include "routes.h"
+
+#define BEGIN_NS	1000000000u
+#define MESSAGES	16u
+
+static uint64_t virtual_clock(void *arg)
+{
+	const struct fab_traffic *t = arg;
+
+	return t->now_ns;
+}
+
+/* There is no subnet manager. */
+static bool no_manager(void *ctx, uint32_t port, const struct fab_mad *mad)
+{
+	(void)ctx;
+	(void)port;
+	(void)mad;
+	return false;
+}
+
+static uint64_t dropped(const struct fab_traffic *t)
+{
+	uint64_t n = 0;
+
+	for (unsigned int i = 0; i < FAB_DROPS; i++)
+		n += fab_data_counts(t->d)->drop[i];
+	return n;
+}
+
+/* What can happen now does. */
+static void run_instant(struct fab_traffic *t)
+{
+	bool moved = true;
+
+	while (moved) {
+		fab_data_refresh(t->d);
+		moved = traffic_hosts_turn(t);
+		moved |= fab_data_round(t->d);
+	}
+}
+
+static void run_all(struct fab_traffic *t)
+{
+	for (run_instant(t); t->sent > t->came + dropped(t) || t->due.first || t->refused;) {
+		const uint64_t host = fab_timers_due(&t->due), data = fab_data_timer(t->d);
+		uint64_t next = host > t->now_ns && host != UINT64_MAX ? host - t->now_ns : data;
+
+		next = data < next ? data : next;
+		/* nothing ever happens again: what is left is lost */
+		if (next == UINT64_MAX)
+			return;
+		t->now_ns += next;
+		run_instant(t);
+	}
+}
+
+static int by_ns(const void *a, const void *b)
+{
+	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* So many percent of those that have come took no longer; 0: none has. */
+static uint64_t percentile(const struct fab_traffic *t, uint64_t percent)
+{
+	return t->done ? t->took[(t->done * percent + 99) / 100 - 1] : 0;
+}
+
+static void judge(struct fab_traffic *t, struct fab_traffic_result *r)
+{
+	const uint64_t senders = t->hosts - (t->cfg.pattern == FAB_PATTERN_INCAST);
+
+	qsort(t->took, t->done, sizeof(*t->took), by_ns);
+	*r = (struct fab_traffic_result){
+		.hosts = t->hosts,
+		.messages = senders * t->cfg.messages,
+		.lost = senders * t->cfg.messages - t->done,
+		.packets = t->came,
+		.hops = fab_data_counts(t->d)->hops,
+		.bytes = t->bytes,
+		.ns = t->came ? t->last_ns - BEGIN_NS : 0,
+		.p50_ns = percentile(t, 50),
+		.p90_ns = percentile(t, 90),
+		.p99_ns = percentile(t, 99),
+		.max_ns = percentile(t, 100),
+	};
+}
+
+/* Return: NULL, or why not. */
+static const char *prepare_all(struct fab_traffic *t)
+{
+	const struct fab_data_cfg data = {
+		.hoq_scale = t->cfg.hoq_scale,
+		.rate_scale = t->cfg.rate_scale,
+		.clock = virtual_clock,
+		.arg = t,
+	};
+	uint64_t n;
+
+	fab_mgmt_init(t->m, t->f, no_manager, NULL);
+	if (!fab_routes_make(t->f))
+		return "out of memory, or there are more hosts than LIDs";
+	t->d = fab_data_new(t->m, &data);
+	if (!t->d || !traffic_hosts_make(t))
+		return "out of memory";
+	if (t->hosts < 2)
+		return "there are no two hosts at switches";
+	if (!t->cfg.messages)
+		t->cfg.messages = t->cfg.pattern == FAB_PATTERN_ALL_TO_ALL ? t->hosts - 1 : MESSAGES;
+	n = (uint64_t)t->hosts * t->cfg.messages;
+	if (n > FAB_TRAFFIC_MESSAGES)
+		return "more than 16,777,216 messages";
+	t->msg = calloc(n, sizeof(*t->msg));
+	t->took = malloc(n * sizeof(*t->took));
+	if (!t->msg || !t->took || !traffic_choose_fixed(t))
+		return "out of memory";
+	/* links train, and then there is a subnet */
+	run_instant(t);
+	fab_routes_active(t->f);
+	t->m->epoch++;
+	traffic_hosts_begin(t);
+	return NULL;
+}
+
+bool fab_traffic_run(struct fab *f, const struct fab_traffic_cfg *cfg,
+		     struct fab_traffic_result *r, char *why, size_t len)
+{
+	struct fab_traffic t = {
+		.f = f,
+		.m = calloc(1, sizeof(*t.m)),
+		.cfg = *cfg,
+		.now_ns = BEGIN_NS,
+		.rng = fab_random_state(cfg->seed),
+		.mtu = ib_mtu_bytes(f->mtu),
+	};
+	const char *wrong = t.m ? prepare_all(&t) : "out of memory";
+
+	if (!wrong) {
+		run_all(&t);
+		judge(&t, r);
+	} else {
+		snprintf(why, len, "%s", wrong);
+	}
+	fab_data_free(t.d);
+	if (t.m)
+		fab_mad_forget(t.m);
+	free(t.m);
+	free(t.host);
+	free(t.msg);
+	free(t.took);
+	return !wrong;
+}

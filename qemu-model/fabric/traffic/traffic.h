@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Traffic of hosts without machines, in virtual time: the data path of a fabric with rates
+ * (data/pace.c), whose hosts send messages to each other. Time jumps from one event to the next, as
+ * fast as the processor allows, so what happens depends on the configuration alone, to the ns.
+ *
+ * There is no subnet manager and no other time: forwarding tables are made (routes.h) and all links are
+ * Active before the first message begins. A message is packets of the MTU; it has come when its last
+ * packet has. Nothing acknowledges a message or sends it again.
+ *
+ *	traffic.c	all that happens, and what became of it
+ *	host.c		hosts that send and receive
+ *	pattern.c	who sends to whom
+ *	routes.c	forwarding tables
+ */
+#ifndef OHCA_FABRIC_TRAFFIC_H
+#define OHCA_FABRIC_TRAFFIC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct fab;
+
+#define FAB_TRAFFIC_MESSAGES	(1u << 24)	/* of all hosts */
+#define FAB_TRAFFIC_SIZE	(1u << 30)	/* bytes of one */
+
+/** enum fab_pattern - who sends to whom; to itself nobody does */
+enum fab_pattern {
+	FAB_PATTERN_UNIFORM,		/* each message to any host */
+	FAB_PATTERN_PERMUTATION,	/* each host to one, each of which has one that sends to it */
+	FAB_PATTERN_INCAST,		/* all to the first host */
+	FAB_PATTERN_HOT_SPOT,		/* every fourth message to the first host, the others to any */
+	FAB_PATTERN_ALL_TO_ALL,		/* each to all, from the next one on */
+	FAB_PATTERNS
+};
+
+/** fab_pattern_find() - the pattern with that name. Return: FAB_PATTERNS: there is none. */
+enum fab_pattern fab_pattern_find(const char *name);
+
+/** fab_pattern_name() - of fab_pattern_find() */
+const char *fab_pattern_name(enum fab_pattern pattern);
+
+/**
+ * struct fab_traffic_cfg - what is sent
+ * @pattern: who sends to whom
+ * @size: bytes of a message, 1 to FAB_TRAFFIC_SIZE
+ * @messages: of each host; 0: one to each other host for all to all, else 16
+ * @load: percent of the rate of a host's link at which messages begin, at times that vary by chance,
+ *	1 to 100; 100: each begins when the one before has left
+ * @sl: of all packets, 0 to 15
+ * @rate_scale, @hoq_scale: as of struct fab_data_cfg; @rate_scale is not 0
+ * @seed: of what happens by chance
+ */
+struct fab_traffic_cfg {
+	enum fab_pattern pattern;
+	uint32_t size;
+	uint32_t messages;
+	unsigned int load;
+	uint8_t sl;
+	unsigned int rate_scale, hoq_scale;
+	uint64_t seed;
+};
+
+/**
+ * struct fab_traffic_result - what became of it
+ * @hosts: that send and receive
+ * @messages: that were to be sent; @lost: of which some packet has not come
+ * @packets: that have come; @hops: wires between switches that packets have crossed
+ * @bytes: of messages that have come
+ * @ns: from the first packet to the last one
+ * @p50_ns, @p90_ns, @p99_ns, @max_ns: so many percent of the messages have taken no longer, from when
+ *	they were to begin to when they had come
+ */
+struct fab_traffic_result {
+	uint32_t hosts;
+	uint64_t messages, lost;
+	uint64_t packets, hops;
+	uint64_t bytes;
+	uint64_t ns;
+	uint64_t p50_ns, p90_ns, p99_ns, max_ns;
+};
+
+/**
+ * fab_traffic_run() - until all messages have come or are lost
+ * @f: sealed, without a data path; its tables and states change
+ * @why: what is wrong, for people; [@len]
+ *
+ * Return: false: @why says why not.
+ */
+bool fab_traffic_run(struct fab *f, const struct fab_traffic_cfg *cfg,
+		     struct fab_traffic_result *r, char *why, size_t len);
+
+#endif

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Shared by the files of traffic/. */
+#ifndef OHCA_FABRIC_TRAFFIC_PRIV_H
+#define OHCA_FABRIC_TRAFFIC_PRIV_H
+
+#include "fabric/base/timers.h"
+#include "fabric/data/hport.h"
+#include "traffic.h"
+
+struct fab_traffic;
+
+/**
+ * struct traffic_host - a channel adapter that sends and receives
+ * @timer: of fab_traffic.due, when it has something to do next
+ * @t: whose it is
+ * @h: its port
+ * @lid: of that
+ * @vl: lane of what it sends
+ * @fixed: host to which it sends, of a permutation
+ * @to: of the message at hand, which is to begin at @begin_ns
+ * @next: number of that message, and @left bytes of it
+ * @gap_ns: mean time between two messages
+ * @refused: the next one of fab_traffic.refused
+ */
+struct traffic_host {
+	struct fab_timer timer;
+	struct fab_traffic *t;
+	struct fab_hport *h;
+	uint16_t lid;
+	uint8_t vl;
+	uint32_t fixed;
+	uint32_t to;
+	uint64_t begin_ns;
+	uint32_t next;
+	uint32_t left;
+	uint64_t gap_ns;
+	struct traffic_host *refused;
+};
+
+/** struct traffic_message - bytes that have not come, and when it was to begin */
+struct traffic_message {
+	uint32_t left;
+	uint64_t begin_ns;
+};
+
+/**
+ * struct fab_traffic - all of it
+ * @f, @m, @d: the fabric, its management, which does nothing, and its data path
+ * @cfg: as of fab_traffic_run(), with all numbers
+ * @now_ns: the time
+ * @rng: of what happens by chance
+ * @mtu: payload of a packet
+ * @host: [@hosts]
+ * @due: timers of those that have something to do at a time
+ * @refused: those that wait for credits
+ * @msg: [@hosts * @cfg.messages]
+ * @took: [@done] ns of those that have come
+ * @sent: packets; @came: so many of them, with @bytes, the last at @last_ns
+ */
+struct fab_traffic {
+	struct fab *f;
+	struct fab_mgmt *m;
+	struct fab_data *d;
+	struct fab_traffic_cfg cfg;
+	uint64_t now_ns;
+	uint64_t rng;
+	uint32_t mtu;
+	struct traffic_host *host;
+	uint32_t hosts;
+	struct fab_timers due;
+	struct traffic_host *refused;
+	struct traffic_message *msg;
+	uint64_t *took;
+	uint32_t done;
+	uint64_t sent, came, bytes, last_ns;
+};
+
+/** traffic_below() - by chance, a number below @n */
+uint32_t traffic_below(struct fab_traffic *t, uint32_t n);
+
+/** traffic_choose_fixed() - permutation: to whom each host sends. Return: false: out of memory. */
+bool traffic_choose_fixed(struct fab_traffic *t);
+
+/** traffic_target() - the host to which message @i of host @from goes, another one than that */
+uint32_t traffic_target(struct fab_traffic *t, uint32_t from, uint32_t i);
+
+/** traffic_hosts_make() - all channel adapters at a switch, linked to it. Return: false: no memory. */
+bool traffic_hosts_make(struct fab_traffic *t);
+
+/** traffic_hosts_begin() - their first messages are to begin; links are Active */
+void traffic_hosts_begin(struct fab_traffic *t);
+
+/** traffic_hosts_turn() - those that can send do so. Return: whether any did. */
+bool traffic_hosts_turn(struct fab_traffic *t);
+
+#endif

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Traffic of hosts without machines: who sends to whom, by which ways, and how long that takes. */
+#include "cases.h"
+
+#include "fabric/mgmt/mgmt.h"
+#include "fabric/traffic/routes.h"
+#include "fabric/traffic/traffic_priv.h"
+
+/* ---- ways ---------------------------------------------------------------------- */
+
+/* Switches from host @from to @lid by the tables; 0: the way does not end there. */
+static unsigned int way(const struct fab *f, uint32_t from, uint16_t lid)
+{
+	uint32_t at = f->port[fab_port_of(&f->node[from], 1)].peer;
+
+	for (unsigned int n = 1; n < 16; n++) {
+		const struct fab_node *sw = &f->node[f->port[at].node];
+		const unsigned int num = fab_route(f, sw, lid);
+
+		if (!num || num > sw->nports)
+			return 0;
+		at = f->port[fab_port_of(sw, num)].peer;
+		if (f->node[f->port[at].node].sw == FAB_NONE)
+			return f->port[at].pi.lid == lid ? n : 0;
+	}
+	return 0;
+}
+
+/* Each reaches each on a shortest way, and a leaf's ways up have as many LIDs each. */
+static void test_routes(void **st)
+{
+	struct fab *f = from_spec("fat-tree:4,3");
+	unsigned int by_length[8] = { 0 }, leaves = 0;
+
+	(void)st;
+	assert_true(fab_routes_make(f));
+	fab_routes_active(f);
+	for (uint32_t a = 0; a < f->nodes; a++) {
+		for (uint16_t lid = 1; f->node[a].sw == FAB_NONE && lid <= 16; lid++) {
+			if (f->port[fab_port_of(&f->node[a], 1)].pi.lid != lid)
+				by_length[way(f, a, lid) % 8]++;
+		}
+	}
+	/* hosts at the same leaf, in the same pod, and elsewhere */
+	assert_int_equal(by_length[1], 16);
+	assert_int_equal(by_length[3], 16 * 2);
+	assert_int_equal(by_length[5], 16 * 12);
+	for (uint32_t i = 0; i < f->nodes; i++) {
+		unsigned int up[2] = { 0 };
+
+		if (f->node[i].sw == FAB_NONE || strstr(f->desc[i].text, "leaf") == NULL)
+			continue;
+		for (uint16_t lid = 1; lid <= 16; lid++)
+			if (fab_route(f, &f->node[i], lid) > 2)
+				up[fab_route(f, &f->node[i], lid) - 3]++;
+		assert_int_equal(up[0], 7);
+		assert_int_equal(up[1], 7);
+		leaves++;
+	}
+	assert_int_equal(leaves, 8);
+	for (uint32_t p = 1; p < f->ports; p++)
+		if (f->port[p].peer != FAB_NO_PORT)
+			assert_int_equal(f->port[p].pi.state, IB_PS_ACTIVE);
+	fab_free(f);
+}
+
+/* ---- patterns ------------------------------------------------------------------ */
+
+#define MANY	7u
+
+static void test_targets(void **st)
+{
+	struct traffic_host host[MANY];
+	struct fab_traffic t = { .host = host, .hosts = MANY, .rng = 1 };
+	unsigned int hot = 0;
+
+	(void)st;
+	for (unsigned int p = 0; p < FAB_PATTERNS; p++) {
+		assert_int_equal(fab_pattern_find(fab_pattern_name(p)), p);
+		t.cfg.pattern = p;
+		assert_true(traffic_choose_fixed(&t));
+		for (uint32_t i = 0; i < 700; i++) {
+			const uint32_t from = i % MANY, to = traffic_target(&t, from, i);
+
+			assert_true(to < MANY);
+			assert_true(to != from || (p == FAB_PATTERN_INCAST && !from));
+			if (p == FAB_PATTERN_INCAST)
+				assert_int_equal(to, 0);
+			if (p == FAB_PATTERN_HOT_SPOT && from)
+				hot += !to;
+		}
+	}
+	/* a quarter, and a sixth of the others */
+	assert_in_range(hot, 600 * 3 / 8 - 50, 600 * 3 / 8 + 50);
+	assert_int_equal(fab_pattern_find("ring"), FAB_PATTERNS);
+	/* one gets from one, and in the end all from all */
+	t.cfg.pattern = FAB_PATTERN_PERMUTATION;
+	for (unsigned int k = 0; k < 2; k++) {
+		uint32_t from_all[MANY] = { 0 };
+
+		for (uint32_t from = 0; from < MANY; from++)
+			for (uint32_t i = 0; i < (k ? MANY - 1 : 1); i++)
+				from_all[traffic_target(&t, from, i)] |= 1u << from;
+		for (uint32_t i = 0; i < MANY; i++)
+			assert_int_equal(__builtin_popcount(from_all[i]), k ? MANY - 1 : 1);
+		t.cfg.pattern = FAB_PATTERN_ALL_TO_ALL;
+	}
+}
+
+/* ---- what becomes of it -------------------------------------------------------- */
+
+static const struct fab_traffic_cfg usual = {
+	.pattern = FAB_PATTERN_PERMUTATION, .size = 65536, .load = 100, .rate_scale = 1,
+	.hoq_scale = 1, .seed = 1,
+};
+
+static struct fab_traffic_result result(const char *spec, const struct fab_traffic_cfg *cfg)
+{
+	struct fab *f = from_spec(spec);
+	struct fab_traffic_result r;
+	char why[128];
+
+	if (!fab_traffic_run(f, cfg, &r, why, sizeof(why)))
+		fail_msg("%s", why);
+	fab_free(f);
+	return r;
+}
+
+/* EDR: 4,096 bytes and 26 of headers and CRCs take 329.76 ns on each of two wires. */
+static void test_time(void **st)
+{
+	struct fab_traffic_cfg cfg = usual;
+	struct fab_traffic_result r;
+
+	(void)st;
+	cfg.size = 4096;
+	cfg.messages = 1;
+	r = result("star:4", &cfg);
+	assert_int_equal(r.hosts, 4);
+	assert_int_equal(r.messages, 4);
+	assert_int_equal(r.packets, 4);
+	assert_int_equal(r.bytes, 4 * 4096);
+	assert_int_equal(r.p50_ns, 2 * 330);
+	assert_int_equal(r.max_ns, 2 * 330);
+	assert_int_equal(r.ns, 2 * 330);
+	/* one byte and three of pad */
+	cfg.size = 4097;
+	r = result("star:4", &cfg);
+	assert_int_equal(r.packets, 8);
+	assert_int_equal(r.bytes, 4 * 4097);
+	assert_int_equal(r.lost, 0);
+	/* a thousand times as slow */
+	cfg.size = 4096;
+	cfg.rate_scale = 1000;
+	assert_int_equal(result("star:4", &cfg).max_ns, 2 * 329760);
+}
+
+/* A wire that all need decides, or none does. */
+static void test_rates_of_patterns(void **st)
+{
+	struct fab_traffic_cfg cfg = usual;
+	struct fab_traffic_result r = result("star:8", &cfg);
+	const uint64_t message_ns = 16 * 32976 / 100;
+
+	(void)st;
+	assert_int_equal(r.messages, 8 * 16);
+	assert_int_equal(r.lost, 0);
+	assert_in_range(r.ns, 16 * message_ns, 16 * message_ns + 400);
+	cfg.pattern = FAB_PATTERN_INCAST;
+	r = result("star:8", &cfg);
+	assert_int_equal(r.messages, 7 * 16);
+	assert_int_equal(r.lost, 0);
+	assert_in_range(r.ns, 7 * 16 * message_ns, 7 * 16 * message_ns + 800);
+	cfg.pattern = FAB_PATTERN_ALL_TO_ALL;
+	r = result("star:8", &cfg);
+	assert_int_equal(r.messages, 8 * 7);
+	assert_in_range(r.ns, 7 * message_ns, 7 * message_ns * 105 / 100);
+	/* half of the load takes twice as long, and each message less time than in a crowd */
+	cfg.pattern = FAB_PATTERN_PERMUTATION;
+	cfg.load = 50;
+	cfg.messages = 400;
+	r = result("star:8", &cfg);
+	assert_in_range(r.ns, 790 * message_ns, 900 * message_ns);
+	assert_true(r.p50_ns < 2 * message_ns);
+}
+
+/* The same seed, the same result. */
+static void test_same(void **st)
+{
+	struct fab_traffic_cfg cfg = usual;
+	struct fab_traffic_result a, b, other;
+
+	(void)st;
+	cfg.pattern = FAB_PATTERN_UNIFORM;
+	cfg.load = 70;
+	a = result("fat-tree:4,3", &cfg);
+	b = result("fat-tree:4,3", &cfg);
+	cfg.seed = 2;
+	other = result("fat-tree:4,3", &cfg);
+	assert_memory_equal(&a, &b, sizeof(a));
+	assert_memory_not_equal(&a, &other, sizeof(a));
+	assert_int_equal(other.lost, 0);
+}
+
+static void test_refused(void **st)
+{
+	struct fab_traffic_cfg cfg = usual;
+	struct fab *f = from_spec("star:8");
+	struct fab_traffic_result r;
+	char why[128];
+
+	(void)st;
+	cfg.messages = FAB_TRAFFIC_MESSAGES / 8 + 1;
+	assert_false(fab_traffic_run(f, &cfg, &r, why, sizeof(why)));
+	assert_string_equal(why, "more than 16,777,216 messages");
+	fab_free(f);
+	f = from_spec("star:1");
+	assert_false(fab_traffic_run(f, &usual, &r, why, sizeof(why)));
+	assert_string_equal(why, "there are no two hosts at switches");
+	fab_free(f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_routes), cmocka_unit_test(test_targets),
+		cmocka_unit_test(test_time), cmocka_unit_test(test_rates_of_patterns),
+		cmocka_unit_test(test_same), cmocka_unit_test(test_refused),
+	};
+
+	return cmocka_run_group_tests_name("patterns of traffic", tests, NULL, NULL);
+}
