@@ -313,7 +313,7 @@ static void test_rate(void **st)
 	now = 1000000000;
 	d->cfg.rate_scale = 100;
 	m.epoch++;
-	hcas = fab_hcas_new(d, NULL, NULL);
+	hcas = fab_hcas_new(d);
 	assert_non_null(hcas);
 	for (unsigned int i = 0; i < 2; i++)
 		place_up(&place_of[i], i);
