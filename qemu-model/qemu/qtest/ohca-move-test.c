@@ -855,6 +855,8 @@ static void test_blocked(void)
     qtest_qmp_assert_success(c.qs->qts, "{'execute': 'migrate_cancel'}");
     expect_state(c.qs->qts, "query-migrate", "cancelled");
     expect_nop(&c);
+    expect_no_machine(&c, "defer", "x-lies=5 -only-migratable",
+                      "disallowing migration blocker");
     card_close(&c);
     state_remove(path);
 }
