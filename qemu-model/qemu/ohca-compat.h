@@ -65,6 +65,9 @@ typedef InterfaceInfo OhcaInterfaceInfo;
                               MIG_MODE_CPR_TRANSFER, -1)
 #endif
 
+/* Of enum MigrationEventType the first one, which has been renamed. */
+#define OHCA_MIGRATION_BEGINS   0
+
 #if !OHCA_QEMU_SINCE(10, 2)
 /* MMIO handlers hold the BQL */
 #define memory_region_enable_lockless_io(mr)    ((void)(mr))

@@ -143,7 +143,7 @@ static int ohca_migration_begins(NotifierWithReturn *n, MigrationEvent *e,
 {
     OhcaState *s = container_of(n, OhcaState, host.begins);
 
-    if (e->type != MIG_EVENT_PRECOPY_SETUP) {
+    if (e->type != OHCA_MIGRATION_BEGINS) {
         return 0;
     }
     if (migrate_postcopy_ram()) {
