@@ -10,6 +10,14 @@ void ib_sl2vl_init(struct ib_sl2vl *t, unsigned int nvls)
 		t->vl[sl] = (uint8_t)(sl % nvls);
 }
 
+static void find_vls(struct ib_vlarb_table *t)
+{
+	t->vls = 0;
+	for (unsigned int i = 0; i < t->n; i++)
+		if (t->e[i].weight && t->e[i].vl < IB_MGMT_VL)
+			t->vls |= (uint16_t)(1u << t->e[i].vl);
+}
+
 void ib_vlarb_init(struct ib_vlarb *a, unsigned int caps, unsigned int nvls)
 {
 	memset(a, 0, sizeof(*a));
@@ -21,6 +29,7 @@ void ib_vlarb_init(struct ib_vlarb *a, unsigned int caps, unsigned int nvls)
 		a->t[IB_VLARB_LOW].e[i].vl = (uint8_t)i;
 		a->t[IB_VLARB_LOW].e[i].weight = 64;
 	}
+	find_vls(&a->t[IB_VLARB_LOW]);
 }
 
 static struct ib_vlarb_table *block_table(const struct ib_vlarb *a, unsigned int block,
@@ -47,6 +56,7 @@ int ib_vlarb_set_block(struct ib_vlarb *a, unsigned int block,
 		t->e[first + i].vl = e[i].vl & 15;
 		t->e[first + i].weight = e[i].weight;
 	}
+	find_vls(t);
 	t->cur = 0;
 	t->left = 64 * t->e[0].weight;
 	return 0;
@@ -69,11 +79,12 @@ int ib_vlarb_get_block(const struct ib_vlarb *a, unsigned int block,
 /*
  * The entry to serve next: the current one while it has weight and its VL is
  * ready, else the next such one. Looks at each entry once, and at the current
- * one again with fresh weight if no other can.
+ * one again with fresh weight if no other can. If none can, the current one
+ * keeps what it has left.
  */
 static int table_pick(struct ib_vlarb_table *t, uint16_t ready)
 {
-	if (t->n == 0)
+	if (!(t->vls & ready))
 		return -1;
 	for (unsigned int i = 0; i <= t->n; i++) {
 		const struct ib_vlarb_entry *e = &t->e[t->cur];

@@ -153,6 +153,7 @@ static void test_faults(void **st)
 	assert_true(fab_fault_link(&m, p, false, now));
 	pump(NULL);
 	assert_true(d->n.drop[FAB_DROP_LOSS] > lost + 20);
+	assert_true(fab_wire_ready(fab_extra_of(f, p)->fault) <= now);
 	drain(1);
 }
 

@@ -162,11 +162,37 @@ static void rates(void **st)
 	assert_true(ib_rnr_timer_ns(31) == 491520000);
 }
 
+/* A table none of whose VLs has anything keeps its place, and what its entry has left. */
+static void arbiter_keeps_weight(void **st)
+{
+	const struct ib_vlarb_entry low[IB_VLARB_BLOCK] = { { 0, 1 } };
+	const struct ib_vlarb_entry high[IB_VLARB_BLOCK] = { { 1, 3 }, { 2, 3 }, { 3, 0 } };
+	struct ib_vlarb a;
+
+	(void)st;
+	ib_vlarb_init(&a, 32, 4);
+	assert_int_equal(a.t[IB_VLARB_LOW].vls, 15);
+	assert_int_equal(ib_vlarb_set_block(&a, 1, low), 0);
+	assert_int_equal(ib_vlarb_set_block(&a, 3, high), 0);
+	assert_int_equal(a.t[IB_VLARB_LOW].vls, 1);
+	assert_int_equal(a.t[IB_VLARB_HIGH].vls, 6);
+	a.high_limit = IB_VLARB_UNLIMITED;
+	for (unsigned int i = 0; i < 6; i++) {
+		assert_int_equal(ib_vlarb_pick(&a, 7), i < 3 ? 1 : 2);
+		ib_vlarb_sent(&a, i < 3 ? 1 : 2, 64);
+		/* in between only VL 0 is ready */
+		assert_int_equal(ib_vlarb_pick(&a, 1), 0);
+		ib_vlarb_sent(&a, 0, 64);
+	}
+	assert_int_equal(ib_vlarb_pick(&a, 1 << 3), -1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sl_to_vl),
 		cmocka_unit_test(arbiter),
+		cmocka_unit_test(arbiter_keeps_weight),
 		cmocka_unit_test(rates),
 	};
 

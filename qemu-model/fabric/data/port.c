@@ -43,12 +43,7 @@ void fab_dport_refresh(struct fab_data *d, struct fab_dport *dp)
 			fab_pool_put(&d->f->vlarb, dp->arb_index);
 		dp->arb_index = p->vlarb;
 		memcpy(&dp->arb, fab_pool_at(&d->f->vlarb, p->vlarb), sizeof(dp->arb));
-		dp->arb_vls = 0;
-		for (unsigned int t = 0; t < 2; t++)
-			for (unsigned int i = 0; i < dp->arb.t[t].n && i < IB_VLARB_MAX; i++)
-				if (dp->arb.t[t].e[i].weight &&
-				    dp->arb.t[t].e[i].vl < FAB_DATA_LANES)
-					dp->arb_vls |= (uint16_t)(1u << dp->arb.t[t].e[i].vl);
+		dp->arb_vls = dp->arb.t[IB_VLARB_LOW].vls | dp->arb.t[IB_VLARB_HIGH].vls;
 	}
 	dp->arb.high_limit = p->pi.vl_high_limit;
 	if (dp->is_switch)
