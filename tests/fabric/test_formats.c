@@ -474,6 +474,15 @@ static void slurm(void **st)
 		"[3] \"x2\"[1]\n[4] \"y2\"[1]\n"
 		"Ca 1 \"x1\" # \"x mlx5_0\"\n[1] \"a\"[1]\nCa 1 \"x2\" # \"x mlx5_1\"\n[1] \"c\"[3]\n"
 		"Ca 1 \"y1\" # \"y mlx5_0\"\n[1] \"b\"[1]\nCa 1 \"y2\" # \"y mlx5_1\"\n[1] \"c\"[4]\n";
+	/* a leaf without hosts, and what is only above it, are above the spine */
+	static const char empty[] =
+		"Switch 2 \"a\" # \"a\" base port 0 lid 0 lmc 0\n[1] \"x\"[1]\n[2] \"s\"[1]\n"
+		"Switch 2 \"b\" # \"b\" base port 0 lid 0 lmc 0\n[1] \"y\"[1]\n[2] \"s\"[2]\n"
+		"Switch 2 \"c\" # \"c\" base port 0 lid 0 lmc 0\n[1] \"d\"[1]\n[2] \"s\"[3]\n"
+		"Switch 1 \"d\" # \"d\" base port 0 lid 0 lmc 0\n[1] \"c\"[1]\n"
+		"Switch 3 \"s\" # \"s\" base port 0 lid 0 lmc 0\n[1] \"a\"[2]\n[2] \"b\"[2]\n"
+		"[3] \"c\"[2]\n"
+		"Ca 1 \"x\" # \"x\"\n[1] \"a\"[1]\nCa 1 \"y\" # \"y\"\n[1] \"b\"[1]\n";
 	struct findings w;
 	struct fab *f = from_spec("fat-tree:4");
 
@@ -491,12 +500,17 @@ static void slurm(void **st)
 	f = parse(rails, sizeof(rails) - 1, &w);
 	assert_non_null(f);
 	is_text(f, FAB_FORMAT_SLURM, SLURM
-		"SwitchName=rail-1 Nodes=x,y\nSwitchName=spine-1 Switches=rail-1\n");
+		"SwitchName=rail-1 Nodes=x,y\n");
 	fab_free(f);
 	f = parse(between, sizeof(between) - 1, &w);
 	assert_non_null(f);
 	is_text(f, FAB_FORMAT_SLURM, SLURM
 		"SwitchName=a Nodes=x\nSwitchName=b Nodes=y\nSwitchName=fabric Switches=a,b\n");
+	fab_free(f);
+	f = parse(empty, sizeof(empty) - 1, &w);
+	assert_non_null(f);
+	is_text(f, FAB_FORMAT_SLURM, SLURM
+		"SwitchName=a Nodes=x\nSwitchName=b Nodes=y\nSwitchName=s Switches=a,b\n");
 	fab_free(f);
 	f = zoo("ndr.ibnetdiscover", &w);
 	is_text(f, FAB_FORMAT_SLURM, SLURM

@@ -7,8 +7,8 @@
  *	level n: switches that are n links away from them; those that have children in common
  *		are one switch of the file, with the first one's name
  *
- * What then has no parent gets one, so that jobs may span it. Links within a level are not in
- * the file.
+ * A switch without a parent and with one child is left out: it is no way between hosts. What then has
+ * no parent gets one, so that jobs may span it. Links within a level are not in the file.
  */
 #include <ctype.h>
 #include <inttypes.h>
@@ -27,7 +27,7 @@
  * @group: [nodes] the switch that a switch is one with, as a chain that ends at itself
  * @parent: [nodes] a switch above a switch that ends its chain, or FAB_NONE
  * @host_at: [nodes] the switch where a host is, or FAB_NONE
- * @queue: [nodes]
+ * @queue: [nodes] switches in the order in which they are found; then counts of children
  * @doubled: [nodes] an earlier switch has the same name
  */
 struct tree {
@@ -176,6 +176,31 @@ static void find_levels(struct tree *t, uint32_t queued)
 	}
 }
 
+/* Leave out each switch at the top that has one child. Return: whether there was one. */
+static bool drop_tops(struct tree *t)
+{
+	uint32_t *children = t->queue;
+	bool any = false;
+
+	memset(children, 0, t->f->nodes * sizeof(*children));
+	for (uint32_t i = 0; i < t->f->nodes; i++)
+		if (t->level[i] != FAB_NONE && t->group[i] == i && t->parent[i] != FAB_NONE)
+			children[top_of(t, t->parent[i])]++;
+	for (uint32_t i = 0; i < t->f->nodes; i++) {
+		uint32_t top;
+
+		if (t->level[i] == FAB_NONE || t->group[i] != i || t->parent[i] == FAB_NONE)
+			continue;
+		top = top_of(t, t->parent[i]);
+		if (children[top] != 1 || t->parent[top] != FAB_NONE)
+			continue;
+		t->parent[i] = FAB_NONE;
+		t->level[top] = FAB_NONE;
+		any = true;
+	}
+	return any;
+}
+
 /* What is between ; and : of a managed switch's description, else all of it. */
 static size_t switch_name(const struct fab *f, uint32_t i, char name[NAME_LEN])
 {
@@ -317,6 +342,9 @@ bool topo_write_slurm(const struct fab *f, FILE *out)
 	ok = find_doubles(&t) && find_hosts(&t, &queued);
 	if (ok) {
 		find_levels(&t, queued);
+		/* not more often than there are levels */
+		while (drop_tops(&t))
+			;
 		put_tree(&t, out);
 	}
 	free(all);
