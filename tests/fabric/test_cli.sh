@@ -281,6 +281,25 @@ expect 'a port without a cable' 1 'has a cable' "$fabric" link down leaf1:0 -c "
 expect 'drop' 0 '' "$fabric" drop leaf1 0x11 3 -c "$dir/control"
 expect 'preset' 0 '' "$fabric" preset leaf1:2 SymbolErrorCounter 77 -c "$dir/control"
 expect 'what was preset' 0 'SymbolErrorCounter 77' "$fabric" counters -c "$dir/control"
+"$fabric" metrics -c "$dir/control" >"$dir/metrics"
+port1='{node="leaf1",guid="0x5254020000000[0-9]*",port="2"'
+expect 'metrics, a counter' 0 "^infiniband_symbol_error_total$port1} 77$" cat "$dir/metrics"
+expect 'metrics, a counter that is 0' 0 "^infiniband_link_downed_total$port1} 0$" cat "$dir/metrics"
+expect 'metrics, a state' 0 "^infiniband_port_state$port1} [1-4]$" cat "$dir/metrics"
+expect 'metrics, a cable' 0 "^infiniband_port_info$port1,peer=\"0x[0-9a-f]*\",peer_port=\"1\"," \
+	cat "$dir/metrics"
+expect 'metrics, the fabric' 0 '^ohca_fabric_switches 12$' cat "$dir/metrics"
+expect 'metrics end' 0 '^# EOF$' tail -n 1 "$dir/metrics"
+# of_families: each sample is behind the TYPE line of its family, of which there is one
+of_families()
+{
+	awk '/^# TYPE/ { if (seen[$3]++) exit 1; family = $3; next } /^#/ { next }
+	     { sub(/[{ ].*/, ""); sub(/_(total|info)$/, ""); if ($0 != family) exit 1 }' "$1"
+}
+expect 'metrics, each family in one piece' 0 '' of_families "$dir/metrics"
+expect 'metrics of a node' 2 'metrics --control PATH' "$fabric" metrics leaf1 -c "$dir/control"
+expect 'metrics to a full disk' 1 'No space' \
+	bash -c '"$1" metrics -c "$2" >/dev/full' x "$fabric" "$dir/control"
 expect 'no such counter' 1 'as counters says it' \
 	"$fabric" preset leaf1:2 Errors 77 -c "$dir/control"
 expect 'no such node' 1 'as topology says it' "$fabric" node kill leaf99 -c "$dir/control"

@@ -34,6 +34,15 @@ json_t *fab_client_reply(FILE *s, const char *name, char **line, size_t *size);
 int fab_capture_client(int argc, char **argv);
 
 /**
+ * fab_metrics_client() - ohca-fabric metrics: text of OpenMetrics to standard output
+ * @argc: number of @argv
+ * @argv: metrics and its options
+ *
+ * Return: exit status; what went wrong was printed.
+ */
+int fab_metrics_client(int argc, char **argv);
+
+/**
  * fab_script_words() - the request of "script WORD..."
  * @w: [@n] words
  * @name: the file that is among them, or NULL

@@ -109,6 +109,8 @@ int fab_topology_client(int argc, char **argv);
 	"                            slurm or dot; also of --topology FILE or --generate SPEC,\n" \
 	"                            which need not run\n" \
 	"  counters [NODE]           counters of all ports, or of those of a node\n" \
+	"  metrics                   counters, states of links and the fabric's own numbers, as\n" \
+	"                            text of OpenMetrics for Prometheus\n" \
 	"  lft NODE                  LinearForwardingTable of a switch\n" \
 	"  trace FROM TO             the way of a packet by the tables that are loaded; FROM\n" \
 	"                            and TO are LIDs, nodes or NODE:PORT; --multicast MLID: of\n" \
