@@ -391,7 +391,7 @@ other_listens()
 
 none='there is no such command: use status'
 python3 "$dir/other.py" "$dir/other" "{\"error\": \"$none\", \"version\": 2}" \
-	"{\"error\": \"$none\", \"version\": 1}" "{\"error\": \"$none\"}" '{}' '{}' '{}' '{}' '{}' '[1]' \
+	"{\"error\": \"$none\", \"version\": 1}" "{\"error\": \"$none\"}" '{}' '{}' '{}' '{}' '{}' '{}' '[1]' \
 	'HTTP/1.0 400 Bad Request' '{"done": true}' &
 other_listens
 expect 'a fabric of another version' 1 "^ohca-fabric: $none (the fabric has version 2 of the control \
@@ -407,6 +407,7 @@ done <<'EOF'
 status:switches
 topology:text
 counters:nodes
+metrics:nodes
 lft leaf1:lft
 trace 1 2:hops
 EOF

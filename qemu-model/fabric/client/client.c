@@ -255,8 +255,7 @@ json_t *fab_client_reply(FILE *s, const char *name, char **line, size_t *size)
 	return NULL;
 }
 
-/* Whether a reply has the member that is printed. A fabric of another version may send none. */
-static bool complete(json_t *v, const char *needs)
+bool fab_client_complete(const json_t *v, const char *needs)
 {
 	if (json_object_get(v, needs))
 		return true;
@@ -282,7 +281,7 @@ static int ask_once(FILE *s, json_t *v, const char *name, bool way, bool json)
 		rc = EXIT_FAILURE;
 	if (reply && json)
 		fputs(line, stdout);
-	else if (reply && way && complete(reply, "hops"))
+	else if (reply && way && fab_client_complete(reply, "hops"))
 		print_way(reply);
 	else if (way)
 		rc = EXIT_FAILURE;
@@ -320,7 +319,7 @@ static int ask_all(FILE *s, unsigned int verb, const char *node, bool json)
 			     !json && verbs[verb].print == print_text);
 		v = fab_client_reply(s, NULL, &line, &size);
 		next = json_object_get(v, "next");
-		if (!v || (!json && !complete(v, verbs[verb].needs)))
+		if (!v || (!json && !fab_client_complete(v, verbs[verb].needs)))
 			rc = EXIT_FAILURE;
 		else if (json)
 			fputs(line, stdout);

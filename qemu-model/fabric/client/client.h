@@ -25,6 +25,15 @@ bool fab_client_send(int fd, json_t *v);
 json_t *fab_client_reply(FILE *s, const char *name, char **line, size_t *size);
 
 /**
+ * fab_client_complete() - whether reply @v has the member @needs
+ *
+ * A fabric of another version may send none.
+ *
+ * Return: false: it has none, which was printed.
+ */
+bool fab_client_complete(const json_t *v, const char *needs);
+
+/**
  * fab_capture_client() - ohca-fabric capture NODE:PORT... -w FILE
  * @argc: number of @argv
  * @argv: capture, its options and its ports

@@ -213,7 +213,7 @@ static void put_fabric(const json_t *status)
 
 /* ---- the replies --------------------------------------------------------------- */
 
-/* Member @member of all parts of the reply to @verb in one array. Return: NULL: it was printed why. */
+/* Member @member of all parts of the reply to @verb. Return: NULL: what is wrong was printed. */
 static json_t *gather(FILE *s, const char *verb, const char *member)
 {
 	json_t *all = json_array();
@@ -221,18 +221,18 @@ static json_t *gather(FILE *s, const char *verb, const char *member)
 	size_t size = 0;
 
 	for (json_int_t first = 0; first >= 0;) {
-		json_t *v = NULL, *part, *next;
+		json_t *v, *next;
 
-		if (fab_client_send(fileno(s), json_pack("{s:s, s:I}", "command", verb,
-							 "first", first)))
-			v = fab_client_reply(s, NULL, &line, &size);
-		part = json_object_get(v, member);
-		if (!json_is_array(part) || json_array_extend(all, part)) {
+		/* what was not sent has no reply */
+		fab_client_send(fileno(s), json_pack("{s:s, s:I}", "command", verb, "first", first));
+		v = fab_client_reply(s, NULL, &line, &size);
+		if (!v || !fab_client_complete(v, member)) {
 			json_decref(v);
 			json_decref(all);
 			all = NULL;
 			break;
 		}
+		json_array_extend(all, json_object_get(v, member));
 		next = json_object_get(v, "next");
 		first = next && json_integer_value(next) > first ? json_integer_value(next) : -1;
 		json_decref(v);
@@ -249,8 +249,10 @@ static int put_all(FILE *s)
 
 	if (ports)
 		counters = gather(s, "counters", "nodes");
-	if (counters && fab_client_send(fileno(s), json_pack("{s:s}", "command", "status")))
+	if (counters) {
+		fab_client_send(fileno(s), json_pack("{s:s}", "command", "status"));
 		status = fab_client_reply(s, NULL, &line, &size);
+	}
 	if (status) {
 		put_fabric(status);
 		put_links(ports);
