@@ -191,16 +191,24 @@ static inline int ohca_umem_odp_fault(struct ib_umem_odp *umem, u64 va, u64 len,
 }
 
 /*
- * The core has mapped them. Their rights are those that were wanted if they were faulted in, and
- * those that the process has if not.
+ * The core has mapped them, and has noted the rights that were wanted of those that were faulted
+ * in, even if a page had more. So a prefetch for reading would revoke the right to write that a
+ * prefetch for writing, which ran before it, has brought.
  */
 static inline int ohca_umem_odp_pages(struct ib_umem_odp *umem, size_t first, int n, __le64 *pages)
 {
+	u32 shift = umem->page_shift - PAGE_SHIFT;
 	int i, present = 0;
 
 	for (i = 0; i < n; i++) {
-		pages[i] = cpu_to_le64(umem->dma_list[first + i]);
-		present += pages[i] != 0;
+		dma_addr_t *dma = &umem->dma_list[first + i];
+
+		/* the core marks a page dirty by this right when it unmaps it */
+		if (*dma && umem->umem.writable &&
+		    umem->pfn_list[(first + i) << shift] & HMM_PFN_WRITE)
+			*dma |= ODP_WRITE_ALLOWED_BIT;
+		pages[i] = cpu_to_le64(*dma);
+		present += *dma != 0;
 	}
 	return present;
 }

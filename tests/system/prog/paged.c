@@ -286,6 +286,9 @@ static void advice(struct peer *p)
 	if (ibv_advise_mr(p->pd, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, IBV_ADVISE_MR_FLAG_FLUSH, &sge,
 			  1))
 		fail("prefetch for writing");
+	/* whatever is prefetched for reading after it: one of those above may run late */
+	if (ibv_advise_mr(p->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, IBV_ADVISE_MR_FLAG_FLUSH, &sge, 1))
+		fail("prefetch for reading");
 	faults = hw_counter(p->ctx, "page_faults");
 	paged_op(p, IBV_WR_RDMA_WRITE, (uintptr_t)p->buf, p->mr->lkey, (uintptr_t)m, mr->rkey, LEN, 0,
 	    "prefetched");
