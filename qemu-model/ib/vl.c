@@ -13,9 +13,13 @@ void ib_sl2vl_init(struct ib_sl2vl *t, unsigned int nvls)
 static void find_vls(struct ib_vlarb_table *t)
 {
 	t->vls = 0;
-	for (unsigned int i = 0; i < t->n; i++)
-		if (t->e[i].weight && t->e[i].vl < IB_MGMT_VL)
-			t->vls |= (uint16_t)(1u << t->e[i].vl);
+	t->end = 0;
+	for (unsigned int i = 0; i < t->n; i++) {
+		if (!t->e[i].weight || t->e[i].vl >= IB_MGMT_VL)
+			continue;
+		t->vls |= (uint16_t)(1u << t->e[i].vl);
+		t->end = (uint8_t)(i + 1);
+	}
 }
 
 void ib_vlarb_init(struct ib_vlarb *a, unsigned int caps, unsigned int nvls)
@@ -86,12 +90,12 @@ static int table_pick(struct ib_vlarb_table *t, uint16_t ready)
 {
 	if (!(t->vls & ready))
 		return -1;
-	for (unsigned int i = 0; i <= t->n; i++) {
+	for (unsigned int i = 0; i <= t->end; i++) {
 		const struct ib_vlarb_entry *e = &t->e[t->cur];
 
 		if (e->weight && t->left > 0 && e->vl < IB_MGMT_VL && (ready >> e->vl & 1))
 			return e->vl;
-		t->cur = (uint8_t)((t->cur + 1) % t->n);
+		t->cur = (uint8_t)(t->cur + 1u < t->end ? t->cur + 1u : 0);
 		t->left = 64 * t->e[t->cur].weight;
 	}
 	return -1;

@@ -62,6 +62,7 @@ struct ib_vlarb_table {
 	struct ib_vlarb_entry e[IB_VLARB_MAX];
 	uint8_t n;		/* entries in use, PortInfo.VLArbitration*Cap */
 	uint8_t cur;		/* entry being served */
+	uint8_t end;		/* no entry from there on has a weight */
 	uint16_t vls;		/* VLs with a weight, one bit each */
 	int32_t left;		/* bytes of weight that it has left */
 };

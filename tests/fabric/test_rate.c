@@ -285,12 +285,42 @@ static void test_wait(void **st)
 	end_paced();
 }
 
+/* Packets whose headers alone are kept arrive as long as they are, at the same time. */
+static void test_headers(void **st)
+{
+	uint64_t last_ns[2];
+
+	(void)st;
+	for (unsigned int headers = 0; headers < 2; headers++) {
+		begin_paced("star:4", 1);
+		d->cfg.headers = headers;
+		sim_place(0, 1);
+		sim_place(1, 2);
+		sim[1].stalled = true;
+		add_flow(0, 2, 0, 4120, 10);
+		run_until(now + 10000000);
+		assert_int_equal(sim[1].packets, 0);
+		if (headers)
+			assert_int_equal(d->n.buffer_bytes, 10 * FAB_HEADERS);
+		else
+			assert_true(d->n.buffer_bytes >= 10 * 4120);
+		sim[1].stalled = false;
+		run_until(now + 20000000);
+		assert_int_equal(sim[1].packets, 10);
+		assert_int_equal(all_bytes(&sim[1]), 10 * (4120 + IB_VCRC_LEN));
+		last_ns[headers] = sim[1].last_ns;
+		end_paced();
+	}
+	assert_true(last_ns[0] == last_ns[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_throughput), cmocka_unit_test(test_latency),
 		cmocka_unit_test(test_halves), cmocka_unit_test(test_weights),
 		cmocka_unit_test(test_high_limit), cmocka_unit_test(test_wait),
+		cmocka_unit_test(test_headers),
 	};
 
 	return cmocka_run_group_tests_name("rates", tests, NULL, NULL);

@@ -176,6 +176,8 @@ static void arbiter_keeps_weight(void **st)
 	assert_int_equal(ib_vlarb_set_block(&a, 3, high), 0);
 	assert_int_equal(a.t[IB_VLARB_LOW].vls, 1);
 	assert_int_equal(a.t[IB_VLARB_HIGH].vls, 6);
+	assert_int_equal(a.t[IB_VLARB_LOW].end, 1);
+	assert_int_equal(a.t[IB_VLARB_HIGH].end, 2);
 	a.high_limit = IB_VLARB_UNLIMITED;
 	for (unsigned int i = 0; i < 6; i++) {
 		assert_int_equal(ib_vlarb_pick(&a, 7), i < 3 ? 1 : 2);

@@ -17,7 +17,7 @@
  * Bytes of a buffer by its size: headers alone; an MTU of 256, or a MAD, to one of 4,096, each with
  * the longest headers.
  */
-static const uint16_t room[FAB_BUFFER_SIZES] = { 128, 384, 640, 1152, 2176, OHCA_LINK_MAX_FRAME };
+static const uint16_t room[FAB_BUFFER_SIZES] = { FAB_HEADERS, 384, 640, 1152, 2176, OHCA_LINK_MAX_FRAME };
 
 #define TRIM_NS		60000000000u	/* between looks at what was not used */
 #define TRIM_BURST	1024u		/* buffers that are freed at once */
@@ -32,6 +32,7 @@ struct fab_buffer *fab_buffer_get(struct fab_data *d, uint32_t len)
 	struct fab_buffer *b;
 	uint8_t size = 0;
 
+	len = fab_kept(d, len);
 	while (len > room[size])
 		size++;
 	b = d->spare[size];
@@ -114,14 +115,14 @@ static void copy_view(uint8_t *b, const struct fab_frame *f)
 	memset(b + end, 0, f->len - end);
 }
 
-void fab_copy(uint8_t *b, const struct fab_frame *f, unsigned int vl)
+void fab_copy(const struct fab_data *d, uint8_t *b, const struct fab_frame *f, unsigned int vl)
 {
 	if (f->view)
 		copy_view(b, f);
 	else
-		memcpy(b + IB_LRH_LEN, f->data + IB_LRH_LEN, f->len - IB_LRH_LEN);
+		memcpy(b + IB_LRH_LEN, f->data + IB_LRH_LEN, fab_kept(d, f->len) - IB_LRH_LEN);
 	fab_copy_head(b, f, vl);
-	if (fab_unlikely(f->corrupt))
+	if (fab_unlikely(f->corrupt) && !d->cfg.headers)
 		fab_damage(b, f->len);
 }
 
@@ -172,7 +173,7 @@ bool fab_store(struct fab_data *d, struct fab_dport *in, unsigned int vl,
 	b->flags = fab_icrc_flag(f);
 	b->hops = f->hops;
 	b->came_ns = fab_data_now(d);
-	fab_copy(b->data, f, vl);
+	fab_copy(d, b->data, f, vl);
 	if (!front) {
 		lane_append(l, b);
 	} else {

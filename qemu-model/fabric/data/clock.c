@@ -21,23 +21,13 @@ uint64_t fab_data_host_ns(const struct fab_data *d)
  * longer, the host had no processor for the daemon, and perhaps none for its peers, whose credits
  * were due: that is not the time for which a subnet manager set HOQLife.
  */
-uint64_t fab_data_now(struct fab_data *d)
+uint64_t fab_clock_read(struct fab_data *d)
 {
-	uint64_t t;
+	const uint64_t t = fab_data_host_ns(d);
 
-	if (!d->now_ns) {
-		t = fab_data_host_ns(d);
-		if ((d->blocked || d->reply_count) && t - d->seen_ns > STOOD_NS)
-			d->n.stood_ns += t - d->seen_ns - FAB_LOOK_NS;
-		d->seen_ns = t;
-		d->now_ns = t - d->n.stood_ns;
-	}
+	if ((d->blocked || d->reply_count) && t - d->seen_ns > STOOD_NS)
+		d->n.stood_ns += t - d->seen_ns - FAB_LOOK_NS;
+	d->seen_ns = t;
+	d->now_ns = t - d->n.stood_ns;
 	return d->now_ns;
-}
-
-uint64_t fab_data_clock(struct fab_data *d)
-{
-	uint64_t now = fab_data_now(d);		/* which may add to stood_ns */
-
-	return now + d->n.stood_ns;
 }

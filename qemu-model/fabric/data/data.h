@@ -114,6 +114,9 @@ enum fab_drop {
  *	it at the times that fab_data_timer() says: then no wire is late
  * @arg: first argument of both
  * @spin: when the owner thread sleeps, for fab_data_spin(); or NULL
+ * @headers: of a packet that waits, or is on its way over a wire with a delay or a rate, only the
+ *	headers are kept, and the payload is whatever lies behind them: for HCAs that look at none, where
+ *	nobody captures. Then no wire damages a packet
  */
 struct fab_data_cfg {
 	uint8_t shift;
@@ -123,6 +126,7 @@ struct fab_data_cfg {
 	uint64_t (*clock)(void *arg);
 	void *arg;
 	const struct fab_spin *spin;
+	bool headers;
 };
 
 /**

@@ -13,6 +13,7 @@
 #define FAB_DATA_LANES		15u
 #define FAB_LANE_BLOCKS		2048u	/* of 64 bytes: input buffer of a lane at a local wire */
 #define FAB_BUFFER_SIZES	6u	/* of buffers of packets that wait */
+#define FAB_HEADERS		128u	/* bytes that are kept of a packet whose payload nobody looks at */
 #define FAB_MAX_HOPS		255u	/* after so many switches a packet is in a circle */
 #define FAB_WALK		1024u	/* wires that a packet and its copies go over at once */
 #define FAB_BURST		64u	/* packets that a lane or an output moves in a round */
@@ -460,11 +461,22 @@ void fab_link_count(void *ctx, uint32_t port);
 /** fab_link_ctrl() - as fab_data_ctrl(), of port @dp */
 bool fab_link_ctrl(struct fab_data *d, struct fab_dport *dp);
 
+/** fab_clock_read() - begin the time of this round. Return: it, as fab_data_now(). */
+uint64_t fab_clock_read(struct fab_data *d);
+
 /** fab_data_now() - time of this round in ns, without the times in which the daemon stood still */
-uint64_t fab_data_now(struct fab_data *d);
+static inline uint64_t fab_data_now(struct fab_data *d)
+{
+	return fab_likely(d->now_ns) ? d->now_ns : fab_clock_read(d);
+}
 
 /** fab_data_clock() - the same with them: for what is measured, not limited */
-uint64_t fab_data_clock(struct fab_data *d);
+static inline uint64_t fab_data_clock(struct fab_data *d)
+{
+	const uint64_t now = fab_data_now(d);	/* which may add to stood_ns */
+
+	return now + d->n.stood_ns;
+}
 
 /** fab_dport_refresh() - take over what management has changed at @dp */
 void fab_dport_refresh(struct fab_data *d, struct fab_dport *dp);
@@ -643,8 +655,14 @@ void fab_buffers_free(struct fab_data *d, struct fab_dport *dp);
 /** fab_copy_head() - write to @b what of @f with lane @vl may differ from @f->data */
 void fab_copy_head(uint8_t *b, const struct fab_frame *f, unsigned int vl);
 
-/** fab_copy() - write @f with lane @vl to @b */
-void fab_copy(uint8_t *b, const struct fab_frame *f, unsigned int vl);
+/** fab_kept() - bytes of a packet of @len that a buffer keeps */
+static inline uint32_t fab_kept(const struct fab_data *d, uint32_t len)
+{
+	return fab_unlikely(d->cfg.headers) && len > FAB_HEADERS ? FAB_HEADERS : len;
+}
+
+/** fab_copy() - write @f with lane @vl to @b, as much as fab_kept() says */
+void fab_copy(const struct fab_data *d, uint8_t *b, const struct fab_frame *f, unsigned int vl);
 
 /** fab_damage() - another bit in the packet @b, which has a BTH: its ICRC tells, no VCRC does */
 void fab_damage(uint8_t *b, uint32_t len);

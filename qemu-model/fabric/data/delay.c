@@ -140,7 +140,7 @@ void fab_delay(struct fab_data *d, struct fab_dport *dp, bool out, unsigned int 
 	b->hops = f->hops;
 	b->lost = lost;
 	b->agent = f->agent;
-	fab_copy(b->data, f, vl);
+	fab_copy(d, b->data, f, vl);
 	depart(d, fl, vl, b, left_ns);
 }
 
@@ -168,7 +168,7 @@ static bool leave(struct fab_data *d, struct fab_dport *dp, unsigned int vl,
 
 	if (!to)
 		return false;
-	memcpy(to, b->data, b->len);
+	memcpy(to, b->data, fab_kept(d, b->len));
 	fab_commit(d, dp, vl, to, NULL, b->len, b->flags, b->lost, b->agent);
 	return true;
 }
@@ -361,8 +361,8 @@ static bool ring_take(struct fab_data *d, struct fab_flight *fl, unsigned int vl
 			b->hops = 0;
 			b->agent = false;
 			b->lost = fab_fault_loses(fl->fault);
-			memcpy(b->data, lf.data, lf.len);
-			if (!b->lost && fab_fault_corrupts(fl->fault))
+			memcpy(b->data, lf.data, fab_kept(d, lf.len));
+			if (!b->lost && fab_fault_corrupts(fl->fault) && !d->cfg.headers)
 				damage(b);
 			depart(d, fl, vl, b, fab_pace_take(d, fl->fault, vl, lf.len));
 			fl->turn = (uint8_t)vl;

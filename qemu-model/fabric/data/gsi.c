@@ -202,7 +202,7 @@ void fab_gsi_rx(struct fab_data *d, struct fab_dport *in, const struct fab_frame
 
 	d->n.mads_in += in->is_switch;
 	if (f->len <= MAX_MAD_PKT || flags)
-		fab_copy(pkt, f, f->vl);
+		fab_copy(d, pkt, f, f->vl);
 	if (has_wrong_icrc(pkt, f->len, flags)) {
 		count_port0(in, x, f);
 		if (in->is_switch && x) {
@@ -352,7 +352,7 @@ static bool reply_over_fault(struct fab_data *d, struct fab_dport *out, const st
 		fab_delay(d, out, true, r->vl, &f, x, lost, fab_pace_take(d, x, r->vl, r->len));
 		return true;
 	}
-	fab_copy(b, &f, r->vl);
+	fab_copy(d, b, &f, r->vl);
 	fab_commit(d, out, r->vl, b, NULL, r->len, fab_icrc_flag(&f), lost, true);
 	return true;
 }

@@ -118,7 +118,7 @@ static bool send_by_faulty_link(struct fab_data *d, struct fab_dport *out, unsig
 		fab_delay(d, out, true, vl, &at, x, lost, fab_pace_take(d, x, vl, f->len));
 		return true;
 	}
-	fab_copy(b, &at, vl);
+	fab_copy(d, b, &at, vl);
 	fab_commit(d, out, vl, b, NULL, f->len, fab_icrc_flag(&at), lost, false);
 	return true;
 }
@@ -134,7 +134,7 @@ static bool send_by_link(struct fab_data *d, struct fab_dport *out, unsigned int
 	b = fab_tx_begin(d, out, vl, f->len);
 	if (!b)
 		return false;
-	fab_copy(b, f, vl);
+	fab_copy(d, b, f, vl);
 	fab_commit(d, out, vl, b, NULL, f->len, fab_icrc_flag(f), false, false);
 	count_xmit(d, out, vl, f, FAB_DROP_NONE);
 	return true;
@@ -160,7 +160,7 @@ static bool send_to_hca(struct fab_data *d, struct fab_dport *out, unsigned int 
 		view = f->view;
 		fab_copy_head(b, f, vl);
 	} else {
-		fab_copy(b, f, vl);
+		fab_copy(d, b, f, vl);
 	}
 	count_xmit(d, out, vl, f, FAB_DROP_NONE);
 	fab_commit(d, out, vl, b, view, f->len, fab_icrc_flag(f), false, false);

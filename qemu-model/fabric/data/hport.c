@@ -174,7 +174,9 @@ void fab_hport_commit(struct fab_hport *h, unsigned int vl, uint32_t len,
 		h->series = NULL;
 		return;
 	}
-	flow = fab_flow_ready(h, vl, &f, 1);
+	/* a wire with a rate has no flows */
+	flow = fab_unlikely(in->rx_fault) && in->rx_fault->byte_fs ? NULL :
+								     fab_flow_ready(h, vl, &f, 1);
 	if (fab_likely(flow)) {
 		fab_flow_send(d, flow, &f);
 		return;

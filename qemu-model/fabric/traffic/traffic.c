@@ -105,6 +105,7 @@ static const char *prepare_all(struct fab_traffic *t)
 		.rate_scale = t->cfg.rate_scale,
 		.clock = virtual_clock,
 		.arg = t,
+		.headers = true,
 	};
 	uint64_t n;
 

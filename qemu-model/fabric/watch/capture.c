@@ -200,7 +200,7 @@ void fab_capture_frame(struct fab_data *d, const struct fab_dport *dp, const str
 	uint8_t b[OHCA_LINK_MAX_FRAME + IB_VCRC_LEN];
 	uint32_t icrc = 0;
 
-	fab_copy(b, f, vl);
+	fab_copy(d, b, f, vl);
 	if (!fab_icrc_flag(f) && (b[1] & 3) >= IB_LNH_IBA_LOCAL && f->len > IB_ICRC_LEN &&
 	    !ib_icrc(b, f->len - IB_ICRC_LEN, &icrc))
 		ib_icrc_put(b + f->len - IB_ICRC_LEN, icrc);
