@@ -26,15 +26,15 @@ class Job:
     """One command.
 
     name: of the log, too. needs: names of jobs that must have succeeded. build: it makes
-    something and has no cases. machines: it boots virtual machines. least: so many cases must
-    pass. show: its lines are shown as they come. limit: minutes, of what is no build. again:
+    something and has no cases. beside: a build for the time that others leave of the
+    processors. machines: it boots virtual machines. least: so many cases must pass. show: its lines are shown as they come. limit: minutes, of what is no build. again:
     (argv, tests) of a command that runs single ones of these tests once more.
     """
 
-    def __init__(self, name, argv, needs=(), *, build=False, machines=False, least=1, show=False,
-                 limit=20, env=None, again=None):
+    def __init__(self, name, argv, needs=(), *, build=False, beside=False, machines=False, least=1,
+                 show=False, limit=20, env=None, again=None):
         self.name, self.argv, self.needs = name, argv, needs
-        self.build, self.machines, self.least = build, machines, least
+        self.build, self.beside, self.machines, self.least = build, beside, machines, least
         self.show, self.limit, self.env, self.again = show, limit, env, again
         self.cases, self.programs = [], []
         self.seconds = self.cpu = 0.0
@@ -74,7 +74,7 @@ class Job:
         session, whose terminal sudo knows.
         """
         self.process = subprocess.Popen(
-            self.argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            [*(("nice", "-n", "19") if self.beside else ()), *self.argv], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             cwd=top, env={**os.environ, **(self.env or {})}, process_group=0)
         rest, pipe = b"", self.process.stdout
         try:
@@ -182,7 +182,9 @@ class Schedule:
     """Runs jobs side by side, in their order as far as their needs allow.
 
     At most "cores" jobs that test and two that build run at once. Machines start when nothing
-    is left to build: each of them has the share of a processor of all compilers together.
+    is left to build: each of them has the share of a processor of all compilers together. One
+    build beside all that runs at any time, with the lowest priority: machines wait for each
+    other and for time limits, so the processors are not always busy.
     """
 
     def __init__(self, jobs, top, logs, minutes, cores=None):
@@ -218,9 +220,12 @@ class Schedule:
     def _may_start(self, job, names, waiting, running):
         if any(names[n] in running or not names[n].good for n in job.needs):
             return False
-        if job.machines and any(j.build for j in [*waiting, *running]):
+        if job.beside:
+            return not any(j.beside for j in running)
+        if job.machines and any(j.build and not j.beside for j in [*waiting, *running]):
             return False
-        return sum(j.build == job.build for j in running) < (2 if job.build else self.cores)
+        return sum(j.build == job.build and not j.beside for j in running) < (
+            2 if job.build else self.cores)
 
     def _one(self, job):
         try:

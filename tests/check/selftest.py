@@ -149,6 +149,22 @@ class Ordering(unittest.TestCase):
         self.assertGreater(jobs[1].begin, jobs[2].begin + 0.3)
         self.assertLess(jobs[3].begin, jobs[2].begin + 0.3)
 
+    def test_beside(self):
+        """A build beside the others keeps no machine waiting, but those that need it."""
+        jobs = [Job("m", ["sh", "-c", "echo PASS: x; exec sleep 0.3"], machines=True),
+                Job("n", ["sh", "-c", "echo PASS: y; exec sleep 0.3"], machines=True),
+                Job("one", ["sh", "-c", "[ $(nice) = 19 ] && exec sleep 0.2"], build=True,
+                    beside=True),
+                Job("two", ["true"], build=True, beside=True),
+                Job("of", ["echo", "PASS: z"], ["two"], machines=True)]
+        with tempfile.TemporaryDirectory() as logs:
+            Schedule(jobs, "/", logs, 1, cores=2).run()
+        m, n, one, two, of = jobs
+        self.assertTrue(all(j.good for j in jobs))
+        self.assertLess(max(m.begin, n.begin, one.begin), min(m.begin, n.begin) + 0.2)
+        self.assertGreater(two.begin, one.begin + 0.2)
+        self.assertGreater(of.begin, two.begin)
+
 
 class Retrying(unittest.TestCase):
     """What may be a flake."""
