@@ -81,13 +81,9 @@ struct fab_attach *fab_attach_new(struct fab_data *d, const struct fab_attach_cf
 	return NULL;
 }
 
-/* What it has sent, and nobody has received, may take long to be closed. */
 static void close_pending(const struct fab_attach *a, uint32_t i)
 {
-	if (a->fronts)
-		fab_fronts_close(a->fronts, a->pending[i].fd);
-	else
-		close(a->pending[i].fd);
+	ohca_link_close(fab_data_closer(a->d), a->pending[i].fd);
 }
 
 void fab_attach_free(struct fab_attach *a)
@@ -425,7 +421,7 @@ static void do_hello(struct fab_attach *a, uint32_t i)
 		fab_fronts_take(a->fronts, fd, a);
 		return;
 	}
-	r = ohca_link_hello_recv(fd, &peer, &err);
+	r = ohca_link_hello_recv(fd, fab_data_closer(a->d), &peer, &err);
 	if (r == 0)
 		return;
 	if (r < 0) {

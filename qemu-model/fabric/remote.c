@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include "fabric/base/event.h"
 #include "fabric/graph/names.h"
@@ -198,7 +197,7 @@ void fab_remote_free(struct fab_remote *r)
 		return;
 	for (unsigned int i = 0; i < r->n; i++)
 		if (r->wire[i].fd >= 0)
-			close(r->wire[i].fd);
+			ohca_link_close(fab_data_closer(r->d), r->wire[i].fd);
 	free(r);
 }
 
@@ -309,7 +308,7 @@ static void remote_begin(struct fab_remote *r, struct wire *w)
 	if (remote_watch(r, w->fd, w, EV_CONNECT))
 		return;
 	failed(r, w, strerror(errno));
-	close(w->fd);
+	ohca_link_close(fab_data_closer(r->d), w->fd);
 	w->fd = -1;
 }
 
@@ -328,7 +327,7 @@ static void go_on(struct fab_remote *r, struct wire *w)
 	if (!done)
 		return;
 	if (done < 0) {
-		/* it is closed, and so out of the set */
+		/* whoever closes it takes it out of the set */
 		w->fd = -1;
 		failed(r, w, err.text);
 		return;
@@ -372,7 +371,7 @@ uint64_t fab_remote_timer(struct fab_remote *r, uint64_t now_ns)
 			const int fd = w->fd;
 
 			remote_forget(r, w);
-			close(fd);
+			ohca_link_close(fab_data_closer(r->d), fd);
 			failed(r, w, "no answer within 5 s");
 		} else if (w->fd < 0 && !w->due_ns) {
 			/* the link is lost: a listener takes a moment to be there again */

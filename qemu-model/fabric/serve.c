@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -18,6 +19,7 @@
 #include <unistd.h>
 
 #include "attach.h"
+#include "fabric/base/closer.h"
 #include "fabric/base/event.h"
 #include "fabric/base/sandbox.h"
 #include "fabric/base/schedstat.h"
@@ -52,6 +54,8 @@ struct loop {
 	struct fab_remote *remote;	/* NULL: no wires to other hosts */
 	struct fab_attach *door;	/* of those that come by TCP */
 	struct fab_fronts *fronts;
+	struct fab_closer closer;
+	struct ohca_link_closer link_closer;	/* by it */
 	struct fab_spool *capture;
 	int file;		/* it goes there */
 };
@@ -407,6 +411,7 @@ static bool open_machines(struct loop *l, const struct fab_serve_cfg *cfg)
 	const struct fab_fronts_cfg fronts = {
 		.hcas = l->hcas,
 		.d = l->data,
+		.closer = &l->closer,
 		.disk = cfg->disk,
 		.front_max = cfg->front_memory,
 		.all_max = cfg->fronts_memory,
@@ -446,6 +451,18 @@ static bool open_machines(struct loop *l, const struct fab_serve_cfg *cfg)
 	return true;
 }
 
+/* Until it is closed its events would end each sleep. */
+static void close_soon(void *arg, int fd)
+{
+	struct epoll_event ev = { 0 };
+	struct loop *l = arg;
+
+	if (epoll_ctl(l->epfd, EPOLL_CTL_DEL, fd, &ev)) {
+		/* It was not there. */
+	}
+	fab_closer_close(&l->closer, fd);
+}
+
 static bool open_data(struct loop *l, const struct fab_serve_cfg *cfg)
 {
 	struct fab_data_cfg data = cfg->data;
@@ -453,6 +470,8 @@ static bool open_data(struct loop *l, const struct fab_serve_cfg *cfg)
 	if (!data.log && !cfg->quiet)
 		data.log = stderr_line;
 	data.spin = &l->spin;
+	l->link_closer = (struct ohca_link_closer){ .close = close_soon, .arg = l };
+	data.closer = &l->link_closer;
 	l->data = fab_data_new(&l->m, &data);
 	if (!l->data) {
 		fputs("ohca-fabric: out of memory\n", stderr);
@@ -608,9 +627,12 @@ static void start_threads(void *arg)
 {
 	struct loop *l = arg;
 
+	if ((has_machines(l->cfg) || l->cfg->nwires) && !fab_closer_start(&l->closer))
+		fprintf(stderr, "ohca-fabric: without a thread for it, who goes holds up the others: %s\n",
+			strerror(errno));
 	if (l->fronts && !fab_fronts_start(l->fronts))
-		fprintf(stderr, "ohca-fabric: without further threads, who goes holds up the others, and "
-			"no memory is on a disk: %s\n", strerror(errno));
+		fprintf(stderr, "ohca-fabric: without a thread for it, no memory is on a disk: %s\n",
+			strerror(errno));
 }
 
 /*
@@ -667,6 +689,12 @@ static void ready(const struct loop *l)
 	fflush(stdout);
 }
 
+static void say_closed(const struct loop *l)
+{
+	if (l->closer.in_place)
+		fab_data_log(l->data, "closed %" PRIu64 " descriptors of peers itself", l->closer.in_place);
+}
+
 int fab_serve(struct fab *f, const struct fab_serve_cfg *cfg)
 {
 	struct loop *l = calloc(1, sizeof(*l));
@@ -707,7 +735,9 @@ int fab_serve(struct fab *f, const struct fab_serve_cfg *cfg)
 	fab_fronts_free(l->fronts);
 	close_capture(l);
 	fab_hcas_free(l->hcas);
+	say_closed(l);
 	fab_data_free(l->data);
+	fab_closer_stop(&l->closer);
 	if (l->sigfd >= 0)
 		close(l->sigfd);
 	if (l->schedfd >= 0)

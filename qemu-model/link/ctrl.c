@@ -12,7 +12,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
-#include <unistd.h>
 
 /* Messages handled by one ohca_link_ctrl(); the rest waits for the next poll. */
 #define CTRL_BUDGET	16
@@ -44,16 +43,6 @@ void link_hdr_init(struct ohca_wire_hdr *h, unsigned int type, size_t len)
 	h->type = htole16((uint16_t)type);
 	h->len = htole32((uint32_t)len);
 	h->rsvd = 0;
-}
-
-int link_send(int sock, const void *msg, size_t len)
-{
-	ssize_t n;
-
-	do {
-		n = send(sock, msg, len, MSG_DONTWAIT | MSG_NOSIGNAL);
-	} while (n < 0 && errno == EINTR);
-	return n == (ssize_t)len ? 0 : -1;
 }
 
 void link_error_msg(struct ohca_wire_error *e, int code, const char *text)
@@ -145,7 +134,7 @@ static void go_down(struct ohca_link *l)
 static void close_link(struct ohca_link *l)
 {
 	go_down(l);
-	close(l->sock);
+	link_close_sock(l->cfg.closer, l->sock);
 	l->sock = -1;
 	l->state.phys = PHYS_POLLING;
 }
@@ -348,7 +337,7 @@ enum ohca_link_event ohca_link_ctrl(struct ohca_link *l)
 		if (i == CTRL_BUDGET)
 			reads = 0;
 		n = l->stream ? link_stream_recv(l, buf.b, &reads) :
-		    recv(l->sock, buf.b, sizeof(buf.b), MSG_DONTWAIT | MSG_TRUNC);
+		    link_recv(l->sock, l->cfg.closer, buf.b, sizeof(buf.b), NULL, 0);
 		if (n == STREAM_BROKEN)
 			return broke(l);
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))

@@ -225,7 +225,8 @@ void ohca_link_hello_reject(int fd, int code, const char *text)
 		link_send_error(fd, code, text);
 }
 
-int ohca_link_hello_recv(int fd, struct ohca_link_cfg *peer, struct ohca_link_err *err)
+int ohca_link_hello_recv(int fd, const struct ohca_link_closer *closer, struct ohca_link_cfg *peer,
+			 struct ohca_link_err *err)
 {
 	struct ohca_link_err e;
 	struct ohca_wire_hello h;
@@ -234,7 +235,7 @@ int ohca_link_hello_recv(int fd, struct ohca_link_cfg *peer, struct ohca_link_er
 
 	if (link_tcp_is_stream(fd))
 		return link_tcp_hello_recv(fd, peer, err);
-	n = recv(fd, buf, sizeof(buf), MSG_DONTWAIT | MSG_TRUNC);
+	n = link_recv(fd, closer, buf, sizeof(buf), NULL, 0);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
 	if (n < 0)
@@ -274,13 +275,6 @@ static int send_hello_fds(int sock, const struct ohca_wire_hello *h, const int f
 	cm->cmsg_len = CMSG_LEN(NFDS * sizeof(int));
 	memcpy(CMSG_DATA(cm), fds, NFDS * sizeof(int));
 	return sendmsg(sock, &m, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(*h) ? 0 : -1;
-}
-
-static void close_fds(int fds[NFDS])
-{
-	for (int i = 0; i < NFDS; i++)
-		if (fds[i] >= 0)
-			close(fds[i]);
 }
 
 /*
@@ -338,6 +332,16 @@ int link_hello_agree(const struct ohca_link_cfg *c, const struct ohca_link_cfg *
 	return 0;
 }
 
+/* The link is made: of what was passed with HELLO it keeps the memory, if somebody else closes it. */
+static void link_keep(struct ohca_link *l, const int fds[NFDS])
+{
+	const unsigned int keep = l->cfg.closer ? 1 : 0;
+
+	if (keep)
+		l->mem = fds[0];
+	link_close_all(l->cfg.closer, fds + keep, NFDS - keep);
+}
+
 struct ohca_link *ohca_link_hello_reply(int fd, const struct ohca_link_cfg *peer,
 					const struct ohca_link_cfg *cfg,
 					struct ohca_link_err *err)
@@ -379,12 +383,12 @@ struct ohca_link *ohca_link_hello_reply(int fd, const struct ohca_link_cfg *peer
 		link_err(&e, OHCA_LINK_E_SYS, errno, "sending HELLO");
 		goto fail;
 	}
-	close_fds(fds);
 	l->my_wake = my_wake;
 	l->peer_wake = peer_wake;
 	l->sock = fd;
 	l->cfg = *cfg;
 	l->peer = *peer;
+	link_keep(l, fds);
 	return l;
 fail:
 	link_send_error(fd, e.code, e.text);
@@ -392,12 +396,9 @@ fail:
 		*err = e;
 	free(l);
 	shm_detach(&map);
-	close_fds(fds);
-	if (my_wake >= 0)
-		close(my_wake);
-	if (peer_wake >= 0)
-		close(peer_wake);
-	close(fd);
+	link_close_all(cfg->closer, fds, NFDS);
+	link_close_all(cfg->closer, (int[]){ my_wake, peer_wake }, 2);
+	link_close_sock(cfg->closer, fd);
 	return NULL;
 }
 
@@ -433,7 +434,7 @@ struct ohca_link *ohca_link_accept(int listen_fd, const struct ohca_link_cfg *cf
 		close(fd);
 		return NULL;
 	}
-	while (!(r = ohca_link_hello_recv(fd, &peer, err))) {
+	while (!(r = ohca_link_hello_recv(fd, cfg->closer, &peer, err))) {
 		if (wait_readable(fd, end) <= 0 && hello_now_ms() >= end) {
 			link_err(err, OHCA_LINK_E_TIMEOUT, 0, "the peer sent no HELLO in %d ms",
 				 timeout_ms);
@@ -489,45 +490,6 @@ static int do_connect(int fd, const struct sockaddr_un *sa, int64_t end,
 	}
 }
 
-/* Receive the listener's answer with its descriptors; -1 for those that are missing. */
-static ssize_t recv_hello_fds(int sock, void *buf, size_t size, int fds[NFDS])
-{
-	union {
-		char buf[CMSG_SPACE(NFDS * sizeof(int))];
-		struct cmsghdr align;
-	} c;
-	struct iovec iov = { .iov_base = buf, .iov_len = size };
-	struct msghdr m = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = c.buf,
-		.msg_controllen = sizeof(c.buf),
-	};
-	ssize_t n;
-	int got = 0;
-
-	n = recvmsg(sock, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC | MSG_TRUNC);
-	if (n < 0)
-		return n;
-	for (struct cmsghdr *cm = CMSG_FIRSTHDR(&m); cm; cm = CMSG_NXTHDR(&m, cm)) {
-		size_t k;
-
-		if (cm->cmsg_level != SOL_SOCKET || cm->cmsg_type != SCM_RIGHTS)
-			continue;
-		k = (cm->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		for (size_t i = 0; i < k; i++) {
-			int fd;
-
-			memcpy(&fd, CMSG_DATA(cm) + i * sizeof(int), sizeof(int));
-			if (got < NFDS)
-				fds[got++] = fd;
-			else
-				close(fd);
-		}
-	}
-	return n;
-}
-
 int ohca_link_connect_finish(int sock, const struct ohca_link_cfg *cfg, struct ohca_link **link,
 			     struct ohca_link_err *err)
 {
@@ -541,7 +503,7 @@ int ohca_link_connect_finish(int sock, const struct ohca_link_cfg *cfg, struct o
 
 	if (link_tcp_is_stream(sock))
 		return link_tcp_connect_finish(sock, cfg, link, err);
-	n = recv_hello_fds(sock, buf, sizeof(buf), fds);
+	n = link_recv(sock, cfg->closer, buf, sizeof(buf), fds, NFDS);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
 	if (n < 0) {
@@ -579,21 +541,18 @@ int ohca_link_connect_finish(int sock, const struct ohca_link_cfg *cfg, struct o
 		shm_detach(&map);
 		goto fail;
 	}
-	close_fds(fds);
 	l->peer_wake = peer_wake;
 	l->my_wake = my_wake;
 	l->sock = sock;
 	l->cfg = *cfg;
 	l->peer = peer;
+	link_keep(l, fds);
 	*link = l;
 	return 1;
 fail:
-	close_fds(fds);
-	if (my_wake >= 0)
-		close(my_wake);
-	if (peer_wake >= 0)
-		close(peer_wake);
-	close(sock);
+	link_close_all(cfg->closer, fds, NFDS);
+	link_close_all(cfg->closer, (int[]){ my_wake, peer_wake }, 2);
+	link_close_sock(cfg->closer, sock);
 	return -1;
 }
 
@@ -621,7 +580,7 @@ int ohca_link_connect_start(const char *path, const struct ohca_link_cfg *cfg, i
 	}
 	return sock;
 fail:
-	close(sock);
+	link_close_sock(cfg->closer, sock);
 	return -1;
 }
 
@@ -638,7 +597,7 @@ struct ohca_link *ohca_link_connect(const char *path, const struct ohca_link_cfg
 		if (wait_readable(sock, end) <= 0 && hello_now_ms() >= end) {
 			link_err(err, OHCA_LINK_E_TIMEOUT, 0,
 				 "the listener did not answer our HELLO in time");
-			close(sock);
+			link_close_sock(cfg->closer, sock);
 			return NULL;
 		}
 	}
@@ -652,12 +611,12 @@ void ohca_link_free(struct ohca_link *l)
 	if (!l)
 		return;
 	if (l->sock >= 0)
-		close(l->sock);
-	close(l->my_wake);
-	if (l->peer_wake >= 0)
-		close(l->peer_wake);
+		link_close_sock(l->cfg.closer, l->sock);
+	link_close_all(l->cfg.closer, (int[]){ l->my_wake, l->peer_wake }, 2);
 	link_stream_free(l);
 	shm_detach(&l->map);
+	/* its pages are still there, so that whoever closes it frees them */
+	link_close_all(l->cfg.closer, &l->mem, 1);
 	free(l);
 }
 

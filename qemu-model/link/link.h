@@ -95,6 +95,19 @@ struct ohca_link_err {
 };
 
 /**
+ * struct ohca_link_closer - who closes the descriptors that links do not need any more
+ * @close: @fd is its own from now on; it may be in an epoll set. It must not wait
+ * @arg: first argument of @close
+ *
+ * The last close of a file in memory frees its pages, and that of a socket closes the descriptors
+ * that nobody has received: a peer decides how long that takes.
+ */
+struct ohca_link_closer {
+	void (*close)(void *arg, int fd);
+	void *arg;
+};
+
+/**
  * struct ohca_link_cfg - the configuration of one end of a link
  * @node_guid: NodeGUID, host byte order
  * @port_guid: PortGUID, host byte order
@@ -111,6 +124,8 @@ struct ohca_link_err {
  * @speed_ext_sup: LinkSpeedExtSupported (1: FDR, 2: EDR, 4: HDR, 8: NDR)
  * @desc: name for messages, e.g. the NodeDescription; need not be terminated
  *
+ * @closer: who closes what the link does not need any more, also after a failure; NULL: close(2).
+ *	The caller's, until the link is freed; not the peer's
  * @token: by TCP, the secret that a listener wants to be proved, or that is proved to it; NULL:
  *	none. The caller's, as long as the configuration is used; not the peer's
  * @place: by TCP, the port that the connecting side wants, NODE:PORT, or ""
@@ -133,6 +148,7 @@ struct ohca_link_cfg {
 	uint8_t speed_sup;
 	uint8_t speed_ext_sup;
 	char desc[64];
+	const struct ohca_link_closer *closer;
 	const char *token;
 	char place[64];
 	uint8_t proof[32];
@@ -282,6 +298,12 @@ bool ohca_link_proven(const struct ohca_link_cfg *peer, const uint8_t nonce[OHCA
 void ohca_link_cfg_init(struct ohca_link_cfg *cfg);
 
 /**
+ * ohca_link_close() - end the connection @fd, which is no link yet, or not any more
+ * @closer: closes it, or NULL: close(2). Its peer finds the end at once
+ */
+void ohca_link_close(const struct ohca_link_closer *closer, int fd);
+
+/**
  * ohca_link_lock_dir() - lock the directory of @path while a socket is made there
  * @path: file name of the socket
  * @err: filled in on failure
@@ -309,13 +331,15 @@ int ohca_link_listen(const char *path, struct ohca_link_err *err);
 /**
  * ohca_link_hello_recv() - first half of accepting, never blocks
  * @fd: connection from accept4(..., SOCK_NONBLOCK | SOCK_CLOEXEC), after ohca_link_greet()
+ * @closer: closes descriptors that come with it, or NULL: close(2)
  * @peer: the peer's configuration
  * @err: filled in on failure; an ERROR is sent to the peer
  *
  * Return: 1 if @peer is filled in, 0 if the HELLO has not arrived yet (poll for POLLIN),
- * -1 on error (close @fd).
+ * -1 on error (ohca_link_close() @fd).
  */
-int ohca_link_hello_recv(int fd, struct ohca_link_cfg *peer, struct ohca_link_err *err);
+int ohca_link_hello_recv(int fd, const struct ohca_link_closer *closer, struct ohca_link_cfg *peer,
+			 struct ohca_link_err *err);
 
 /**
  * ohca_link_hello_reply() - second half of accepting, never blocks
@@ -396,7 +420,8 @@ int ohca_link_connect_finish(int sock, const struct ohca_link_cfg *cfg, struct o
 			     struct ohca_link_err *err);
 
 /**
- * ohca_link_free() - close the socket (the peer sees CLOSED) and unmap everything
+ * ohca_link_free() - close the socket (the peer sees CLOSED) and unmap everything. With a closer the
+ *	pages of the memory are freed by whoever closes its file, not here
  * @l: the link or NULL; no other thread may be using it
  */
 void ohca_link_free(struct ohca_link *l);

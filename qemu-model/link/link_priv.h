@@ -99,6 +99,7 @@ struct ohca_link {
 	unsigned int vls;
 	unsigned int shift;
 	int sock;			/* -1 after CLOSED or ERROR */
+	int mem;			/* file of @map, for the closer; -1: there is none */
 	int my_wake, peer_wake;		/* pipes, opened by us alone; stream: epoll set, -1 */
 	struct link_stream *stream;	/* NULL: the rings are shared with the peer */
 	uint32_t training;		/* times that the link went down */
@@ -197,6 +198,27 @@ static inline uint32_t link_blocks(const struct shm_lane *lane, size_t len)
 
 /** link_rx_bad() - the peer has broken the rules; @v: the value that tells. Return: -1. */
 int link_rx_bad(struct ohca_link *l, unsigned int vl, const char *what, uint32_t v);
+
+/* ---- sock.c: descriptors, and messages with descriptors ---- */
+
+/** link_close() - close @fd, or have it closed; NULL is no closer */
+void link_close(const struct ohca_link_closer *closer, int fd);
+
+/** link_close_all() - so many, without those that are -1 */
+void link_close_all(const struct ohca_link_closer *closer, const int *fds, unsigned int n);
+
+/** link_close_sock() - the same for a connection: its peer finds the end at once */
+void link_close_sock(const struct ohca_link_closer *closer, int fd);
+
+/**
+ * link_recv() - the next message of a socket of records
+ * @closer: closes the descriptors that nobody has asked for: the kernel would do it in this thread
+ * @fds: [@nfds] the first that came with it, or -1
+ *
+ * Return: its length, which may be more than @size; -1 with errno.
+ */
+ssize_t link_recv(int sock, const struct ohca_link_closer *closer, void *buf, size_t size, int *fds,
+		  unsigned int nfds);
 
 /** link_send() - send one message by a socket of records. Return: 0 or -1 with errno. */
 int link_send(int sock, const void *msg, size_t len);

@@ -28,6 +28,7 @@ struct ohca_link *link_new(const struct shm_map *map, bool listener, unsigned in
 		return NULL;
 	memset(l, 0, sizeof(*l));
 	l->map = *map;
+	l->mem = -1;
 	l->tx_dir = &map->ctl->dir[tx];
 	l->rx_dir = &map->ctl->dir[!tx];
 	l->self = &map->ctl->side[tx];

@@ -335,36 +335,42 @@ int link_tcp_hello_recv(int fd, struct ohca_link_cfg *peer, struct ohca_link_err
 /* ---- established --------------------------------------------------------------- */
 
 /* A link over @fd, which is the link's then. Return: NULL: failed. */
-static struct ohca_link *link_tcp_make(int fd, unsigned int vls, unsigned int shift,
-			      struct ohca_link_err *err)
+static struct ohca_link *link_tcp_make(int fd, const struct ohca_link_cfg *cfg, unsigned int vls,
+				       unsigned int shift, struct ohca_link_err *err)
 {
 	const int mem = shm_create(vls, shift);
 	struct shm_map map = { 0 };
 	struct ohca_link *l;
-	int bad;
 
 	if (mem < 0) {
 		link_err(err, OHCA_LINK_E_SYS, errno, "creating memory");
 		return NULL;
 	}
-	bad = shm_attach(&map, mem, vls, shift, SHM_BOTH, err);
-	close(mem);
-	if (bad)
+	if (shm_attach(&map, mem, vls, shift, SHM_BOTH, err)) {
+		close(mem);
 		return NULL;
+	}
 	l = link_new(&map, true, vls, shift);
 	if (!l) {
 		link_err(err, OHCA_LINK_E_SYS, ENOMEM, "allocating the link");
-		shm_detach(&map);
-		return NULL;
+		goto fail;
 	}
 	l->peer_wake = -1;
 	l->sock = fd;
+	l->cfg = *cfg;
 	if (!link_stream_new(l)) {
 		tcp_set(fd, SOL_SOCKET, SO_RCVLOWAT, 1);
+		if (cfg->closer)
+			l->mem = mem;
+		else
+			close(mem);
 		return l;
 	}
 	link_err(err, OHCA_LINK_E_SYS, errno, "allocating the link");
+fail:
 	shm_detach(&map);
+	/* nobody has touched it */
+	close(mem);
 	free(l);
 	return NULL;
 }
@@ -379,14 +385,13 @@ struct ohca_link *link_tcp_hello_reply(int fd, const struct ohca_link_cfg *peer,
 
 	if (link_hello_agree(cfg, peer, &vls, &shift, &e))
 		goto fail;
-	l = link_tcp_make(fd, vls, shift, &e);
+	l = link_tcp_make(fd, cfg, vls, shift, &e);
 	if (!l)
 		goto fail;
 	join_fill(&j, cfg);
 	j.hello.vls = (uint8_t)vls;
 	j.hello.shift = (uint8_t)shift;
 	if (!send_first(fd, &j, sizeof(j))) {
-		l->cfg = *cfg;
 		l->peer = *peer;
 		return l;
 	}
@@ -398,7 +403,7 @@ fail:
 	if (l)
 		ohca_link_free(l);
 	else
-		close(fd);
+		link_close_sock(cfg->closer, fd);
 	return NULL;
 }
 
@@ -435,17 +440,16 @@ int link_tcp_connect_finish(int sock, const struct ohca_link_cfg *cfg, struct oh
 	} else if (type >= 0 && !join_parse(buf, (size_t)n, &h, &peer, err)) {
 		if (h.vls >= 1 && h.vls <= cfg->vl_cap && h.vls <= 15 &&
 		    h.shift >= cfg->shift_min && h.shift <= cfg->shift_max)
-			l = link_tcp_make(sock, h.vls, h.shift, err);
+			l = link_tcp_make(sock, cfg, h.vls, h.shift, err);
 		else
 			link_err(err, OHCA_LINK_E_PROTO, 0,
 				 "the listener chose %u VLs, credit shift %u: not ours", h.vls,
 				 h.shift);
 	}
 	if (!l) {
-		close(sock);
+		link_close_sock(cfg->closer, sock);
 		return -1;
 	}
-	l->cfg = *cfg;
 	l->peer = peer;
 	*link = l;
 	return 1;

@@ -196,7 +196,7 @@ static inline int net_attach(struct net *t, struct ep *e, uint64_t guid, unsigne
 	do {
 		fd = accept4(t->ls, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	} while (fd < 0);
-	while (!ohca_link_hello_recv(fd, &peer, err))
+	while (!ohca_link_hello_recv(fd, NULL, &peer, err))
 		usleep(100);
 	port = fab_attach_place(t->d, NULL, FAB_NONE, &peer, FAB_NO_PORT, err);
 	if (port == FAB_NO_PORT) {

@@ -5,28 +5,72 @@
  */
 #include "net.h"
 #include "fabric/serve.h"
+#include "link/link_priv.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+
+#define MOST_FDS	253u	/* of a message */
 
 /* Which of the next descriptors that are to be watched cannot be; 0: none. */
 static atomic_int fail_watch;
 
+static _Atomic int loop_set;	/* the loop's epoll descriptor */
+
 /* The loop's, in place of the C library's. */
 int epoll_ctl(int ep, int op, int fd, struct epoll_event *ev)
 {
+	atomic_store(&loop_set, ep);
 	if (op == EPOLL_CTL_ADD && atomic_load(&fail_watch) &&
 	    atomic_fetch_sub(&fail_watch, 1) == 1) {
 		errno = ENOSPC;
 		return -1;
 	}
 	return (int)syscall(SYS_epoll_ctl, ep, op, fd, ev);
+}
+
+/*
+ * Who closes descriptors: @test is nobody to count; others wait while it is held, at most 10 s, which
+ * is @late, and count in @watched what the loop may still have events of.
+ */
+#define HELD_MOST	100000u
+
+static struct {
+	atomic_bool counts, held, late;
+	pthread_t test;
+	atomic_uint closes, watched;
+} closing;
+
+int __real_close(int fd);
+int __wrap_close(int fd);
+int __wrap_close(int fd)
+{
+	struct epoll_event ev = { 0 };
+	struct stat st;
+
+	/* links close ends of pipes that they have just made, which are nobody else's */
+	if (!atomic_load(&closing.counts) || pthread_equal(pthread_self(), closing.test) ||
+	    fstat(fd, &st) || S_ISFIFO(st.st_mode))
+		return __real_close(fd);
+	atomic_fetch_add(&closing.closes, 1);
+	if (!syscall(SYS_epoll_ctl, atomic_load(&loop_set), EPOLL_CTL_MOD, fd, &ev))
+		atomic_fetch_add(&closing.watched, 1);
+	for (unsigned int i = 0; atomic_load(&closing.held); i++) {
+		if (i == HELD_MOST) {
+			atomic_store(&closing.late, true);
+			atomic_store(&closing.held, false);
+		}
+		usleep(100);
+	}
+	return __real_close(fd);
 }
 
 static unsigned int open_fds(void)
@@ -573,6 +617,83 @@ static void test_idle(void **state)
 	assert_int_equal(rmdir(dir), 0);
 }
 
+/* A message of no type that is known, with @fd so many times. */
+static void send_fds(int sock, int fd, unsigned int n)
+{
+	struct ohca_wire_hdr h;
+	union {
+		char buf[CMSG_SPACE(MOST_FDS * sizeof(int))];
+		struct cmsghdr align;
+	} c = { 0 };
+	struct iovec iov = { .iov_base = &h, .iov_len = sizeof(h) };
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = c.buf,
+			    .msg_controllen = CMSG_SPACE(n * sizeof(int)) };
+	struct cmsghdr *cm = CMSG_FIRSTHDR(&m);
+
+	link_hdr_init(&h, 99, sizeof(h));
+	*cm = (struct cmsghdr){ .cmsg_len = CMSG_LEN(n * sizeof(int)), .cmsg_level = SOL_SOCKET,
+				.cmsg_type = SCM_RIGHTS };
+	for (unsigned int i = 0; i < n; i++)
+		memcpy(CMSG_DATA(cm) + i * sizeof(int), &fd, sizeof(int));
+	assert_int_equal(sendmsg(sock, &m, 0), sizeof(h));
+}
+
+/*
+ * To close what a peer has left takes as long as the peer likes; nobody waits for that: neither those
+ * who have a link, nor those who come. The loop hears no more of it meanwhile.
+ */
+static void test_closer(void **state)
+{
+	const unsigned int fds = open_fds();
+	char dir[] = "/tmp/ohca-fab-XXXXXX", path[64];
+	struct live v = { 0 };
+	struct ohca_link_err err;
+	struct sockaddr_un to = { .sun_family = AF_UNIX };
+	struct ep e[3] = { 0 };
+	uint8_t d[64];
+	int silent, mem = memfd_create("passed", MFD_CLOEXEC);
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/s", dir);
+	live_start(&v, path, 4);
+	for (unsigned int i = 0; i < 2; i++)
+		assert_int_equal(live_connect(&e[i], path, 50 + i, &err), 0);
+	strcpy(to.sun_path, path);
+	silent = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+	assert_int_equal(connect(silent, (struct sockaddr *)&to, sizeof(to)), 0);
+	live_look(&v);
+	closing.test = pthread_self();
+	atomic_store(&closing.held, true);
+	atomic_store(&closing.counts, true);
+	send_fds(ohca_link_ctrl_fd(e[0].l), mem, MOST_FDS);
+	live_look(&v);
+	send_fds(ohca_link_ctrl_fd(e[0].l), mem, MOST_FDS);
+	ohca_link_free(e[0].l);
+	close(silent);
+	live_look(&v);
+	assert_int_equal(live_connect(&e[2], path, 52, &err), 0);
+	assert_int_equal(ep_switch(&e[1], IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, d), 0);
+	/* the first of them */
+	while (!atomic_load(&closing.closes))
+		usleep(100);
+	assert_int_equal(atomic_load(&closing.closes), 1);
+	assert_false(atomic_load(&closing.late));
+	atomic_store(&closing.held, false);
+	/* of both messages, two sockets, and the link's memory */
+	while (atomic_load(&closing.closes) < 2 * MOST_FDS + 3)
+		usleep(100);
+	assert_int_equal(atomic_load(&closing.watched), 0);
+	atomic_store(&closing.counts, false);
+	live_stop(&v);
+	close(mem);
+	ohca_link_free(e[1].l);
+	ohca_link_free(e[2].l);
+	live_free(&v);
+	assert_int_equal(rmdir(dir), 0);
+	assert_int_equal(open_fds(), fds);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -584,6 +705,7 @@ int main(void)
 		cmocka_unit_test(test_idle),
 		cmocka_unit_test(test_interrupted),
 		cmocka_unit_test(test_unwatched),
+		cmocka_unit_test(test_closer),
 	};
 
 	return cmocka_run_group_tests_name("the loop", tests, NULL, NULL);

@@ -30,7 +30,7 @@ static void fuzz_hello(struct input *in)
 	}
 	if (send(sv[1], buf, n, 0) < 0)
 		abort();
-	if (ohca_link_hello_recv(sv[0], &peer, &err) == 1) {
+	if (ohca_link_hello_recv(sv[0], NULL, &peer, &err) == 1) {
 		ohca_link_free(ohca_link_hello_reply(sv[0], &peer, &cfg, &err));
 	} else {
 		if (!err.code || !memchr(err.text, 0, sizeof(err.text)))
@@ -75,7 +75,7 @@ static void fuzz_answer(struct input *in)
 	} else if (send_hello_fds(sv[0], &h, fds)) {
 		abort();
 	}
-	close_fds(fds);
+	link_close_all(NULL, fds, NFDS);
 	if (how & 16)
 		shutdown(sv[0], SHUT_RDWR);
 	rc = ohca_link_connect_finish(sv[1], &cfg, &l, &err);

@@ -91,7 +91,7 @@ static struct ohca_link *meet(const int sv[2], const uint8_t *buf, bool listens)
 	if (ohca_link_greet(sv[0], nonce, &err))
 		abort();
 	put(sv[1], buf, OHCA_WIRE_MSG_MAX);
-	r = ohca_link_hello_recv(sv[0], &peer, &err);
+	r = ohca_link_hello_recv(sv[0], NULL, &peer, &err);
 	if (r <= 0) {
 		if (!err.code)
 			abort();

@@ -57,7 +57,7 @@ static inline void ends_meet(const struct ohca_link_cfg *ca, const struct ohca_l
 	struct ohca_link_err err;
 	int sv[2];
 
-	if (!ends_hello(sv, cb) || ohca_link_hello_recv(sv[0], &peer, &err) != 1)
+	if (!ends_hello(sv, cb) || ohca_link_hello_recv(sv[0], NULL, &peer, &err) != 1)
 		abort();
 	*a = ohca_link_hello_reply(sv[0], &peer, ca, &err);
 	if (!*a || ohca_link_connect_finish(sv[1], cb, b, &err) != 1)

@@ -207,8 +207,10 @@ ssize_t sys_recvmsg(int fd, struct msghdr *m, int flags)
 	struct iovec *v = m->msg_iov;
 	struct cmsghdr *c;
 
-	if (!from)
+	if (!from) {
+		m->msg_controllen = 0;
 		return n;
+	}
 	if (m->msg_iovlen != 1 || !(flags & MSG_TRUNC) ||
 	    m->msg_controllen < CMSG_SPACE(MSG_FDS * sizeof(int)))
 		abort();

@@ -129,7 +129,7 @@ static void test_bad_peer(void **state)
 		link_hdr_init(&h.hdr, OHCA_WIRE_HELLO, sizeof(h));
 		assert_int_equal(link_send(s[1], &h, sizeof(h)), 0);
 		memset(&err, 0xff, sizeof(err));
-		assert_int_equal(ohca_link_hello_recv(s[0], &peer, &err), ok ? 1 : -1);
+		assert_int_equal(ohca_link_hello_recv(s[0], NULL, &peer, &err), ok ? 1 : -1);
 		if (!ok)
 			expect_err(&err, OHCA_LINK_E_CONFIG, 0, "the peer's port has %s", what);
 	}
@@ -231,7 +231,7 @@ static void test_reply_fails(void **state)
 		sock = ohca_link_connect_start(in_dir("s"), &cfg, 0, &err);
 		fd = accept4(ls, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		assert_true(sock >= 0 && fd >= 0);
-		assert_int_equal(ohca_link_hello_recv(fd, &peer, &err), 1);
+		assert_int_equal(ohca_link_hello_recv(fd, NULL, &peer, &err), 1);
 		memset(&err, 0xff, sizeof(err));
 		if (i < 2) {
 			assert_null(ohca_link_hello_reply(fd, &peer, &bad, i ? &err : NULL));
@@ -376,9 +376,9 @@ static void raw_client(const void *msg, size_t len, struct ohca_link_err *theirs
 	assert_int_equal(connect(cs, (struct sockaddr *)&sa, sizeof(sa)), 0);
 	fd = accept4(ls, NULL, NULL, SOCK_NONBLOCK);
 	assert_true(fd >= 0);
-	assert_int_equal(ohca_link_hello_recv(fd, &peer, ours), 0);
+	assert_int_equal(ohca_link_hello_recv(fd, NULL, &peer, ours), 0);
 	assert_int_equal(send(cs, msg, len, 0), len);
-	assert_int_equal(ohca_link_hello_recv(fd, &peer, ours), -1);
+	assert_int_equal(ohca_link_hello_recv(fd, NULL, &peer, ours), -1);
 	n = recv(cs, buf, sizeof(buf), MSG_DONTWAIT);
 	assert_true(n > 0);
 	assert_int_equal(link_check_hdr(buf, (size_t)n, theirs), -1);
@@ -441,19 +441,19 @@ static void test_long_hello(void **state)
 
 	(void)state;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, s), 0);
-	assert_int_equal(ohca_link_hello_recv(s[0], &peer, &err), 0);
+	assert_int_equal(ohca_link_hello_recv(s[0], NULL, &peer, &err), 0);
 	memset(h.desc, 'n', sizeof(h.desc));
 	memcpy(h.desc, "\x1f ~\x7f", 4);
 	link_hdr_init(&h.hdr, OHCA_WIRE_HELLO, sizeof(buf));
 	memcpy(buf, &h, sizeof(h));
 	assert_int_equal(send(s[1], buf, sizeof(buf), 0), sizeof(buf));
 	memset(&peer, 0xff, sizeof(peer));
-	assert_int_equal(ohca_link_hello_recv(s[0], &peer, &err), 1);
+	assert_int_equal(ohca_link_hello_recv(s[0], NULL, &peer, &err), 1);
 	assert_int_equal(strlen(peer.desc), sizeof(peer.desc) - 1);
 	assert_memory_equal(peer.desc, "? ~?nnnn", 8);
 	close(s[1]);
 	errno = EAGAIN;		/* of an earlier call */
-	assert_int_equal(ohca_link_hello_recv(s[0], &peer, &err), -1);
+	assert_int_equal(ohca_link_hello_recv(s[0], NULL, &peer, &err), -1);
 	close(s[0]);
 }
 
@@ -479,7 +479,7 @@ static void test_connect_halves(void **state)
 	assert_int_equal(ohca_link_connect_finish(sock, &cfg, &l, &err), 0);
 	fd = accept4(ls, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	assert_true(fd >= 0);
-	assert_int_equal(ohca_link_hello_recv(fd, &peer, &err), 1);
+	assert_int_equal(ohca_link_hello_recv(fd, NULL, &peer, &err), 1);
 	assert_int_equal(ohca_link_connect_finish(sock, &cfg, &l, &err), 0);
 	assert_null(l);
 	m = ohca_link_hello_reply(fd, &peer, &cfg, &err);
@@ -496,7 +496,7 @@ static void test_connect_halves(void **state)
 		fd = accept4(ls, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		assert_true(fd >= 0);
 		if (i == 0) {
-			assert_int_equal(ohca_link_hello_recv(fd, &peer, &err), 1);
+			assert_int_equal(ohca_link_hello_recv(fd, NULL, &peer, &err), 1);
 			ohca_link_hello_reject(fd, OHCA_LINK_E_NOPORT, "all ports are taken");
 		}
 		close(fd);
@@ -575,7 +575,7 @@ static void test_no_descriptors(void **state)
 			sock = ohca_link_connect_start(in_dir("s"), &cfg, 0, &err);
 			fd = accept4(ls, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 			assert_true(sock >= 0 && fd >= 0);
-			assert_int_equal(ohca_link_hello_recv(fd, &peer, &err), 1);
+			assert_int_equal(ohca_link_hello_recv(fd, NULL, &peer, &err), 1);
 			if (side == 0)
 				allow_files(n);
 			memset(&err, 0, sizeof(err));
@@ -656,7 +656,7 @@ static void expect_answer(struct answer *a, const struct ohca_link_cfg *cfg)
 	sock = ohca_link_connect_start(in_dir("s"), cfg, 0, &err);
 	fd = accept4(ls, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	assert_true(sock >= 0 && fd >= 0);
-	assert_int_equal(ohca_link_hello_recv(fd, &peer, &err), 1);
+	assert_int_equal(ohca_link_hello_recv(fd, NULL, &peer, &err), 1);
 	a->h.hdr.len = htole32((uint32_t)a->len);
 	memcpy(buf, &a->h, sizeof(a->h));
 	send_answer(fd, buf, a->len, a->fds, a->n);

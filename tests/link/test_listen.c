@@ -57,7 +57,7 @@ static void test_timeout(void **state)
 	assert_null(ohca_link_accept(ls, &cfg, 20, &err));
 	expect_err(&err, OHCA_LINK_E_SYS, EINVAL, "accept");
 	errno = 0;
-	assert_int_equal(ohca_link_hello_recv(ls, &peer, &err), -1);
+	assert_int_equal(ohca_link_hello_recv(ls, NULL, &peer, &err), -1);
 	expect_err(&err, OHCA_LINK_E_SYS, errno, "receiving HELLO");
 	assert_int_not_equal(err.sys, 0);
 	close(ls);

@@ -134,7 +134,7 @@ static int meet(const struct ohca_link_cfg *ca, const struct ohca_link_cfg *cb, 
 	readable(b);
 	assert_int_equal(ohca_link_connect_finish(b, cb, &p->b, err), 0);
 	readable(a);
-	assert_int_equal(ohca_link_hello_recv(a, &peer, err), 1);
+	assert_int_equal(ohca_link_hello_recv(a, NULL, &peer, err), 1);
 	if (!ohca_link_proven(&peer, nonce, ca->token)) {
 		ohca_link_hello_reject(a, OHCA_LINK_E_CONFIG, "the token is wrong, or missing");
 		close(a);
@@ -299,13 +299,13 @@ static void test_first(void **state)
 		assert_int_equal(ohca_link_greet(sv[0], nonce, &err), 0);
 		if (n && n < sizeof(msg)) {
 			assert_int_equal(send(sv[1], msg, n, 0), n);
-			assert_int_equal(ohca_link_hello_recv(sv[0], &peer, &err), 0);
+			assert_int_equal(ohca_link_hello_recv(sv[0], NULL, &peer, &err), 0);
 		} else if (n) {
 			assert_int_equal(send(sv[1], msg, n, 0), n);
 		}
 		if (n < sizeof(msg))
 			shutdown(sv[1], SHUT_WR);
-		assert_int_equal(ohca_link_hello_recv(sv[0], &peer, &err), how ? -1 : 1);
+		assert_int_equal(ohca_link_hello_recv(sv[0], NULL, &peer, &err), how ? -1 : 1);
 		if (how) {
 			assert_int_equal(err.code, codes[how]);
 			/* the peer reads why, behind the greeting */
@@ -693,7 +693,7 @@ static bool shake(struct between *w)
 		pass(w);
 		if (!w->b && ohca_link_connect_finish(sb[0], &c, &w->b, &err) < 0)
 			fail_msg("%s", err.text);
-		r = ohca_link_hello_recv(sa[0], &peer, &err);
+		r = ohca_link_hello_recv(sa[0], NULL, &peer, &err);
 	}
 	if (r <= 0) {
 		assert_true(!r || err.code);

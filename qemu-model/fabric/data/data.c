@@ -289,6 +289,11 @@ const struct fab_spin *fab_data_spin(const struct fab_data *d)
 	return d->cfg.spin;
 }
 
+const struct ohca_link_closer *fab_data_closer(const struct fab_data *d)
+{
+	return d->cfg.closer;
+}
+
 unsigned int fab_data_rate_scale(const struct fab_data *d)
 {
 	return d->cfg.rate_scale;

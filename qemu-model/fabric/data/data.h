@@ -117,6 +117,7 @@ enum fab_drop {
  * @headers: of a packet that waits, or is on its way over a wire with a delay or a rate, only the
  *	headers are kept, and the payload is whatever lies behind them: for HCAs that look at none, where
  *	nobody captures. Then no wire damages a packet
+ * @closer: closes what links do not need any more; NULL: the owner thread does, and waits for it
  */
 struct fab_data_cfg {
 	uint8_t shift;
@@ -127,6 +128,7 @@ struct fab_data_cfg {
 	void *arg;
 	const struct fab_spin *spin;
 	bool headers;
+	const struct ohca_link_closer *closer;
 };
 
 /**
@@ -139,6 +141,9 @@ struct fab_data *fab_data_new(struct fab_mgmt *m, const struct fab_data_cfg *cfg
 
 /** fab_data_spin() - as of its configuration */
 const struct fab_spin *fab_data_spin(const struct fab_data *d);
+
+/** fab_data_closer() - as of its configuration */
+const struct ohca_link_closer *fab_data_closer(const struct fab_data *d);
 
 /** fab_data_free() - close all links and free; NULL is none. The graph stays. */
 void fab_data_free(struct fab_data *d);

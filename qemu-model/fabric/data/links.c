@@ -95,6 +95,7 @@ void fab_data_link_cfg(const struct fab_data *d, uint32_t p, struct ohca_link_cf
 	cfg->vl_cap = (uint8_t)ib_opvls_count(pi->vl_cap);
 	cfg->mtu_cap = pi->mtu_cap;
 	cfg->shift_pref = d->cfg.shift;
+	cfg->closer = d->cfg.closer;
 	cfg->width_sup = pi->width_supported;
 	cfg->speed_sup = pi->speed_supported;
 	cfg->speed_ext_sup = pi->speed_ext_supported;

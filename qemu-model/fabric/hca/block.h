@@ -22,7 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "closer.h"
+#include "fabric/base/closer.h"
 #include "front/proto.h"
 
 struct fab_block;

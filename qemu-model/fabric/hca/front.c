@@ -105,6 +105,13 @@ void fab_front_unhost(struct fab_front *f)
 	f->page = NULL;
 }
 
+static void front_close(struct fab_fronts *s, int fd)
+{
+	/* the peer finds the end now */
+	shutdown(fd, SHUT_RDWR);
+	fab_closer_close(s->cfg.closer, fd);
+}
+
 static void front_free(struct fab_front *f)
 {
 	struct epoll_event ev = { 0 };
@@ -116,7 +123,7 @@ static void front_free(struct fab_front *f)
 	close_fd(&f->wake);
 	close_fd(&f->irq);
 	epoll_ctl(f->s->cfg.epfd, EPOLL_CTL_DEL, f->sock, &ev);
-	fab_fronts_close(f->s, f->sock);
+	front_close(f->s, f->sock);
 	f->s->front[f->index] = NULL;
 	free(f);
 }
@@ -346,7 +353,7 @@ static bool front_hello(struct fab_front *f, const struct ohca_front_hello *h,
 		if (!fab_front_charge(f, cfg.engine.dm_size))
 			return hello_error(err, OHCA_LINK_E_CONFIG, "the fabric's process allows for no "
 					   "such device memory", "");
-		f->dm = fab_block_new(m->fd, cfg.engine.dm_size, &f->s->closer, false,
+		f->dm = fab_block_new(m->fd, cfg.engine.dm_size, f->s->cfg.closer, false,
 				      &f->vanished, &status);
 		if (!f->dm)
 			return hello_error(err, OHCA_LINK_E_CONFIG, "the device memory is not "
@@ -386,7 +393,7 @@ void fab_fronts_take(struct fab_fronts *s, int fd, void *door)
 	if (!f || !front_list(s, f)) {
 		fab_data_log(s->cfg.d, "refused a front: out of memory");
 		fab_front_refuse(fd, OHCA_LINK_E_SYS, "out of memory");
-		fab_fronts_close(s, fd);
+		front_close(s, fd);
 		free(f);
 		return;
 	}
@@ -521,16 +528,7 @@ struct fab_fronts *fab_fronts_new(const struct fab_fronts_cfg *cfg)
 
 bool fab_fronts_start(struct fab_fronts *s)
 {
-	const bool persists = !s->cfg.disk || fab_persister_start(&s->persister);
-
-	return fab_closer_start(&s->closer) && persists;
-}
-
-void fab_fronts_close(struct fab_fronts *s, int fd)
-{
-	/* the peer finds the end now */
-	shutdown(fd, SHUT_RDWR);
-	fab_closer_close(&s->closer, fd);
+	return !s->cfg.disk || fab_persister_start(&s->persister);
 }
 
 void fab_fronts_free(struct fab_fronts *s)
@@ -546,10 +544,6 @@ void fab_fronts_free(struct fab_fronts *s)
 		;
 	while (fab_iotlbs_reap())
 		;
-	fab_closer_stop(&s->closer);
-	if (s->closer.in_place)
-		fab_data_log(s->cfg.d, "closed %" PRIu64 " descriptors of fronts itself",
-			     s->closer.in_place);
 	fab_data_set_fronts(s->cfg.d, NULL, NULL);
 	free(s->front);
 	free(s);

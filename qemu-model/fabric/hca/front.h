@@ -18,7 +18,6 @@
  *	front_sock.c	messages as bytes and descriptors
  *	move.c		a machine that goes on in another process
  *	block.c		memory that a front shares
- *	closer.c	descriptors that another thread closes
  *	persist.c	FLUSH for persistence, by a thread of its own
  *
  * Owner thread only.
@@ -26,6 +25,7 @@
 #ifndef OHCA_FABRIC_FRONT_H
 #define OHCA_FABRIC_FRONT_H
 
+#include "fabric/base/closer.h"
 #include "fabric/hca/hca.h"
 
 #define FAB_FRONT_BURST		8u		/* messages of a front in a look */
@@ -39,6 +39,8 @@ struct fab_fronts;
  * struct fab_fronts_cfg - what fronts need of the fabric
  * @hcas: where their HCAs go
  * @d: its data path
+ * @closer: closes what may take long: files that came, and sockets, in which others may wait; NULL: this
+ *	thread does
  * @disk: blocks may be files of a disk
  * @front_max: bytes of a front's blocks, logs and device memory; 0: FAB_FRONT_BYTES
  * @all_max: of all fronts; 0: FAB_FRONTS_BYTES
@@ -50,6 +52,7 @@ struct fab_fronts;
 struct fab_fronts_cfg {
 	struct fab_hcas *hcas;
 	struct fab_data *d;
+	struct fab_closer *closer;
 	bool disk;
 	uint64_t front_max, all_max, hca_max;
 	int epfd;
@@ -61,16 +64,12 @@ struct fab_fronts_cfg {
 struct fab_fronts *fab_fronts_new(const struct fab_fronts_cfg *cfg);
 
 /**
- * fab_fronts_start() - start the thread that closes what fronts have passed (closer.h); without it
- *	this one does. And if blocks may be on a disk the one that writes them (persist.h); without it they
- *	may not. fab_fronts_free() ends both
+ * fab_fronts_start() - if blocks may be on a disk start the thread that writes them (persist.h); without
+ *	it they may not. fab_fronts_free() ends it
  *
- * Return: false: errno says why one of them is missing.
+ * Return: false: errno says why it is missing.
  */
 bool fab_fronts_start(struct fab_fronts *s);
-
-/** fab_fronts_close() - close the socket @fd, in which a peer may have left descriptors */
-void fab_fronts_close(struct fab_fronts *s, int fd);
 
 /** fab_fronts_free() - end all, before the HCAs are freed; NULL is none */
 void fab_fronts_free(struct fab_fronts *s);

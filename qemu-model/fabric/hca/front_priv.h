@@ -81,7 +81,6 @@ struct fab_front {
  * @bytes: of all fronts; @refused: how often it would have been too much
  * @objects_refused: of those that have gone, see struct fab_front_stats
  * @pass: of the loop, from 1
- * @closer: closes what may take long: files that came, and sockets, in which others may wait
  * @persister: writes blocks to their disk
  * @range: of a MEM
  * @strangers: HELLOs with a token that nobody has
@@ -95,7 +94,6 @@ struct fab_fronts {
 	bool calls;
 	uint64_t bytes, refused, objects_refused;
 	uint64_t pass;
-	struct fab_closer closer;
 	struct fab_persister persister;
 	struct fab_hca_range range[OHCA_FRONT_RANGES];
 	uint64_t strangers;

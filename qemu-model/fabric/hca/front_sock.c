@@ -30,7 +30,7 @@ static unsigned int take_fds(struct fab_fronts *s, struct msghdr *h, struct fron
 
 			memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
 			if (n++)
-				fab_closer_close(&s->closer, fd);
+				fab_closer_close(s->cfg.closer, fd);
 			else
 				m->fd = fd;
 		}
@@ -98,7 +98,7 @@ int fab_front_recv(struct fab_fronts *s, int sock, struct front_msg *m, const ch
 void fab_front_drop_fd(struct fab_fronts *s, struct front_msg *m)
 {
 	if (m->fd >= 0)
-		fab_closer_close(&s->closer, m->fd);
+		fab_closer_close(s->cfg.closer, m->fd);
 	m->fd = -1;
 }
 

@@ -44,7 +44,7 @@ static enum ohca_front_status on_block(struct fab_front *f, struct front_msg *m,
 		return OHCA_FRONT_INVALID;
 	if (!fab_front_charge(f, size))
 		return OHCA_FRONT_LIMIT;
-	f->block[id] = fab_block_new(m->fd, size, &f->s->closer, f->s->persister.runs, &f->vanished,
+	f->block[id] = fab_block_new(m->fd, size, f->s->cfg.closer, f->s->persister.runs, &f->vanished,
 				     &status);
 	if (!f->block[id]) {
 		fab_front_discharge(f, size);
@@ -88,7 +88,7 @@ static enum ohca_front_status on_log(struct fab_front *f, struct front_msg *m, u
 	size = OHCA_DIRTY_BYTES(fab_block_size(b));
 	if (!fab_front_charge(f, size))
 		return OHCA_FRONT_LIMIT;
-	f->log_block[id] = fab_block_new(m->fd, size, &f->s->closer, false, &f->vanished,
+	f->log_block[id] = fab_block_new(m->fd, size, f->s->cfg.closer, false, &f->vanished,
 					&status);
 	if (!f->log_block[id]) {
 		fab_front_discharge(f, size);

@@ -3,6 +3,8 @@
  * A thread that closes descriptors, for one that must not wait: who closes the last descriptor of a
  * file frees its pages, 140 ms for each GiB, or asks the server of a file system, which may never
  * answer. A socket has the descriptors that nobody has received, too.
+ * So the thread that moves packets closes nothing that a peer has to do with: neither what links do not
+ * need any more (struct ohca_link_closer), nor what fronts have passed.
  *
  * There is room for as many as the process may have open, so they are closed in the thread whatever
  * one of them takes.
@@ -39,7 +41,12 @@ struct fab_closer {
  */
 bool fab_closer_start(struct fab_closer *c);
 
-/** fab_closer_close() - close @fd, soon; owner thread only */
+/**
+ * fab_closer_close() - close @fd, soon; owner thread only
+ * @c: NULL: close it in place
+ *
+ * It may be among those of an epoll set until it is closed: the caller takes it out.
+ */
 void fab_closer_close(struct fab_closer *c, int fd);
 
 /** fab_closer_stop() - wait until all are closed, and end the thread; it may be started again */

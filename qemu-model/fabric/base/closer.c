@@ -66,8 +66,12 @@ bool fab_closer_start(struct fab_closer *c)
 
 void fab_closer_close(struct fab_closer *c, int fd)
 {
-	const uint32_t n = c->given;
+	const uint32_t n = c ? c->given : 0;
 
+	if (!c) {
+		close(fd);
+		return;
+	}
 	if (!c->fd || n - atomic_load(&c->taken) == c->room) {
 		c->in_place++;
 		close(fd);

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Descriptors of a link, and messages of a socket of records with the descriptors that come with them.
+ */
+#include "link_priv.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define FDS_MOST	253	/* with a message (SCM_MAX_FD) */
+
+void link_close(const struct ohca_link_closer *closer, int fd)
+{
+	if (closer)
+		closer->close(closer->arg, fd);
+	else
+		close(fd);
+}
+
+void link_close_all(const struct ohca_link_closer *closer, const int *fds, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++)
+		if (fds[i] >= 0)
+			link_close(closer, fds[i]);
+}
+
+void link_close_sock(const struct ohca_link_closer *closer, int fd)
+{
+	if (closer)
+		shutdown(fd, SHUT_RDWR);
+	link_close(closer, fd);
+}
+
+void ohca_link_close(const struct ohca_link_closer *closer, int fd)
+{
+	link_close_sock(closer, fd);
+}
+
+int link_send(int sock, const void *msg, size_t len)
+{
+	ssize_t n;
+
+	do {
+		n = send(sock, msg, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+	} while (n < 0 && errno == EINTR);
+	return n == (ssize_t)len ? 0 : -1;
+}
+
+/* Descriptors of control message @cm: as many as are wanted into @fds, from @got on. Return: got then. */
+static unsigned int sock_take_fds(const struct cmsghdr *cm, const struct ohca_link_closer *closer,
+				  int *fds, unsigned int nfds, unsigned int got)
+{
+	const size_t n = (cm->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+	for (size_t i = 0; i < n; i++) {
+		int fd;
+
+		memcpy(&fd, CMSG_DATA(cm) + i * sizeof(int), sizeof(int));
+		if (got < nfds)
+			fds[got++] = fd;
+		else
+			link_close(closer, fd);
+	}
+	return got;
+}
+
+ssize_t link_recv(int sock, const struct ohca_link_closer *closer, void *buf, size_t size, int *fds,
+		  unsigned int nfds)
+{
+	union {
+		char buf[CMSG_SPACE(FDS_MOST * sizeof(int))];
+		struct cmsghdr align;
+	} c;
+	struct iovec iov = { .iov_base = buf, .iov_len = size };
+	struct msghdr m = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = c.buf,
+		.msg_controllen = sizeof(c.buf),
+	};
+	const ssize_t n = recvmsg(sock, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC | MSG_TRUNC);
+	unsigned int got = 0;
+
+	for (unsigned int i = 0; i < nfds; i++)
+		fds[i] = -1;
+	if (n < 0)
+		return n;
+	for (struct cmsghdr *cm = CMSG_FIRSTHDR(&m); cm; cm = CMSG_NXTHDR(&m, cm))
+		if (cm->cmsg_level == SOL_SOCKET && cm->cmsg_type == SCM_RIGHTS)
+			got = sock_take_fds(cm, closer, fds, nfds, got);
+	return n;
+}
