@@ -27,8 +27,9 @@ class Job:
 
     name: of the log, too. needs: names of jobs that must have succeeded. build: it makes
     something and has no cases. beside: a build for the time that others leave of the
-    processors. machines: it boots virtual machines. least: so many cases must pass. show: its lines are shown as they come. limit: minutes, of what is no build. again:
-    (argv, tests) of a command that runs single ones of these tests once more.
+    processors. machines: it boots virtual machines. least: so many cases must pass. show: its
+    lines are shown as they come. limit: minutes, of what is no build. again: (argv, tests) of a
+    command that runs single ones of these tests once more.
     """
 
     def __init__(self, name, argv, needs=(), *, build=False, beside=False, machines=False, least=1,
@@ -74,7 +75,8 @@ class Job:
         session, whose terminal sudo knows.
         """
         self.process = subprocess.Popen(
-            [*(("nice", "-n", "19") if self.beside else ()), *self.argv], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            [*(("nice", "-n", "19") if self.beside else ()), *self.argv],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             cwd=top, env={**os.environ, **(self.env or {})}, process_group=0)
         rest, pipe = b"", self.process.stdout
         try:
