@@ -60,12 +60,13 @@ class Ufm:
 
 
 def ask(connection, method, path, body=None, headers=None):
-    """A request. Return: the status and the JSON value"""
+    """A request. Return: the status and the JSON value, or (kind, text) of what is no JSON"""
     if body is not None and not isinstance(body, (bytes, str)):
         body = json.dumps(body)
     connection.request(method, path, body, headers or {})
     answer = connection.getresponse()
-    return answer.status, json.loads(answer.read())
+    kind, text = answer.getheader("Content-Type"), answer.read()
+    return answer.status, json.loads(text) if kind == "application/json" else (kind, text.decode())
 
 
 def read(path):

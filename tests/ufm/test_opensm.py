@@ -37,7 +37,8 @@ class Fabric(rest.Case):
                                    env={**self.env, "SIM_HOST": "host1"},
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         rest.write(os.path.join(self.dir, "pid"), f"{self.opensm.pid}\n")
-        self.server = self.started("--control", "control", how=("--opensm-pid", "pid"))
+        self.server = self.started("--control", "control", "--fabric", FABRIC,
+                                   how=("--opensm-pid", "pid"))
         self.within(lambda: all(p["logical_state"] == "Active" for p in self.get("ports")))
 
     def process(self, argv, **more):
@@ -74,6 +75,18 @@ class Fabric(rest.Case):
     def held(self, port):
         """Its P_Keys, whatever their indices are."""
         return sorted(key for key in self.table(port) if key != "0x0000")
+
+    def test_metrics(self):
+        """Those of each port, as text of OpenMetrics that ends where it should."""
+        kind, text = self.good(self.server.call("GET", "/metrics"))
+        self.assertEqual(kind, "application/openmetrics-text; version=1.0.0; charset=utf-8")
+        self.assertTrue(text.endswith("\n# EOF\n"))
+        sent = re.findall(r'^infiniband_port_xmit_data_bytes_total\{node="([^"]*)",.*port="(\d+)"'
+                          r'\} (\d+)$', text, re.M)
+        self.assertEqual({(node, port) for node, port, _ in sent},
+                         {(f"host{i}", "1") for i in (1, 2, 3)} |
+                         {("switch1", str(i)) for i in range(4)})
+        self.assertTrue(all(int(n) for _, _, n in sent))
 
     def test_partitions(self):
         """A GUID moves from a partition to another one, as ib-kubernetes moves it."""

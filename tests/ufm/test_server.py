@@ -17,7 +17,7 @@ import time
 from unittest import mock
 
 import rest
-from ohca_ufm import cli, reload, server as module, words
+from ohca_ufm import calls, cli, fabric, reload, server as module, words
 from ohca_ufm.partitions import QOS
 
 G, H = "0011223344556677", "0011223344556688"
@@ -208,8 +208,12 @@ class Calls(rest.Case):
 
     def test_no_fabric(self):
         """Without --control there is nothing to show."""
-        for name in "systems", "ports", "links":
-            self.bad(self.call("GET", f"/ufmRest/resources/{name}"), 503, "--control")
+        for path in ("/ufmRest/resources/systems", "/ufmRest/resources/ports",
+                     "/ufmRest/resources/links", "/metrics"):
+            self.bad(self.call("GET", path), 503, "--control")
+        self.bad(self.call("POST", "/metrics"), 405, "GET")
+        for path in "/ufmRest/metrics", "/metrics/", "/ufmRest/", "/metricsx":
+            self.bad(self.call("GET", path), 404)
 
     def raw(self, data):
         """What comes back for bytes."""
@@ -256,6 +260,28 @@ class Others(rest.Case):
         rest.write(os.path.join(self.dir, "ready"), "")
         self.good(server.call("POST", rest.PKEYS, body))
         self.assertIn("tried again", server.end()[1])
+
+    def test_metrics(self):
+        """What the program prints, its error, and one that takes too long or is not there."""
+        program = os.path.join(self.dir, "fabric")
+        server = self.started("--control", "c", "--fabric", "./fabric")
+        self.bad(server.call("GET", "/metrics"), 503, "No such file")
+        for script, status, want in (
+                ('echo "$@"', 200, "metrics --control c\n"),
+                ("echo no fabric >&2; echo a; exit 1", 503, "no fabric"),
+                ("kill -9 $$", 503, "does not answer")):
+            rest.write(program, f"#!/bin/sh\n{script}\n", 0o700)
+            with self.subTest(script=script):
+                answer = server.call("GET", "/metrics")
+                if status == 200:
+                    self.assertEqual(answer, (200, (calls.OPENMETRICS, want)))
+                else:
+                    self.bad(answer, status, want)
+        with mock.patch.object(fabric, "PATIENCE", 0.1):
+            rest.write(program, "#!/bin/sh\nexec sleep 60\n", 0o700)
+            with self.assertRaises(words.UfmError) as raised:
+                fabric.Fabric("c", program).metrics()
+        self.assertIn("timed out", raised.exception.text)
 
     def test_pid(self):
         """A number of a process that is no OpenSM gets no signal."""
@@ -314,6 +340,11 @@ class Others(rest.Case):
                 header = {"Authorization": f"{kind} sesame"}
                 self.good(server.call("GET", prefix + version, headers=header))
             self.bad(server.call("GET", prefix + version, headers=basic("admin:12:34")), 401)
+        for header in basic("b:x"), {"Authorization": "Bearer sesame"}:
+            self.bad(server.call("GET", "/metrics", headers=header), 503, "--control")
+        for wrong in ({}, basic("b:y"), {"Authorization": "Bearer b:x"},
+                      {"Authorization": "Basic sesame"}):
+            self.bad(server.call("GET", "/metrics", headers=wrong), 401, "wrong")
         for wrong in ({}, basic("admin:12"), basic("c:x"), basic(""), basic("admin"),
                       {"Authorization": "Basic sesame"}, {"Authorization": "Basic \xe4"},
                       {"Authorization": ""}):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""UFM's calls: a method and a path, a query and a body, and what they answer."""
+"""UFM's calls and /metrics: a method and a path, a query and a body, and what they answer."""
 import re
 from urllib.parse import parse_qs, unquote
 
@@ -9,6 +9,8 @@ from .words import (Members, UfmError, check_names, flag_of, guids_of, object_of
 
 RELEASE = "6.22.1"              # whose calls these are
 MAX_QUERY = 32                  # names of a query
+METRICS = "/metrics"            # without a prefix, as Prometheus asks
+OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 
 def is_true(query, name):
@@ -19,12 +21,21 @@ def is_true(query, name):
     return value == "true"
 
 
+class Text:
+    """An answer that is no JSON: bytes, and what they are."""
+
+    def __init__(self, data, kind):
+        self.data, self.kind = data, kind
+
+
 class Calls:
     """What a server answers, from a Store and a Fabric."""
 
     def __init__(self, store, fabric):
         self.store, self.fabric = store, fabric
         self.routes = [(re.compile(path), methods) for path, methods in (
+            # what is behind a prefix begins with a slash
+            (METRICS[1:], {"GET": self.metrics}),
             (r"/app/ufm_version", {"GET": self.version}),
             (r"/resources/pkeys/?", {"GET": self.get_all, "POST": self.add, "PUT": self.set}),
             (r"/resources/pkeys/add/?", {"POST": self.create}),
@@ -36,7 +47,7 @@ class Calls:
             (r"/resources/links/?", {"GET": self.links}))]
 
     def answer(self, method, path, query, body):
-        """A JSON value. @path: behind the prefix; @body: bytes"""
+        """A JSON value, or a Text. @path: behind the prefix; @body: bytes"""
         for pattern, methods in self.routes:
             match = pattern.fullmatch(path)
             if not match:
@@ -51,6 +62,10 @@ class Calls:
     def version(_query, _body):
         """GET app/ufm_version"""
         return {"ufm_release_version": RELEASE}
+
+    def metrics(self, _query, _body):
+        """GET /metrics"""
+        return Text(self.fabric.metrics(), OPENMETRICS)
 
     def get_all(self, query, _body):
         """GET resources/pkeys"""

@@ -90,16 +90,26 @@ def address_of(text):
     return host, int(port)
 
 
+def fabric_program():
+    """That of a checkout, if it is built, or the one that is installed."""
+    top = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    built = os.path.join(os.environ.get("OHCA_BUILD") or os.path.join(top, "build"), "fabric",
+                         "ohca-fabric")
+    return built if os.path.exists(built) else "ohca-fabric"
+
+
 def options(argv):
     """What the user wants."""
     p = argparse.ArgumentParser(prog="ohca-ufm", description="UFM's calls on partitions and "
-                                "topology for OpenSM and ohca-fabric")
+                                "topology for OpenSM and ohca-fabric, and metrics for Prometheus")
     p.add_argument("--partitions", metavar="FILE", default="/etc/opensm/partitions.conf",
                    help="OpenSM's file; what is above the mark stays (%(default)s)")
     p.add_argument("--state", metavar="FILE",
                    help="what clients have made (FILE.ufm of --partitions)")
     p.add_argument("--control", metavar="PATH", help="the fabric's control socket, for systems, "
-                   "ports and links")
+                   "ports, links and metrics")
+    p.add_argument("--fabric", metavar="PROGRAM", default=fabric_program(),
+                   help="ohca-fabric, for metrics (%(default)s)")
     p.add_argument("--listen", metavar="ADDRESS:PORT", type=address_of, default="127.0.0.1:8080",
                    help="(%(default)s); port 0: a free one")
     p.add_argument("--certificate", metavar="FILE", help="TLS, with this certificate in PEM")
@@ -126,7 +136,7 @@ def serve(opt):
         store.read_again()
     except UfmError as e:
         say(f"{e.text}; it is tried again with each change")
-    with Server(opt.listen, Calls(store, Fabric(opt.control)), access, tls) as server:
+    with Server(opt.listen, Calls(store, Fabric(opt.control, opt.fabric)), access, tls) as server:
         for number in signal.SIGINT, signal.SIGTERM:
             # shutdown() waits for the loop, which this thread runs
             signal.signal(number, lambda *_: threading.Thread(target=server.shutdown).start())

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Systems, ports and links as UFM shows them, from the fabric's control socket."""
+"""Systems, ports and links as UFM shows them, and metrics, from the fabric's control socket."""
 import json
 import socket
+import subprocess
 import threading
 import time
 
@@ -15,25 +16,42 @@ LOGICAL = {"Init": "Initialize"}
 
 
 class Fabric:
-    """A fabric behind a control socket; path may be None."""
+    """A fabric behind a control socket; path may be None. program: ohca-fabric"""
 
-    def __init__(self, path):
-        self.path = path
+    def __init__(self, path, program="ohca-fabric"):
+        self.path, self.program = path, program
         self.one = threading.Lock()     # the fabric has 16 clients, of which we are one
 
-    def nodes(self):
-        """All nodes as the control socket has them."""
+    def ask(self, what):
+        """What a function of the moment until which it may take returns."""
         if not self.path:
             raise UfmError(503, "there is no fabric: start ohca-ufm with --control")
         if not self.one.acquire(timeout=PATIENCE):
             raise UfmError(503, "the fabric answers too many others")
         try:
-            with socket.socket(socket.AF_UNIX) as s:
-                return list(self.parts(s, time.monotonic() + PATIENCE))
-        except (OSError, ValueError, KeyError, TypeError) as e:
+            return what(time.monotonic() + PATIENCE)
+        except (OSError, ValueError, KeyError, TypeError, subprocess.SubprocessError) as e:
             raise UfmError(503, f"the fabric does not answer: {e}") from None
         finally:
             self.one.release()
+
+    def nodes(self):
+        """All nodes as the control socket has them."""
+        def all_parts(end):
+            with socket.socket(socket.AF_UNIX) as s:
+                return list(self.parts(s, end))
+        return self.ask(all_parts)
+
+    def metrics(self):
+        """What 'ohca-fabric metrics' prints, as bytes."""
+        def printed(end):
+            done = subprocess.run(
+                [self.program, "metrics", "--control", self.path], stdin=subprocess.DEVNULL,
+                capture_output=True, timeout=max(end - time.monotonic(), 0.001), check=False)
+            if done.returncode:
+                raise ValueError(done.stderr.decode(errors="replace").strip())
+            return done.stdout
+        return self.ask(printed)
 
     def parts(self, s, end):
         """Nodes, from one answer after the other."""

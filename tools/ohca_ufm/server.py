@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """HTTP: connections, their bounds, who may come, and the shape of answers.
 
-Python's own http.server carries it: a request is answered at once and has a body of JSON, so a
+Python's own http.server carries it: a request is answered at once, in one piece, so a
 framework would add a dependency and no bound. The bounds are here: so many connections, each with a
 thread, and so many of one other host; so many seconds for a request to come, and as many for its
 answer to be taken; so many bytes of its head, and of its body. Who may not come is told so before
@@ -26,6 +26,7 @@ import traceback
 from http.server import BaseHTTPRequestHandler
 from socketserver import TCPServer, ThreadingMixIn
 
+from .calls import METRICS, Text
 from .words import UfmError
 
 MAX_CONNECTIONS = 32
@@ -39,7 +40,10 @@ REALM = {"WWW-Authenticate": 'Basic realm="ohca-ufm"'}
 
 
 class Access:
-    """Who may come: users with passwords by /ufmRest, tokens by the others. Without any: all."""
+    """Who may come: users with passwords by /ufmRest, tokens by the others, either by /metrics.
+
+    Without any: all.
+    """
 
     def __init__(self, users, tokens):
         self.users, self.tokens = users, tokens
@@ -51,7 +55,7 @@ class Access:
             return
         kind, _, value = header.strip().partition(" ")
         good = False
-        if prefix in SESSIONS:
+        if prefix in SESSIONS or prefix == METRICS and kind.lower() == "bearer":
             # UFM's tokens come as Basic; Bearer is what other servers want
             if kind.lower() in ("basic", "bearer"):
                 good = among(value.strip(), self.tokens)
@@ -222,10 +226,13 @@ class Handler(BaseHTTPRequestHandler):
     def target(self):
         """Prefix, path and query of the request."""
         path, _, query = self.path.partition("?")
+        if path == METRICS:
+            return METRICS, path[1:], query
         for prefix in ("/ufmRest", *SESSIONS):
             if path.startswith(prefix + "/"):
                 return prefix, path[len(prefix):], query
-        raise UfmError(404, f"the calls are below /ufmRest, {' and '.join(SESSIONS)}")
+        raise UfmError(404, f"the calls are below /ufmRest, {' and '.join(SESSIONS)}; "
+                            f"there is also {METRICS}")
 
     def handle_expect_100(self):
         """body() does it, when it knows the size."""
@@ -244,10 +251,12 @@ class Handler(BaseHTTPRequestHandler):
         self.reply(int(code), {"error": message or self.responses.get(code, ("error",))[0]})
 
     def reply(self, status, value):
-        """An answer, in one piece."""
-        data = json.dumps(value).encode() + b"\n"
+        """An answer, in one piece: a JSON value, or a Text."""
+        if not isinstance(value, Text):
+            value = Text(json.dumps(value).encode() + b"\n", "application/json")
+        data = value.data
         lines = [f"{self.protocol_version} {status} {self.responses.get(status, ('',))[0]}",
-                 "Content-Type: application/json", f"Content-Length: {len(data)}",
+                 f"Content-Type: {value.kind}", f"Content-Length: {len(data)}",
                  f"Date: {self.date_time_string()}", f"Server: {self.server_version}",
                  *(f"{name}: {text}" for name, text in REALM.items() if status == 401),
                  "Connection: " + ("close" if self.close_connection else "keep-alive")]
