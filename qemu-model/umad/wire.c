@@ -27,11 +27,13 @@
 #define RETRY_NS	1000000000ll
 #define WAIT_S		30u		/* for a subnet manager, which may sweep every 10 s */
 #define LANES		16u
-#define BURST		64u		/* packets of a lane in a turn */
+#define BURST		64u		/* of a lane, after which others have the lock */
+#define EVENTS		4u		/* of the link in a turn, each of at most 16 messages */
 #define LEAVE_MS	100u		/* for what was sent last */
 
 static struct {
 	pthread_mutex_t lock;
+	pthread_mutex_t gate;		/* of who waits for @lock next, or takes it */
 	pthread_mutex_t open_lock;
 	int cancel;			/* state of the thread that has the lock */
 	bool init, open, dead;
@@ -42,14 +44,18 @@ static struct {
 	int wake;			/* eventfd */
 	int64_t sleep_ns;		/* the thread sleeps until then */
 	int64_t retry_ns;
-} w = { .lock = PTHREAD_MUTEX_INITIALIZER, .open_lock = PTHREAD_MUTEX_INITIALIZER };
+} w = { .lock = PTHREAD_MUTEX_INITIALIZER, .gate = PTHREAD_MUTEX_INITIALIZER,
+	.open_lock = PTHREAD_MUTEX_INITIALIZER };
 
 void um_lock(void)
 {
 	int cancel;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	/* who gives the lock up and takes it again is behind one that waits */
+	pthread_mutex_lock(&w.gate);
 	pthread_mutex_lock(&w.lock);
+	pthread_mutex_unlock(&w.gate);
 	w.cancel = cancel;
 }
 
@@ -94,12 +100,23 @@ void um_wire_wake(int64_t due_ns)
 
 /* ---- the thread ---------------------------------------------------------------- */
 
-static void take_events(void)
+/* Those who wait for the lock have it before the next part of the thread's work. */
+static void let_others(void)
+{
+	um_unlock();
+	um_lock();
+}
+
+/* Return: whether there may be more. */
+static bool take_events(void)
 {
 	struct ohca_link_state st;
 	enum ohca_link_event ev;
 
-	while (w.link && (ev = ohca_link_ctrl(w.link)) != OHCA_LINK_EV_NONE) {
+	for (unsigned int i = 0; i < EVENTS; i++) {
+		ev = w.link ? ohca_link_ctrl(w.link) : OHCA_LINK_EV_NONE;
+		if (ev == OHCA_LINK_EV_NONE)
+			return false;
 		if (ev == OHCA_LINK_EV_UP) {
 			ohca_link_get_state(w.link, &st);
 			for (unsigned int vl = 0; vl < LANES; vl++)
@@ -115,6 +132,7 @@ static void take_events(void)
 		w.link = NULL;
 		w.retry_ns = um_now_ns() + RETRY_NS;
 	}
+	return w.link;
 }
 
 /* What a Set wants of the link, after the answer has left. */
@@ -137,15 +155,16 @@ static bool damaged(const struct ohca_link_frame *f, const uint8_t *pkt)
 	       (f->flags & OHCA_FRAME_ICRC && !ib_icrc_ok(pkt, f->len));
 }
 
-/* Return: whether there may be more. */
-static bool take_lane(unsigned int vl)
+/* Return: how many there were; if BURST, there may be more. */
+static unsigned int take_lane(unsigned int vl)
 {
 	uint8_t pkt[IB_MAD_PKT_MAX];
 	struct ohca_link_frame f;
+	unsigned int n;
 
-	for (unsigned int i = 0; i < BURST; i++) {
+	for (n = 0; n < BURST; n++) {
 		if (!w.link || ohca_link_rx_peek(w.link, vl, &f) <= 0)
-			return false;
+			break;
 		/* no agent here wants more than a MAD */
 		if (f.len <= sizeof(pkt)) {
 			memcpy(pkt, f.data, f.len);
@@ -156,15 +175,20 @@ static bool take_lane(unsigned int vl)
 		}
 		ohca_link_rx_release(w.link, vl);
 	}
-	return true;
+	return n;
 }
 
 static bool take_packets(void)
 {
 	bool more = false;
 
-	for (unsigned int vl = 0; vl < LANES; vl++)
-		more |= take_lane(vl);
+	for (unsigned int vl = 0; vl < LANES; vl++) {
+		const unsigned int n = take_lane(vl);
+
+		more |= n == BURST;
+		if (n)
+			let_others();
+	}
 	if (w.link)
 		ohca_link_kick(w.link);
 	return more;
@@ -237,14 +261,16 @@ static void *run_thread(void *arg)
 
 	um_lock();
 	for (;;) {
-		take_events();
-		more = take_packets();
+		more = take_events();
+		more |= take_packets();
 		apply_link();
 		now = um_now_ns();
 		due = run_timers(now);
 		if (!w.link && w.retry_ns <= now)
 			reconnect();
-		else if (!more)
+		else if (more)
+			let_others();
+		else
 			sleep_until(due);
 	}
 	return arg;
@@ -291,6 +317,7 @@ static void __attribute__((destructor)) leave(void)
 static void forked(void)
 {
 	pthread_mutex_init(&w.lock, NULL);
+	pthread_mutex_init(&w.gate, NULL);
 	pthread_mutex_init(&w.open_lock, NULL);
 	ohca_link_free(w.link);
 	w.link = NULL;

@@ -10,7 +10,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** um_lock() - a thread that has it is not cancelled, as OpenSM does with those that receive */
+/**
+ * um_lock() - a thread that has it is not cancelled, as OpenSM does with those that receive
+ *
+ * The library's thread gives it up after 64 packets, or 4 events of the link, to those who wait for it:
+ * they do not wait until the fabric has nothing more to say.
+ */
 void um_lock(void);
 void um_unlock(void);
 

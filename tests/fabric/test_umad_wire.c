@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Packets that come to libohca-umad.so by its link: the node has those whose CRCs are right. */
+/*
+ * Packets that come to libohca-umad.so by its link: the node has those whose CRCs are right, and however
+ * many come, other threads have the lock in between.
+ */
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -14,17 +18,61 @@
 
 #include "ib/crc.h"
 #include "ib/mad_packet.h"
+#include "link/link_priv.h"
 #include "umad/agent.h"
 #include "umad/issm.h"
 #include "umad/node.h"
 #include "umad/wire.h"
 
 #define PACKETS		6u
+#define FLOOD		600u	/* packets */
+#define TRAININGS	50u
 
 struct um_node um_node;
 static atomic_uint received, damaged;
 static struct ohca_link *far_end;
 static uint8_t order[PACKETS];		/* TIDs of those received */
+
+/*
+ * @held: the library's thread, which has the lock, stands still in its next packet, @at_packet, or end
+ * of the link, until the thread @tid waits for the lock; @done: what it has done from then on
+ */
+static struct {
+	atomic_bool held, at_packet, stands, asking;
+	_Atomic pid_t tid;
+	atomic_uint done;
+} hold;
+
+/* Whether thread @tid waits for something. */
+static bool is_asleep(pid_t tid)
+{
+	char path[64], text[256];
+	const char *state;
+	size_t n;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+	f = fopen(path, "r");
+	assert_non_null(f);
+	n = fread(text, 1, sizeof(text) - 1, f);
+	fclose(f);
+	text[n] = 0;
+	state = strrchr(text, ')');
+	assert_non_null(state);
+	return state[2] == 'S';
+}
+
+/* The thread has something to do, with the lock. */
+static void stand_still(bool packet)
+{
+	atomic_fetch_add(&hold.done, 1);
+	if (packet != atomic_load(&hold.at_packet) || !atomic_exchange(&hold.held, false))
+		return;
+	atomic_store(&hold.stands, true);
+	while (!atomic_load(&hold.asking) || !is_asleep(atomic_load(&hold.tid)))
+		sched_yield();
+	atomic_store(&hold.done, 0);
+}
 
 /* ---- the node and its agents --------------------------------------------------- */
 
@@ -45,10 +93,12 @@ void um_node_link_up(const struct ohca_link_state *st, const struct ohca_link_cf
 	(void)st;
 	(void)peer;
 	um_node.pi.state = IB_PS_ACTIVE;
+	atomic_fetch_add(&hold.done, 1);
 }
 
 void um_node_link_down(void)
 {
+	stand_still(false);
 }
 
 void um_file_forget(void)
@@ -66,7 +116,9 @@ void um_node_receive(const uint8_t *pkt, size_t len)
 	const unsigned int n = atomic_load(&received);
 
 	assert_int_equal(len, IB_MAD_PKT_LEN);
-	order[n] = pkt[IB_MAD_PKT_HDR + 15];
+	if (n < PACKETS)
+		order[n] = pkt[IB_MAD_PKT_HDR + 15];
+	stand_still(true);
 	atomic_store(&received, n + 1);
 }
 
@@ -175,9 +227,69 @@ static void test_icrc(void **st)
 	rmdir(dir);
 }
 
+/* The thread stands still in what comes next. */
+static void hold_thread(bool packet)
+{
+	atomic_store(&hold.tid, gettid());
+	atomic_store(&hold.at_packet, packet);
+	atomic_store(&hold.asking, false);
+	atomic_store(&hold.stands, false);
+	atomic_store(&hold.held, true);
+}
+
+/* Wait for the lock. Return: what the thread has done in that time. */
+static unsigned int ask(void)
+{
+	unsigned int n;
+
+	atomic_store(&hold.asking, true);
+	um_lock();
+	n = atomic_load(&hold.done);
+	um_unlock();
+	return n;
+}
+
+/* Many packets in two lanes. */
+static void test_packets(void **st)
+{
+	const unsigned int before = atomic_load(&received);
+
+	(void)st;
+	hold_thread(true);
+	send_mad(far_end, 0, 0, false, false);
+	while (!atomic_load(&hold.stands))
+		sched_yield();
+	for (unsigned int i = 0; i < FLOOD; i++)
+		send_mad(far_end, i % 2, 0, false, false);
+	assert_in_range(ask(), 0, 64);
+	while (atomic_load(&received) - before < FLOOD + 1)
+		sched_yield();
+}
+
+/* A switch that trains the link all the time, as if each training were acknowledged. */
+static void test_events(void **st)
+{
+	const struct ohca_link_phy phy = { true, 0xff, 0xff, 0xff };
+
+	(void)st;
+	hold_thread(false);
+	assert_int_equal(ohca_link_train(far_end, &phy), 0);
+	while (!atomic_load(&hold.stands))
+		sched_yield();
+	for (unsigned int i = 0; i < TRAININGS; i++) {
+		far_end->peer_state.ack = far_end->sent_seq;
+		assert_int_equal(ohca_link_train(far_end, &phy), 0);
+	}
+	assert_in_range(ask(), 0, 4);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_icrc) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_icrc),
+		cmocka_unit_test(test_packets),
+		cmocka_unit_test(test_events),
+	};
 
 	return cmocka_run_group_tests_name("packets of libohca-umad", tests, NULL, NULL);
 }
