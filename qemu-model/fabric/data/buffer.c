@@ -150,8 +150,11 @@ static void occupy(struct fab_data *d, struct fab_dport *in, unsigned int vl,
 {
 	in->lane[vl].used += fab_blocks(b->len);
 	in->buffered |= (uint16_t)(1u << vl);
-	if (!in->queued)
-		d->queue[d->queues++] = in;
+	if (!in->seq)
+		in->seq = ++d->seqs;
+	if (in->queued || fab_unlikely(in->parked >> vl & 1))
+		return;
+	d->queue[d->queues++] = in;
 	in->queued = true;
 }
 
@@ -223,6 +226,7 @@ void fab_release(struct fab_data *d, struct fab_dport *in, unsigned int vl)
 	l->used -= fab_blocks(b->len);
 	if (!l->first)
 		in->buffered &= (uint16_t)~(1u << vl);
+	fab_credit(d, in);
 	fab_buffer_put(d, b);
 }
 

@@ -63,6 +63,7 @@ void fab_data_free(struct fab_data *d)
 	free(d->queue);
 	free(d->outs);
 	free(d->touch);
+	free(d->woken);
 	free(d->mcast);
 	free(d);
 }

@@ -34,6 +34,8 @@
  * 7. out_serve(): each output sends, of the lanes that request it, in the order of its VL
  *    arbiter, and within a lane of its inputs in turn; up to 64 packets, since the next head
  *    of a lane that was served follows at once (follow())
+ *    What is left at one whose wire has a rate is parked: it is not part of these two steps until
+ *    fab_wake()
  * 8. fab_reply_flush(): answers of agents that wait for credit
  * 9. fab_settle(): begins and ends waits of outputs: PortXmitWait
  * 10. kicks: credits are published, peers that sleep are woken
@@ -65,6 +67,7 @@
  *	buffer.c	packets that wait at a wire of the graph
  *	delay.c		packets on wires with a delay, or a rate
  *	pace.c		rates of wires: who waits until one is free
+ *	park.c		what waits for them is not looked at in between
  *	gsi.c		MADs between the lanes and the agents of nodes
  *	clock.c		time, without the times in which the daemon stood still
  *	report.c	the log, and counts of links

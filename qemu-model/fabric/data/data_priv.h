@@ -200,10 +200,16 @@ struct fab_hport {
  *	the graph, as of fab_data.epoch; @life_ns is the switch's LifeTimeValue
  * @pending: lanes with packets, as of this round
  * @buffered: lanes with packets in the input buffer
- * @queued, @out_listed, @touched: in fab_data.queue, .outs, .touch
- * @want: output lanes that are requested in this round, @head to @tail by lane
+ * @queued, @out_listed, @touched, @woken: in fab_data.queue, .outs, .touch, .woken
+ * @parked: lanes with packets in the input buffer whose heads an output has parked (park.c)
+ * @seq: when something came into the empty input buffer; 0: nothing has
+ * @parks: requests of earlier rounds are parked at this output, and it is not asked for them
+ * @starved: output lanes of these that wait for credit of the next buffer
+ * @order: place among the outputs of a round, by the first input that requests it
+ * @served: the round in which it had its turn last
+ * @want: output lanes that are requested in this round, or parked, @head to @tail by lane
  * @turn: input lane that was served last, by lane
- * @ucast: unicast requests of this round
+ * @ucast: unicast requests of this round, or parked
  * @sent, @refused: output lanes that sent, and that had to wait, in this round
  * @waiting: output lanes that wait since an earlier round
  * @stalled: output lanes in the state VLStalled, until @stall_end_ns
@@ -240,7 +246,10 @@ struct fab_dport {
 	uint64_t life_ns;
 	uint32_t pending;
 	uint16_t buffered;
-	bool queued, out_listed, touched;
+	bool queued, out_listed, touched, woken, parks;
+	uint16_t parked, starved;
+	uint64_t seq, order;
+	uint32_t served;
 	uint16_t want;
 	uint32_t head[FAB_DATA_LANES], tail[FAB_DATA_LANES], turn[FAB_DATA_LANES];
 	uint32_t ucast;
@@ -276,12 +285,17 @@ struct fab_reply {
  * @awake: [@nawake] those whose links a round looks at: all but the idle ones
  * @used: [@nused] idle ones by whose links something leaves
  * @stall: [@nstall] those with stalled lanes, the first of which ends at @stall_due_ns
- * @queue: [@queues] those with something in the input buffer
+ * @queue: [@queues] those with something in the input buffer that is not parked
  * @outs: [@nouts] requested in this round
+ * @woken: [@nwoken] those whose parked requests have their turn again in the next one
  * @touch: [@touches] sent or waiting in this round
  * @mcast: [@nmcast] lanes with multicast heads of this round
  * @cap: room in each of these arrays, of @mcast for each lane
  * @epoch: of the management whose tables are in the ports
+ * @seqs: the last one of their @seq
+ * @serving: outputs of this round that have had their turn, with the one that has it; 0: none has
+ * @serve: number of this round; @order_now: of the output that has its turn
+ * @parks: ports with @parks, since @park_version; one that waits there is too old after @park_ns
  * @refreshes: times that a port took over what management has changed
  * @version: of the ports; heads that were decided on in another one are decided on again
  * @walk: wires that are left to the packet at hand before it waits
@@ -314,12 +328,15 @@ struct fab_data {
 	struct fab_mgmt *m;
 	struct fab *f;
 	struct fab_dport **by_port;
-	struct fab_dport **all, **linked, **awake, **used, **stall, **queue, **outs, **touch;
+	struct fab_dport **all, **linked, **awake, **used, **stall, **queue, **outs, **touch, **woken;
 	uint32_t *mcast;
 	uint32_t nawake, nused, nstall;
 	uint64_t stall_due_ns;
-	uint32_t count, links, queues, nouts, touches, nmcast, cap;
+	uint32_t count, links, queues, nouts, touches, nmcast, nwoken, cap;
 	uint32_t epoch;
+	uint64_t seqs;
+	uint32_t serving, serve, parks, park_version;
+	uint64_t order_now, park_ns;
 	uint64_t refreshes;
 	uint32_t version;
 	uint32_t walk;
@@ -587,6 +604,10 @@ bool fab_outlived(struct fab_data *d, const struct fab_dport *dp, uint64_t since
 bool fab_expire(struct fab_data *d, const struct fab_dport *in, const struct fab_lane *l,
 		struct fab_dport *out, unsigned int vl);
 
+/** fab_expiry() - fab_expire() is true after that time, if nothing changes; UINT64_MAX: never */
+uint64_t fab_expiry(const struct fab_data *d, const struct fab_dport *in, const struct fab_lane *l,
+		    const struct fab_dport *out);
+
 /**
  * fab_hoq_discard() - count what HOQLife or VLStalled discards of lane @vl of @out
  *
@@ -721,6 +742,70 @@ uint64_t fab_delay_due(struct fab_data *d);
 
 /** fab_delay_forget() - packets at @dp are lost, of links that went down or @all */
 void fab_delay_forget(struct fab_data *d, struct fab_dport *dp, bool all);
+
+/**
+ * fab_park() - @out has had its turn, and has requests left
+ * @may: nothing but fab_wake() lets it send any
+ * @starved: lanes of these that wait for credit of the next buffer
+ */
+void fab_park(struct fab_data *d, struct fab_dport *out, bool may, uint16_t starved);
+
+/** fab_park_begin() - a round begins: all are asked again if anything has changed, or is too old */
+void fab_park_begin(struct fab_data *d);
+
+/** fab_park_joins() - the head of @in's lane @vl is parked at @out at once. Return: if it is. */
+bool fab_park_joins(struct fab_data *d, struct fab_dport *in, unsigned int vl,
+		    struct fab_dport *out);
+
+/** fab_park_order() - those of fab_data.outs and .woken become .outs, in their order */
+void fab_park_order(struct fab_data *d);
+
+/** fab_unpark() - lane @vl of @in is looked at in the next round */
+void fab_unpark(struct fab_data *d, struct fab_dport *in, unsigned int vl);
+
+/** fab_wake() - @out may be able to send what is parked there */
+void fab_wake(struct fab_data *d, struct fab_dport *out);
+
+/** fab_credit() - the input buffer of @in has more room */
+static inline void fab_credit(struct fab_data *d, const struct fab_dport *in)
+{
+	if (in->peer && fab_unlikely(in->peer->starved))
+		fab_wake(d, in->peer);
+}
+
+/** fab_lane_at() - the lane with that number */
+static inline struct fab_lane *fab_lane_at(const struct fab_data *d, uint32_t id)
+{
+	return &d->all[id / FAB_DATA_LANES]->lane[id % FAB_DATA_LANES];
+}
+
+/** fab_lane_id() - the number of lane @vl of @in */
+static inline uint32_t fab_lane_id(const struct fab_dport *in, unsigned int vl)
+{
+	return in->id * FAB_DATA_LANES + vl;
+}
+
+/** fab_enqueue() - lane @id requests its lane @ovl of @out */
+static inline void fab_enqueue(struct fab_data *d, struct fab_dport *out, uint32_t id)
+{
+	struct fab_lane *l = fab_lane_at(d, id);
+
+	l->next = FAB_NONE_LANE;
+	if (out->want & (1u << l->ovl)) {
+		fab_lane_at(d, out->tail[l->ovl])->next = id;
+	} else {
+		out->want |= (uint16_t)(1u << l->ovl);
+		out->head[l->ovl] = id;
+	}
+	out->tail[l->ovl] = id;
+}
+
+/** fab_order() - of @out, which lane @vl of @in requests: those of links come last */
+static inline uint64_t fab_order(const struct fab_dport *in, unsigned int vl,
+				 const struct fab_dport *out)
+{
+	return (in->buffers ? in->seq : 1ull << 48) << 12 | vl << 8 | out->num;
+}
 
 /** fab_is_paced() - the wire of output @out has a rate */
 static inline bool fab_is_paced(const struct fab_dport *out)

@@ -9,16 +9,6 @@
 
 #include <string.h>
 
-static struct fab_lane *lane_of(struct fab_data *d, uint32_t id)
-{
-	return &d->all[id / FAB_DATA_LANES]->lane[id % FAB_DATA_LANES];
-}
-
-static uint32_t lane_id(const struct fab_dport *in, unsigned int vl)
-{
-	return in->id * FAB_DATA_LANES + vl;
-}
-
 static void refused(struct fab_data *d, struct fab_dport *out, uint16_t vls)
 {
 	out->refused |= vls;
@@ -27,34 +17,25 @@ static void refused(struct fab_data *d, struct fab_dport *out, uint16_t vls)
 
 /* ---- requests ------------------------------------------------------------------ */
 
-static void list_output(struct fab_data *d, struct fab_dport *out)
+/* Lane @vl of @in requests @out. */
+static void list_output(struct fab_data *d, struct fab_dport *out, const struct fab_dport *in,
+			unsigned int vl)
 {
+	const uint64_t order = fab_order(in, vl, out);
+
+	if (!(out->out_listed | out->parks) || order < out->order)
+		out->order = order;
 	if (out->out_listed)
 		return;
 	out->out_listed = true;
 	d->outs[d->nouts++] = out;
 }
 
-/* Queue lane @id for its lane of @out, its @ovl. */
-static void enqueue(struct fab_data *d, struct fab_dport *out, uint32_t id)
-{
-	struct fab_lane *l = lane_of(d, id);
-
-	l->next = FAB_NONE_LANE;
-	if (out->want & (1u << l->ovl)) {
-		lane_of(d, out->tail[l->ovl])->next = id;
-	} else {
-		out->want |= (uint16_t)(1u << l->ovl);
-		out->head[l->ovl] = id;
-	}
-	out->tail[l->ovl] = id;
-}
-
 /* Return: whether multicast lane @id requests @out. */
 static bool request_mcast(struct fab_data *d, struct fab_dport *out, uint32_t id)
 {
 	const struct fab_dport *in = d->all[id / FAB_DATA_LANES];
-	struct fab_lane *l = lane_of(d, id);
+	struct fab_lane *l = fab_lane_at(d, id);
 	int vl;
 
 	if (l->kind != FAB_HEAD_MCAST || d->f->port[in->p].node != d->f->port[out->p].node ||
@@ -64,7 +45,7 @@ static bool request_mcast(struct fab_data *d, struct fab_dport *out, uint32_t id
 	if (vl < 0)
 		return false;
 	l->ovl = (uint8_t)vl;
-	enqueue(d, out, id);
+	fab_enqueue(d, out, id);
 	return true;
 }
 
@@ -73,7 +54,7 @@ static void list_mcast(struct fab_data *d, struct fab_dport *in, unsigned int vl
 	struct fab_lane *l = &in->lane[vl];
 
 	if (!l->listed)
-		d->mcast[d->nmcast++] = lane_id(in, vl);
+		d->mcast[d->nmcast++] = fab_lane_id(in, vl);
 	l->listed = true;
 }
 
@@ -144,6 +125,8 @@ static void release(struct fab_data *d, struct fab_dport *in, unsigned int vl)
 	fab_head_forget(d, l);
 	if (in->buffers) {
 		fab_release(d, in, vl);
+		if (fab_unlikely(in->parked >> vl & 1))
+			fab_unpark(d, in, vl);
 		return;
 	}
 	fab_count_rcv(in, &l->f);
@@ -208,7 +191,7 @@ static void block_lanes(struct fab_data *d, struct fab_dport *out, uint16_t vls)
 
 		while (id != FAB_NONE_LANE) {
 			fab_block(d, d->all[id / FAB_DATA_LANES], id % FAB_DATA_LANES);
-			id = lane_of(d, id)->next;
+			id = fab_lane_at(d, id)->next;
 		}
 	}
 }
@@ -220,7 +203,7 @@ static void take_turns(struct fab_data *d, struct fab_dport *out, unsigned int v
 
 	if (out->head[vl] == out->tail[vl])
 		return;
-	for (id = out->head[vl]; id != FAB_NONE_LANE; id = lane_of(d, id)->next) {
+	for (id = out->head[vl]; id != FAB_NONE_LANE; id = fab_lane_at(d, id)->next) {
 		if (id > out->turn[vl] && id < best)
 			best = id;
 		if (id < low)
@@ -231,9 +214,9 @@ static void take_turns(struct fab_data *d, struct fab_dport *out, unsigned int v
 	/* bounded: the list holds it */
 	while (out->head[vl] != best) {
 		id = out->head[vl];
-		out->head[vl] = lane_of(d, id)->next;
-		lane_of(d, id)->next = FAB_NONE_LANE;
-		lane_of(d, out->tail[vl])->next = id;
+		out->head[vl] = fab_lane_at(d, id)->next;
+		fab_lane_at(d, id)->next = FAB_NONE_LANE;
+		fab_lane_at(d, out->tail[vl])->next = id;
 		out->tail[vl] = id;
 	}
 }
@@ -282,11 +265,11 @@ static void follow(struct fab_data *d, struct fab_dport *out, struct fab_dport *
 	switch (advance(d, in, vl, &moved)) {
 	case FAB_HEAD_UCAST:
 		if (l->out == out)
-			enqueue(d, out, lane_id(in, vl));
+			fab_enqueue(d, out, fab_lane_id(in, vl));
 		break;
 	case FAB_HEAD_MCAST:
 		list_mcast(d, in, vl);
-		request_mcast(d, out, lane_id(in, vl));
+		request_mcast(d, out, fab_lane_id(in, vl));
 		break;
 	default:
 		break;
@@ -313,13 +296,24 @@ static unsigned int budget_of(struct fab_data *d, struct fab_dport *out)
 	return n && out->ucast ? n + out->ucast : FAB_BURST;
 }
 
+/* What is parked at @out has its turn. */
+static void take_back(struct fab_data *d, struct fab_dport *out)
+{
+	out->parks = false;
+	out->starved = 0;
+	d->parks--;
+	fab_touch(d, out);
+}
+
 /* Serve all requests for this output. */
 static bool out_serve(struct fab_data *d, struct fab_dport *out)
 {
 	unsigned int budget = budget_of(d, out);
 	uint16_t ready = out->want & out->arb_vls, tired = 0;	/* lanes without credit */
-	bool moved = false;
+	bool moved = false, busy = false;
 
+	if (fab_unlikely(out->parks))
+		take_back(d, out);
 	for (uint16_t m = ready; m; m &= (uint16_t)(m - 1))
 		take_turns(d, out, (unsigned int)__builtin_ctz(m));
 	/* lanes without weight in any table never send; HOQLife ends their wait */
@@ -332,7 +326,8 @@ static bool out_serve(struct fab_data *d, struct fab_dport *out)
 		int vl;
 
 		/* the arbiter chooses when the wire is ready */
-		if (fab_is_paced(out) && fab_pace_busy(d, out->fault)) {
+		busy = fab_is_paced(out) && fab_pace_busy(d, out->fault);
+		if (busy) {
 			block_lanes(d, out, ready);
 			break;
 		}
@@ -343,7 +338,7 @@ static bool out_serve(struct fab_data *d, struct fab_dport *out)
 		}
 		id = out->head[vl];
 		in = d->all[id / FAB_DATA_LANES];
-		l = lane_of(d, id);
+		l = fab_lane_at(d, id);
 		len = l->f.len;
 		d->walk = FAB_WALK;
 		if (fab_unlikely(!fab_out_send(d, out, (unsigned int)vl, &l->f))) {
@@ -367,7 +362,11 @@ static bool out_serve(struct fab_data *d, struct fab_dport *out)
 		follow(d, out, in, id % FAB_DATA_LANES);
 		ready = out->want & out->arb_vls & (uint16_t)~tired;
 	}
-	out->want = 0;
+	if (fab_likely(!d->cfg.rate_scale))
+		out->want = 0;
+	else if (out->want)
+		fab_park(d, out, fab_is_paced(out) && !d->nmcast &&
+			 (busy || (!ready && !fab_leads_out(out))), tired);
 	return moved;
 }
 
@@ -383,13 +382,15 @@ static void collect(struct fab_data *d, struct fab_dport *in, uint32_t mask, boo
 		switch (advance(d, in, vl, moved)) {
 		case FAB_HEAD_UCAST:
 			l->out->ucast++;
-			enqueue(d, l->out, lane_id(in, vl));
-			list_output(d, l->out);
+			if (fab_unlikely(l->out->parks) && fab_park_joins(d, in, vl, l->out))
+				break;
+			fab_enqueue(d, l->out, fab_lane_id(in, vl));
+			list_output(d, l->out, in, vl);
 			break;
 		case FAB_HEAD_MCAST:
 			list_mcast(d, in, vl);
 			for (int num = -1; (num = fab_next_output(l, num)) >= 0;)
-				list_output(d, fab_output(d, in, num));
+				list_output(d, fab_output(d, in, num), in, vl);
 			break;
 		default:
 			break;
@@ -405,10 +406,12 @@ static void collect_buffers(struct fab_data *d, bool *moved)
 	for (uint32_t i = 0; i < d->queues; i++) {
 		struct fab_dport *in = d->queue[i];
 
-		collect(d, in, in->buffered, moved);
-		in->queued = in->buffered;
+		collect(d, in, in->buffered & (uint16_t)~in->parked, moved);
+		in->queued = in->buffered & (uint16_t)~in->parked;
 		if (in->queued)
 			d->queue[kept++] = in;
+		else if (!in->buffered)
+			in->seq = 0;
 	}
 	d->queues = kept;
 }
@@ -417,6 +420,8 @@ bool fab_forward_round(struct fab_data *d)
 {
 	bool moved = false;
 
+	if (fab_unlikely(d->cfg.rate_scale))
+		fab_park_begin(d);
 	collect_buffers(d, &moved);
 	if (d->nawake)
 		d->first = (d->first + 1) % d->nawake;
@@ -428,14 +433,26 @@ bool fab_forward_round(struct fab_data *d)
 		else if (in->up)
 			collect(d, in, in->pending & ((1u << FAB_DATA_LANES) - 1), &moved);
 	}
-	for (uint32_t i = 0; i < d->nouts; i++) {
-		moved |= out_serve(d, d->outs[i]);
-		d->outs[i]->out_listed = false;
+	if (fab_unlikely(d->cfg.rate_scale))
+		fab_park_order(d);
+	/* fab_wake() adds to those that are still to come */
+	while (d->serving < d->nouts) {
+		struct fab_dport *out = d->outs[d->serving++];
+
+		out->served = d->serve;
+		d->order_now = out->order;
+		moved |= out_serve(d, out);
+		out->out_listed = false;
 	}
+	d->serving = 0;
 	/* until here: copy_rest() asks whether an output that was served has unicast */
-	while (d->nouts)
-		d->outs[--d->nouts]->ucast = 0;
+	while (d->nouts) {
+		struct fab_dport *out = d->outs[--d->nouts];
+
+		if (fab_likely(!out->parks))
+			out->ucast = 0;
+	}
 	while (d->nmcast)
-		lane_of(d, d->mcast[--d->nmcast])->listed = false;
+		fab_lane_at(d, d->mcast[--d->nmcast])->listed = false;
 	return moved;
 }

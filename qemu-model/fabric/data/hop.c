@@ -360,6 +360,8 @@ void fab_arrived(struct fab_data *d, struct fab_dport *in, unsigned int vl, stru
 	}
 	d->walk = FAB_WALK;
 	head_go_on(d, in, vl, &f);
+	if (in->lane[vl].kind == FAB_HEAD_NONE)
+		fab_credit(d, in);
 	fab_buffer_put(d, b);
 }
 

@@ -11,6 +11,8 @@
  */
 #include "data_priv.h"
 
+#include <stddef.h>
+
 #include "ib/rate.h"
 
 #define FAB_LATE_NS	1000000u
@@ -86,13 +88,24 @@ uint64_t fab_pace_take(struct fab_data *d, struct fab_fault *x, unsigned int vl,
 	return fab_wire_ready(x);
 }
 
+/* The wire whose timer @t is. */
+static const struct fab_fault *fault_of(const struct fab_timer *t)
+{
+	return (const struct fab_fault *)((const char *)t - offsetof(struct fab_fault, timer));
+}
+
 bool fab_pace_round(struct fab_data *d)
 {
 	const uint64_t now = fab_data_clock(d);
 	bool any = false;
 
 	while (fab_timers_due(&d->paced) <= now) {
+		const struct fab_fault *x = fault_of(d->paced.first);
+		struct fab_dport *out = d->by_port[x->port];
+
 		fab_timer_set(&d->paced, d->paced.first, UINT64_MAX);
+		if (out)
+			fab_wake(d, out);
 		any = true;
 	}
 	return any;

@@ -73,7 +73,7 @@ static bool room(struct fab_data *d)
 	    !grow(&d->awake, n, sizeof(*d->awake)) || !grow(&d->used, n, sizeof(*d->used)) ||
 	    !grow(&d->stall, n, sizeof(*d->stall)) ||
 	    !grow(&d->queue, n, sizeof(*d->queue)) || !grow(&d->outs, n, sizeof(*d->outs)) ||
-	    !grow(&d->touch, n, sizeof(*d->touch)) ||
+	    !grow(&d->touch, n, sizeof(*d->touch)) || !grow(&d->woken, n, sizeof(*d->woken)) ||
 	    !grow(&d->mcast, n, FAB_DATA_LANES * sizeof(*d->mcast)))
 		return false;
 	d->cap = n;

@@ -88,6 +88,20 @@ bool fab_expire(struct fab_data *d, const struct fab_dport *in, const struct fab
 	return true;
 }
 
+static uint64_t after(uint64_t since_ns, uint64_t limit_ns)
+{
+	return limit_ns < UINT64_MAX - since_ns ? since_ns + limit_ns : UINT64_MAX;
+}
+
+uint64_t fab_expiry(const struct fab_data *d, const struct fab_dport *in, const struct fab_lane *l,
+		    const struct fab_dport *out)
+{
+	const uint64_t hoq = after(l->blocked_ns, hoq_ns(d, out));
+	const uint64_t life = after(l->came_ns ? l->came_ns : l->blocked_ns, in->life_ns);
+
+	return hoq < life ? hoq : life;
+}
+
 void fab_hoq_discard(struct fab_data *d, struct fab_dport *out, unsigned int vl)
 {
 	const uint8_t limit = d->f->port[out->p].pi.vl_stall_count;
@@ -202,7 +216,7 @@ static void settle_paced(struct fab_data *d, struct fab_dport *dp, uint16_t sent
 
 static void settle(struct fab_data *d, struct fab_dport *dp)
 {
-	const uint16_t sent = dp->sent, refused = dp->refused;
+	const uint16_t sent = dp->sent, refused = dp->refused | (dp->parks ? dp->want : 0);
 	uint16_t from_now;
 	uint64_t now;
 
@@ -240,7 +254,8 @@ void fab_settle(struct fab_data *d)
 		struct fab_dport *dp = d->touch[i];
 
 		settle(d, dp);
-		dp->touched = dp->waiting;
+		/* what is parked there goes on waiting */
+		dp->touched = dp->waiting && !dp->parks;
 		if (dp->touched)
 			d->touch[kept++] = dp;
 	}

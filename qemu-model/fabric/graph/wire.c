@@ -14,8 +14,10 @@ struct fab_fault *fab_wire_at(struct fab *f, uint32_t p)
 		return NULL;
 	if (!x->fault) {
 		x->fault = calloc(1, sizeof(*x->fault));
-		if (x->fault)
-			x->fault->rng = fab_random_state(0);
+		if (!x->fault)
+			return NULL;
+		x->fault->port = p;
+		x->fault->rng = fab_random_state(0);
 	}
 	return x->fault;
 }

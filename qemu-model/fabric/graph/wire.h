@@ -13,6 +13,7 @@
 
 /**
  * struct fab_fault - what happens to packets that leave by a port
+ * @port: that port
  * @loss: of 2^32 packets so many do not arrive; the other end counts an error
  * @corrupt: of 2^32 data packets so many have another bit, and an ICRC that says so
  * @delay_ns: packets arrive so much later
@@ -30,6 +31,7 @@
  * @vl: lane of what it has sent last
  */
 struct fab_fault {
+	uint32_t port;
 	uint32_t loss;
 	uint32_t corrupt;
 	uint64_t delay_ns;
