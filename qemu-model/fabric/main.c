@@ -96,9 +96,11 @@ static const char usage_text[] =
 /* A string has 8,191 bytes at most. */
 static const char usage_rest[] =
 	"Options of traffic, beside --mtu, --vls, --rate-scale (1), --hoq-scale and --seed:\n"
-	"      --pattern NAME        uniform, permutation, incast, hot-spot or all-to-all (uniform)\n"
-	"      --size BYTES          of a message, or with K or M (64K)\n"
-	"      --messages N          of each host (16, or of all-to-all one to each other host)\n"
+	"      --pattern NAME        uniform, permutation, incast, hot-spot, all-to-all,\n"
+	"                            all-reduce-ring or all-reduce-halving (uniform)\n"
+	"      --size BYTES          of a message, or what all reduce, or with K or M (64K)\n"
+	"      --messages N          of each host (16, or of all-to-all one to each other host), or\n"
+	"                            all-reduces (1)\n"
 	"      --load PERCENT        of the rate of their links (100)\n"
 	"      --sl N                service level, 0 to 15 (0)\n\n"
 	"VERBs that ask a fabric:\n"
@@ -420,7 +422,7 @@ static bool set_traffic_option(struct serve_options *o, int c, const char *arg)
 		if (o->traffic.pattern != FAB_PATTERNS)
 			return true;
 		fprintf(stderr, "ohca-fabric: --pattern: '%s' is none of uniform, permutation, incast, "
-			"hot-spot, all-to-all\n", arg);
+			"hot-spot, all-to-all, all-reduce-ring, all-reduce-halving\n", arg);
 		return false;
 	case O_SIZE:
 		return set_size(o, arg);
@@ -680,6 +682,8 @@ static int traffic(struct fab *f, const struct serve_options *o)
 	       r.hops, r.bytes);
 	print_ns("time", r.ns);
 	printf("host: %.3f Gb/s\n", r.ns ? 8.0 * (double)r.bytes / (double)r.ns / r.hosts : 0);
+	if (r.bus_bytes)
+		printf("bus: %.3f Gb/s\n", r.ns ? 8.0 * (double)r.bus_bytes / (double)r.ns : 0);
 	print_ns("message_p50", r.p50_ns);
 	print_ns("message_p90", r.p90_ns);
 	print_ns("message_p99", r.p99_ns);

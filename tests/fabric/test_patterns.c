@@ -77,6 +77,9 @@ static void test_targets(void **st)
 	(void)st;
 	for (unsigned int p = 0; p < FAB_PATTERNS; p++) {
 		assert_int_equal(fab_pattern_find(fab_pattern_name(p)), p);
+		/* for powers of two */
+		if (p == FAB_PATTERN_ALL_REDUCE_HALVING)
+			continue;
 		t.cfg.pattern = p;
 		assert_true(traffic_choose_fixed(&t));
 		for (uint32_t i = 0; i < 700; i++) {
@@ -184,6 +187,60 @@ static void test_rates_of_patterns(void **st)
 	assert_true(r.p50_ns < 2 * message_ns);
 }
 
+/* What @packets of 4,096 bytes take over two wires of EDR, in ns. */
+static double two_wires(double packets)
+{
+	return (packets + 1) * 329.76;
+}
+
+/* Each step takes its time, after the one before, each of them some ns more: wires end in whole ns. */
+static void expect_reduce(const struct fab_traffic_result *r, uint64_t steps, double ns)
+{
+	assert_int_equal(r->lost, 0);
+	assert_in_range(r->ns, (uint64_t)ns, (uint64_t)ns + 4 * steps);
+}
+
+/* One switch blocks nothing: the time of an all-reduce is that of its steps, one after another. */
+static void test_all_reduce(void **st)
+{
+	struct fab_traffic_cfg cfg = usual;
+	struct fab_traffic_result r;
+	double ns = 0;
+
+	(void)st;
+	cfg.pattern = FAB_PATTERN_ALL_REDUCE_RING;
+	for (unsigned int n = 5; n <= 8; n += 3) {
+		cfg.size = n * 10 * 4096;
+		r = result(n == 5 ? "star:5" : "star:8", &cfg);
+		assert_int_equal(r.messages, n * 2 * (n - 1));
+		assert_int_equal(r.bytes, 2 * (n - 1) * cfg.size);
+		assert_int_equal(r.bus_bytes, 2 * (n - 1) * cfg.size / n);
+		expect_reduce(&r, 2 * (n - 1), 2 * (n - 1) * two_wires(10));
+	}
+	/* three of them */
+	cfg.messages = 3;
+	r = result("star:8", &cfg);
+	assert_int_equal(r.bus_bytes, 3 * 14 * 10 * 4096);
+	expect_reduce(&r, 3 * 14, 3 * 14 * two_wires(10));
+	/* a half, a quarter and an eighth of 80 packets, there and back */
+	cfg.pattern = FAB_PATTERN_ALL_REDUCE_HALVING;
+	cfg.messages = 0;
+	r = result("star:8", &cfg);
+	assert_int_equal(r.messages, 8 * 6);
+	assert_int_equal(r.bytes, 14 * cfg.size);
+	for (unsigned int packets = 40; packets >= 10; packets /= 2)
+		ns += 2 * two_wires(packets);
+	expect_reduce(&r, 6, ns);
+	/* pieces that are not all of the same size are all that there is */
+	cfg.size = 100003;
+	for (unsigned int k = 0; k < 2; k++) {
+		r = result("star:8", &cfg);
+		assert_int_equal(r.lost, 0);
+		assert_int_equal(r.bytes, 14 * cfg.size);
+		cfg.pattern = FAB_PATTERN_ALL_REDUCE_RING;
+	}
+}
+
 /* The same seed, the same result. */
 static void test_same(void **st)
 {
@@ -202,22 +259,36 @@ static void test_same(void **st)
 	assert_int_equal(other.lost, 0);
 }
 
-static void test_refused(void **st)
+static void expect_refused(const char *spec, const struct fab_traffic_cfg *cfg, const char *want)
 {
-	struct fab_traffic_cfg cfg = usual;
-	struct fab *f = from_spec("star:8");
+	struct fab *f = from_spec(spec);
 	struct fab_traffic_result r;
 	char why[128];
 
+	assert_false(fab_traffic_run(f, cfg, &r, why, sizeof(why)));
+	assert_string_equal(why, want);
+	fab_free(f);
+}
+
+static void test_refused(void **st)
+{
+	static const char many[] = "more than 16,777,216 messages";
+	struct fab_traffic_cfg cfg = usual;
+
 	(void)st;
+	expect_refused("star:1", &cfg, "there are no two hosts at switches");
 	cfg.messages = FAB_TRAFFIC_MESSAGES / 8 + 1;
-	assert_false(fab_traffic_run(f, &cfg, &r, why, sizeof(why)));
-	assert_string_equal(why, "more than 16,777,216 messages");
-	fab_free(f);
-	f = from_spec("star:1");
-	assert_false(fab_traffic_run(f, &usual, &r, why, sizeof(why)));
-	assert_string_equal(why, "there are no two hosts at switches");
-	fab_free(f);
+	expect_refused("star:8", &cfg, many);
+	cfg.pattern = FAB_PATTERN_ALL_REDUCE_HALVING;
+	expect_refused("star:6", &cfg, "halving is for 2, 4, 8, ... hosts");
+	cfg.pattern = FAB_PATTERN_ALL_REDUCE_RING;
+	expect_refused("star:6", &cfg, many);
+	cfg.messages = FAB_TRAFFIC_MESSAGES / 60 + 1;
+	expect_refused("star:6", &cfg, many);
+	cfg.size = 5;
+	expect_refused("star:6", &cfg, "an all-reduce of fewer bytes than hosts");
+	cfg.load = 99;
+	expect_refused("star:6", &cfg, "an all-reduce has no load");
 }
 
 int main(void)
@@ -225,7 +296,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_routes), cmocka_unit_test(test_targets),
 		cmocka_unit_test(test_time), cmocka_unit_test(test_rates_of_patterns),
-		cmocka_unit_test(test_same), cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_all_reduce), cmocka_unit_test(test_same), cmocka_unit_test(test_refused),
 	};
 
 	return cmocka_run_group_tests_name("patterns of traffic", tests, NULL, NULL);

@@ -11,46 +11,6 @@
 #define NS_BITS		8e6		/* ns of a byte at 1 kb/s */
 #define GAP_MAX		1e14		/* between two messages: a day */
 
-/* ---- receiving ----------------------------------------------------------------- */
-
-static bool host_room(void *ctx, unsigned int vl, unsigned int n, uint32_t len)
-{
-	(void)ctx;
-	(void)vl;
-	(void)n;
-	(void)len;
-	return true;
-}
-
-/* The message's number is in the place of the QP's. */
-static void host_rx(void *ctx, const struct ohca_link_frame *f, const struct ib_view *view)
-{
-	const uint32_t hdr = IB_LRH_LEN + IB_BTH_LEN, pad = f->data[IB_LRH_LEN + 1] >> 4 & 3;
-	struct fab_traffic *t = ((struct traffic_host *)ctx)->t;
-	struct traffic_message *msg;
-	uint32_t bytes;
-
-	(void)view;
-	msg = &t->msg[ib_get_be32(f->data + IB_LRH_LEN + 4) & IB_QPN_MASK];
-	bytes = f->len - hdr - IB_ICRC_LEN - pad;
-	t->came++;
-	t->bytes += bytes;
-	t->last_ns = t->now_ns;
-	msg->left -= bytes;
-	if (!msg->left)
-		t->took[t->done++] = t->now_ns - msg->begin_ns;
-}
-
-static void host_link(void *ctx, const struct fab_hport_rate *rate)
-{
-	(void)ctx;
-	(void)rate;
-}
-
-static const struct fab_hport_ops host_ops = {
-	.room = host_room, .rx = host_rx, .link = host_link,
-};
-
 /* ---- sending ------------------------------------------------------------------- */
 
 static uint32_t index_of(const struct traffic_host *h)
@@ -67,20 +27,22 @@ static uint32_t message_of(const struct traffic_host *h)
 static void prepare(struct traffic_host *h, uint64_t begin_ns)
 {
 	struct fab_traffic *t = h->t;
+	const bool reduce = traffic_is_reduce(t);
 	struct traffic_message *msg;
 
 	/* the first host has nobody to send to */
 	if (t->cfg.pattern == FAB_PATTERN_INCAST && !index_of(h))
 		h->next = t->cfg.messages;
-	if (h->next == t->cfg.messages) {
+	h->begin_ns = UINT64_MAX;
+	if (h->next == t->cfg.messages || (reduce && traffic_reduce_waits(t, index_of(h), h->next))) {
 		fab_timer_set(&t->due, &h->timer, UINT64_MAX);
 		return;
 	}
 	msg = &t->msg[message_of(h)];
 	h->to = traffic_target(t, index_of(h), h->next);
-	h->left = t->cfg.size;
+	h->left = reduce ? traffic_reduce_bytes(t, index_of(h), h->next) : t->cfg.size;
 	h->begin_ns = begin_ns;
-	msg->left = t->cfg.size;
+	msg->left = h->left;
 	msg->begin_ns = begin_ns;
 	fab_timer_set(&t->due, &h->timer, begin_ns);
 }
@@ -154,6 +116,51 @@ bool traffic_hosts_turn(struct fab_traffic *t)
 	}
 	return moved;
 }
+
+/* ---- receiving ----------------------------------------------------------------- */
+
+static bool host_room(void *ctx, unsigned int vl, unsigned int n, uint32_t len)
+{
+	(void)ctx;
+	(void)vl;
+	(void)n;
+	(void)len;
+	return true;
+}
+
+/* The message's number is in the place of the QP's. */
+static void host_rx(void *ctx, const struct ohca_link_frame *f, const struct ib_view *view)
+{
+	const uint32_t hdr = IB_LRH_LEN + IB_BTH_LEN, pad = f->data[IB_LRH_LEN + 1] >> 4 & 3;
+	struct traffic_host *h = ctx;
+	struct fab_traffic *t = h->t;
+	struct traffic_message *msg;
+	uint32_t bytes;
+
+	(void)view;
+	msg = &t->msg[ib_get_be32(f->data + IB_LRH_LEN + 4) & IB_QPN_MASK];
+	bytes = f->len - hdr - IB_ICRC_LEN - pad;
+	t->came++;
+	t->bytes += bytes;
+	t->last_ns = t->now_ns;
+	msg->left -= bytes;
+	if (msg->left)
+		return;
+	t->took[t->done++] = t->now_ns - msg->begin_ns;
+	/* a step of an all-reduce may have waited for it */
+	if (h->begin_ns == UINT64_MAX)
+		prepare(h, t->now_ns);
+}
+
+static void host_link(void *ctx, const struct fab_hport_rate *rate)
+{
+	(void)ctx;
+	(void)rate;
+}
+
+static const struct fab_hport_ops host_ops = {
+	.room = host_room, .rx = host_rx, .link = host_link,
+};
 
 /* ---- the begin ----------------------------------------------------------------- */
 

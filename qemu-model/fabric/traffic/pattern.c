@@ -15,6 +15,8 @@ static const char *const names[FAB_PATTERNS] = {
 	[FAB_PATTERN_INCAST] = "incast",
 	[FAB_PATTERN_HOT_SPOT] = "hot-spot",
 	[FAB_PATTERN_ALL_TO_ALL] = "all-to-all",
+	[FAB_PATTERN_ALL_REDUCE_RING] = "all-reduce-ring",
+	[FAB_PATTERN_ALL_REDUCE_HALVING] = "all-reduce-halving",
 };
 
 enum fab_pattern fab_pattern_find(const char *name)
@@ -74,6 +76,9 @@ uint32_t traffic_target(struct fab_traffic *t, uint32_t from, uint32_t i)
 		return from && i % HOT_ONE_OF == 0 ? 0 : any_other(t, from);
 	case FAB_PATTERN_ALL_TO_ALL:
 		return (from + 1 + i % (t->hosts - 1)) % t->hosts;
+	case FAB_PATTERN_ALL_REDUCE_RING:
+	case FAB_PATTERN_ALL_REDUCE_HALVING:
+		return traffic_reduce_target(t, from, i);
 	default:
 		return any_other(t, from);
 	}

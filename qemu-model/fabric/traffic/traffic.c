@@ -89,6 +89,7 @@ static void judge(struct fab_traffic *t, struct fab_traffic_result *r)
 		.packets = t->came,
 		.hops = fab_data_counts(t->d)->hops,
 		.bytes = t->bytes,
+		.bus_bytes = 2ull * t->reduces * (t->hosts - 1) * t->cfg.size / t->hosts,
 		.ns = t->came ? t->last_ns - BEGIN_NS : 0,
 		.p50_ns = percentile(t, 50),
 		.p90_ns = percentile(t, 90),
@@ -107,6 +108,7 @@ static const char *prepare_all(struct fab_traffic *t)
 		.arg = t,
 		.headers = true,
 	};
+	const char *wrong = NULL;
 	uint64_t n;
 
 	fab_mgmt_init(t->m, t->f, no_manager, NULL);
@@ -117,6 +119,10 @@ static const char *prepare_all(struct fab_traffic *t)
 		return "out of memory";
 	if (t->hosts < 2)
 		return "there are no two hosts at switches";
+	if (traffic_is_reduce(t))
+		wrong = traffic_reduce_plan(t);
+	if (wrong)
+		return wrong;
 	if (!t->cfg.messages)
 		t->cfg.messages = t->cfg.pattern == FAB_PATTERN_ALL_TO_ALL ? t->hosts - 1 : MESSAGES;
 	n = (uint64_t)t->hosts * t->cfg.messages;

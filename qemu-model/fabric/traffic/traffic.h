@@ -11,6 +11,7 @@
  *	traffic.c	all that happens, and what became of it
  *	host.c		hosts that send and receive
  *	pattern.c	who sends to whom
+ *	reduce.c	the steps of an all-reduce
  *	routes.c	forwarding tables
  */
 #ifndef OHCA_FABRIC_TRAFFIC_H
@@ -32,6 +33,8 @@ enum fab_pattern {
 	FAB_PATTERN_INCAST,		/* all to the first host */
 	FAB_PATTERN_HOT_SPOT,		/* every fourth message to the first host, the others to any */
 	FAB_PATTERN_ALL_TO_ALL,		/* each to all, from the next one on */
+	FAB_PATTERN_ALL_REDUCE_RING,	/* each to the next one, a piece of what all have in a step */
+	FAB_PATTERN_ALL_REDUCE_HALVING,	/* each with one at half of the distance before, and back */
 	FAB_PATTERNS
 };
 
@@ -44,10 +47,13 @@ const char *fab_pattern_name(enum fab_pattern pattern);
 /**
  * struct fab_traffic_cfg - what is sent
  * @pattern: who sends to whom
- * @size: bytes of a message, 1 to FAB_TRAFFIC_SIZE
- * @messages: of each host; 0: one to each other host for all to all, else 16
+ * @size: bytes of a message, 1 to FAB_TRAFFIC_SIZE; of an all-reduce that which each host has, at least
+ *	one for each host
+ * @messages: of each host; 0: one to each other host for all to all, else 16. Of an all-reduce, so many
+ *	of them one after another; 0: one
  * @load: percent of the rate of a host's link at which messages begin, at times that vary by chance,
- *	1 to 100; 100: each begins when the one before has left
+ *	1 to 100; 100: each begins when the one before has left, and of an all-reduce what the step needs
+ *	has come
  * @sl: of all packets, 0 to 15
  * @rate_scale, @hoq_scale: as of struct fab_data_cfg; @rate_scale is not 0
  * @seed: of what happens by chance
@@ -69,6 +75,7 @@ struct fab_traffic_cfg {
  * @packets: that have come; @hops: wires between switches that packets have crossed
  * @bytes: of messages that have come
  * @ns: from the first packet to the last one
+ * @bus_bytes: that a host has to send and to get for its all-reduces: 2 (n - 1) / n of its own
  * @p50_ns, @p90_ns, @p99_ns, @max_ns: so many percent of the messages have taken no longer, from when
  *	they were to begin to when they had come
  */
@@ -77,6 +84,7 @@ struct fab_traffic_result {
 	uint64_t messages, lost;
 	uint64_t packets, hops;
 	uint64_t bytes;
+	uint64_t bus_bytes;
 	uint64_t ns;
 	uint64_t p50_ns, p90_ns, p99_ns, max_ns;
 };

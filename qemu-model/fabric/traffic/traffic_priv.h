@@ -17,7 +17,7 @@ struct fab_traffic;
  * @lid: of that
  * @vl: lane of what it sends
  * @fixed: host to which it sends, of a permutation
- * @to: of the message at hand, which is to begin at @begin_ns
+ * @to: of the message at hand, which is to begin at @begin_ns; UINT64_MAX: when another one has come
  * @next: number of that message, and @left bytes of it
  * @gap_ns: mean time between two messages
  * @refused: the next one of fab_traffic.refused
@@ -47,6 +47,7 @@ struct traffic_message {
  * struct fab_traffic - all of it
  * @f, @m, @d: the fabric, its management, which does nothing, and its data path
  * @cfg: as of fab_traffic_run(), with all numbers
+ * @reduces: all-reduces, whose steps are @cfg.messages
  * @now_ns: the time
  * @rng: of what happens by chance
  * @mtu: payload of a packet
@@ -62,6 +63,7 @@ struct fab_traffic {
 	struct fab_mgmt *m;
 	struct fab_data *d;
 	struct fab_traffic_cfg cfg;
+	uint32_t reduces;
 	uint64_t now_ns;
 	uint64_t rng;
 	uint32_t mtu;
@@ -83,6 +85,21 @@ bool traffic_choose_fixed(struct fab_traffic *t);
 
 /** traffic_target() - the host to which message @i of host @from goes, another one than that */
 uint32_t traffic_target(struct fab_traffic *t, uint32_t from, uint32_t i);
+
+/** traffic_is_reduce() - the pattern is an all-reduce, whose messages are steps */
+bool traffic_is_reduce(const struct fab_traffic *t);
+
+/** traffic_reduce_plan() - so many steps are messages. Return: NULL, or why there is none. */
+const char *traffic_reduce_plan(struct fab_traffic *t);
+
+/** traffic_reduce_target() - the host to which step @i of host @from sends */
+uint32_t traffic_reduce_target(const struct fab_traffic *t, uint32_t from, uint32_t i);
+
+/** traffic_reduce_bytes() - bytes that it sends */
+uint32_t traffic_reduce_bytes(const struct fab_traffic *t, uint32_t from, uint32_t i);
+
+/** traffic_reduce_waits() - what that step needs has not come yet */
+bool traffic_reduce_waits(const struct fab_traffic *t, uint32_t from, uint32_t i);
 
 /** traffic_hosts_make() - all channel adapters at a switch, linked to it. Return: false: no memory. */
 bool traffic_hosts_make(struct fab_traffic *t);
