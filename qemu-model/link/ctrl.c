@@ -6,12 +6,10 @@
 
 #include <endian.h>
 #include <errno.h>
-#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 
 /* Messages handled by one ohca_link_ctrl(); the rest waits for the next poll. */
 #define CTRL_BUDGET	16
@@ -364,42 +362,6 @@ enum ohca_link_event ohca_link_ctrl(struct ohca_link *l)
 			return broke(l);
 		}
 		/* Unknown types come from a peer with more features, and are ignored. */
-	}
-}
-
-static int64_t ctrl_now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
-
-int ohca_link_wait_up(struct ohca_link *l, int timeout_ms)
-{
-	int64_t end = ctrl_now_ms() + timeout_ms;
-
-	for (;;) {
-		struct pollfd p = { .fd = l->sock, .events = POLLIN };
-		int64_t left;
-
-		switch (ohca_link_ctrl(l)) {
-		case OHCA_LINK_EV_UP:
-			return 0;
-		case OHCA_LINK_EV_CLOSED:
-		case OHCA_LINK_EV_ERROR:
-			return -1;
-		case OHCA_LINK_EV_DOWN:
-			continue;
-		case OHCA_LINK_EV_NONE:
-			break;
-		}
-		if (l->state.up)
-			return 0;
-		left = end - ctrl_now_ms();
-		if (l->sock < 0 || left <= 0)
-			return -1;
-		poll(&p, 1, (int)left);
 	}
 }
 

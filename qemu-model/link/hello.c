@@ -410,50 +410,6 @@ static int wait_readable(int fd, int64_t end)
 	return poll(&p, 1, left > 0 ? (int)left : 0);
 }
 
-struct ohca_link *ohca_link_accept(int listen_fd, const struct ohca_link_cfg *cfg,
-				   int timeout_ms, struct ohca_link_err *err)
-{
-	int64_t end = hello_now_ms() + timeout_ms;
-	uint8_t nonce[OHCA_LINK_NONCE];
-	struct ohca_link_cfg peer;
-	int fd, r;
-
-	do {
-		if (wait_readable(listen_fd, end) <= 0 && hello_now_ms() >= end) {
-			link_err(err, OHCA_LINK_E_TIMEOUT, 0, "nobody connected in %d ms",
-				 timeout_ms);
-			return NULL;
-		}
-		fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	} while (fd < 0 && (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED));
-	if (fd < 0) {
-		link_err(err, OHCA_LINK_E_SYS, errno, "accept");
-		return NULL;
-	}
-	if (ohca_link_greet(fd, nonce, err)) {
-		close(fd);
-		return NULL;
-	}
-	while (!(r = ohca_link_hello_recv(fd, cfg->closer, &peer, err))) {
-		if (wait_readable(fd, end) <= 0 && hello_now_ms() >= end) {
-			link_err(err, OHCA_LINK_E_TIMEOUT, 0, "the peer sent no HELLO in %d ms",
-				 timeout_ms);
-			r = -1;
-			break;
-		}
-	}
-	if (r > 0 && link_tcp_is_stream(fd) && !ohca_link_proven(&peer, nonce, cfg->token)) {
-		link_err(err, OHCA_LINK_E_CONFIG, 0, "the peer does not have our token");
-		link_tcp_send_error(fd, OHCA_LINK_E_CONFIG, "the token is wrong, or missing");
-		r = -1;
-	}
-	if (r < 0) {
-		close(fd);
-		return NULL;
-	}
-	return ohca_link_hello_reply(fd, &peer, cfg, err);
-}
-
 /* ---- connecting side ----------------------------------------------------------- */
 
 static int do_connect(int fd, const struct sockaddr_un *sa, int64_t end,
@@ -628,9 +584,4 @@ const struct ohca_link_cfg *ohca_link_peer(const struct ohca_link *l)
 unsigned int ohca_link_vls(const struct ohca_link *l)
 {
 	return l->vls;
-}
-
-unsigned int ohca_link_shift(const struct ohca_link *l)
-{
-	return l->shift;
 }

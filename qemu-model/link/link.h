@@ -367,21 +367,6 @@ struct ohca_link *ohca_link_hello_reply(int fd, const struct ohca_link_cfg *peer
 void ohca_link_hello_reject(int fd, int code, const char *text);
 
 /**
- * ohca_link_accept() - accept one peer, both halves, blocking
- * @listen_fd: from ohca_link_listen()
- * @cfg: our end
- * @timeout_ms: bound for the whole
- * @err: filled in on failure
- *
- * For tests; a switch uses the two halves. By TCP a peer
- * without the token of @cfg is refused.
- *
- * Return: the link, or NULL.
- */
-struct ohca_link *ohca_link_accept(int listen_fd, const struct ohca_link_cfg *cfg,
-				   int timeout_ms, struct ohca_link_err *err);
-
-/**
  * ohca_link_connect() - connect to a listening port, blocking
  * @path: the listener's socket
  * @cfg: our end
@@ -432,9 +417,6 @@ const struct ohca_link_cfg *ohca_link_peer(const struct ohca_link *l);
 /** ohca_link_vls() - number of data VLs both ends have: lanes 0..n-1 and VL15 exist. */
 unsigned int ohca_link_vls(const struct ohca_link *l);
 
-/** ohca_link_shift() - agreed credit_shift: blocks have 64 << shift bytes. */
-unsigned int ohca_link_shift(const struct ohca_link *l);
-
 /* ---- physical state ------------------------------------------------------------ */
 
 /**
@@ -472,15 +454,6 @@ void ohca_link_set_phy(struct ohca_link *l, const struct ohca_link_phy *phy);
  * Return: the next event.
  */
 enum ohca_link_event ohca_link_ctrl(struct ohca_link *l);
-
-/**
- * ohca_link_wait_up() - block until the link is up; for tests and simple programs
- * @l: the link, both ends must train
- * @timeout_ms: bound
- *
- * Return: 0 or -1.
- */
-int ohca_link_wait_up(struct ohca_link *l, int timeout_ms);
 
 /** ohca_link_is_up() - whether it is trained. One load; any thread. */
 bool ohca_link_is_up(const struct ohca_link *l);
@@ -536,7 +509,7 @@ unsigned int ohca_link_tx_credits(struct ohca_link *l, unsigned int vl);
  * @sent_fctbs, @sent_fccl: ours: blocks that we have sent, and up to which the peer may send
  * @rcvd_fctbs, @rcvd_fccl: the peer's, as it has written them
  *
- * All modulo 4096, in blocks of 64 << ohca_link_shift() bytes.
+ * All modulo 4096, in blocks of 64 << credit_shift bytes.
  */
 struct ohca_link_flow {
 	uint16_t sent_fctbs, sent_fccl;

@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "link/link.h"
+#include "../link/simple.h"
 
 #define BLOCK	(128u << 10)	/* iperf3's */
 #define HEADERS	20u
@@ -145,7 +145,7 @@ static void up(struct ohca_link *l)
 	if (!l)
 		die("no link");
 	ohca_link_train(l, &phy);
-	if (ohca_link_wait_up(l, 10000))
+	if (simple_up(l, 10000))
 		die("the link stays down");
 }
 
@@ -159,7 +159,7 @@ static void take_frames(int to, int listener, size_t len)
 
 	(void)len;
 	ohca_link_cfg_init(&c);
-	l = ohca_link_accept(listener, &c, 10000, &err);
+	l = simple_accept(listener, &c, 10000, &err);
 	up(l);
 	do {
 		struct ohca_link_frame f;

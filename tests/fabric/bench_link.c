@@ -230,7 +230,7 @@ static int attach(struct ep *e, const char *path, uint8_t port)
 	}
 	e->port = port;
 	ohca_link_train(e->l, &phy);
-	return ohca_link_wait_up(e->l, 2000);
+	return simple_up(e->l, 2000);
 }
 
 int main(int argc, char **argv)

@@ -19,7 +19,7 @@
 
 #include "ib/mad_packet.h"
 #include "ib/smp.h"
-#include "link/link.h"
+#include "../link/simple.h"
 
 #define EP_SMP_HDR	IB_MAD_PKT_HDR
 #define EP_SMP_PKT	IB_MAD_PKT_LEN

@@ -147,7 +147,7 @@ static inline void come(unsigned int k)
 		die("end port %u: %s", k, err.text);
 	ep[k].port = at[k].port;
 	ohca_link_train(ep[k].l, &phy);
-	if (ohca_link_wait_up(ep[k].l, 30000))
+	if (simple_up(ep[k].l, 30000))
 		die("end port %u has no link", k);
 }
 

@@ -268,7 +268,7 @@ static void neighbour(const char *path)
 	if (!l)
 		return;
 	ohca_link_train(l, &phy);
-	ohca_link_wait_up(l, 200);
+	simple_up(l, 200);
 	for (unsigned int i = 0; i < STEPS && l->sock >= 0; i++) {
 		if (!rnd(rude ? 16 : 200))
 			scribble(l);

@@ -276,7 +276,7 @@ static void join_fabric(unsigned int i, const char *path)
 	ep[i].port = i + 1;
 	for (int n = 0; n < 300 && !ep[i].l; n++, usleep(100000))
 		ep[i].l = ohca_link_connect(path, &cfg, 30000, &err);
-	if (!ep[i].l || ohca_link_train(ep[i].l, &phy) || ohca_link_wait_up(ep[i].l, 30000))
+	if (!ep[i].l || ohca_link_train(ep[i].l, &phy) || simple_up(ep[i].l, 30000))
 		fail("end port %u: %s", i, err.text);
 }
 

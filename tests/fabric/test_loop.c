@@ -223,7 +223,7 @@ static void test_live(void **state)
 		assert_non_null(ep[i].l);
 		ep[i].port = i + 1;
 		ohca_link_train(ep[i].l, &phy);
-		assert_int_equal(ohca_link_wait_up(ep[i].l, 30000), 0);
+		assert_int_equal(simple_up(ep[i].l, 30000), 0);
 	}
 	assert_int_equal(ep_bring_up(ep, 2), 0);
 	while (got < 50000) {
@@ -355,7 +355,7 @@ static int live_connect(struct ep *e, const char *path, uint64_t guid, struct oh
 	if (!e->l)
 		return -1;
 	ohca_link_train(e->l, &phy);
-	return ohca_link_wait_up(e->l, 30000);
+	return simple_up(e->l, 30000);
 }
 
 /*
@@ -568,7 +568,7 @@ static void test_unwatched(void **state)
 		assert_int_equal(l != NULL, n > 1);
 		if (l) {
 			ohca_link_train(l, &phy);
-			assert_int_equal(ohca_link_wait_up(l, 30000), -1);
+			assert_int_equal(simple_up(l, 30000), -1);
 			assert_string_equal(ohca_link_error(l), "the peer closed the link");
 		}
 		ohca_link_free(l);

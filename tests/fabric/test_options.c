@@ -21,6 +21,7 @@
 #include <cmocka.h>
 
 #include "ep.h"
+#include "link/link_priv.h"
 
 #define MAX_ARGS 12
 
@@ -133,7 +134,7 @@ static void attach(struct ep *e)
 	if (!e->l)
 		fail_msg("%s", err.text);
 	ohca_link_train(e->l, &phy);
-	assert_int_equal(ohca_link_wait_up(e->l, 30000), 0);
+	assert_int_equal(simple_up(e->l, 30000), 0);
 }
 
 /* What stands in the place of options that are not given. */
@@ -203,7 +204,7 @@ static void test_ports(void **state)
 		want.vl_cap = (uint8_t)atoi(vls[i % 5]);
 		want.shift_pref = (uint8_t)i;
 		expect(ohca_link_peer(e.l), &want);
-		assert_int_equal(ohca_link_shift(e.l), i);
+		assert_int_equal(e.l->shift, i);
 		ohca_link_free(e.l);
 		stop(&c, i % 2 ? SIGINT : SIGTERM, "MADs in", 0);
 	}

@@ -344,7 +344,7 @@ int main(int argc, char **argv)
 	for (unsigned int i = 0; i < EPS; i++) {
 		node[i].id = i;
 		node[i].rand = i + 1;
-		if (!join_fabric(&node[i]) || ohca_link_wait_up(node[i].ep.l, 30000))
+		if (!join_fabric(&node[i]) || simple_up(node[i].ep.l, 30000))
 			return 1;
 	}
 	struct ep eps[EPS];
@@ -371,7 +371,7 @@ int main(int argc, char **argv)
 		memset(node[i].tx, 0, sizeof(node[i].tx));
 	}
 	for (unsigned int i = 0; i < EPS && !failures; i++)
-		if (!join_fabric(&node[i]) || ohca_link_wait_up(node[i].ep.l, 30000))
+		if (!join_fabric(&node[i]) || simple_up(node[i].ep.l, 30000))
 			FAIL("node %u does not come up again", i);
 	if (!failures) {
 		if (ep_set_state(&node[0].ep, 1, IB_PS_ACTIVE))

@@ -19,6 +19,7 @@
 #include "ib/crc.h"
 #include "ib/mad_packet.h"
 #include "link/link_priv.h"
+#include "../link/simple.h"
 #include "umad/agent.h"
 #include "umad/issm.h"
 #include "umad/node.h"
@@ -183,10 +184,10 @@ static void *switch_end(void *arg)
 	struct ohca_link_err err;
 
 	ohca_link_cfg_init(&cfg);
-	far_end = ohca_link_accept(*(int *)arg, &cfg, 10000, &err);
+	far_end = simple_accept(*(int *)arg, &cfg, 10000, &err);
 	assert_non_null(far_end);
 	ohca_link_train(far_end, &phy);
-	assert_int_equal(ohca_link_wait_up(far_end, 10000), 0);
+	assert_int_equal(simple_up(far_end, 10000), 0);
 	return NULL;
 }
 

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "link/link.h"
+#include "simple.h"
 
 /** struct pair - @a listened, @b connected */
 struct pair {
@@ -67,7 +67,7 @@ static inline int pair_meet(struct pair *p, const struct ohca_link_cfg *ca,
 	fd = ohca_link_listen(path, ea);
 	if (fd >= 0) {
 		if (!pthread_create(&t, NULL, pair_connect, &c)) {
-			p->a = ohca_link_accept(fd, ca, 5000, ea);
+			p->a = simple_accept(fd, ca, 5000, ea);
 			pthread_join(t, NULL);
 		}
 		p->b = c.l;
@@ -105,9 +105,9 @@ static inline int pair_up(struct pair *p, unsigned int vls, unsigned int shift)
 	ohca_link_train(p->b, &phy);
 	/* Each needs the other's answers. */
 	for (int i = 0; i < 100; i++) {
-		if (!ohca_link_wait_up(p->a, 1) && !ohca_link_wait_up(p->b, 1))
+		if (!simple_up(p->a, 1) && !simple_up(p->b, 1))
 			return 0;
-		ohca_link_wait_up(p->b, 1);
+		simple_up(p->b, 1);
 	}
 	pair_free(p);
 	return -1;

@@ -59,8 +59,8 @@ static void test_hello(void **state)
 	assert_int_equal(pair_meet(&p, &ca, &cb, &ea, &eb), 0);
 	assert_int_equal(ohca_link_vls(p.a), 4);
 	assert_int_equal(ohca_link_vls(p.b), 4);
-	assert_int_equal(ohca_link_shift(p.a), 2);
-	assert_int_equal(ohca_link_shift(p.b), 2);
+	assert_int_equal(p.a->shift, 2);
+	assert_int_equal(p.b->shift, 2);
 	expect_cfg(ohca_link_peer(p.b), &ca);
 	assert_string_equal(ohca_link_peer(p.b)->desc, "the switch");
 	expect_cfg(ohca_link_peer(p.a), &cb);
@@ -204,8 +204,8 @@ static void test_shifts(void **state)
 				   "no common credit shift: peer %u-%u, listener %u-%u",
 				   t[i].lo[1], t[i].hi[1], t[i].lo[0], t[i].hi[0]);
 		} else {
-			assert_int_equal(ohca_link_shift(p.a), t[i].want);
-			assert_int_equal(ohca_link_shift(p.b), t[i].want);
+			assert_int_equal(p.a->shift, t[i].want);
+			assert_int_equal(p.b->shift, t[i].want);
 			assert_int_equal(ohca_link_vls(p.a), 2);
 			assert_int_equal(ohca_link_vls(p.b), 2);
 		}

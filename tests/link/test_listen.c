@@ -22,7 +22,7 @@ static void test_timeout(void **state)
 	ohca_link_cfg_init(&cfg);
 	ls = ohca_link_listen(in_dir("s"), &err);
 	assert_true(ls >= 0);
-	assert_null(ohca_link_accept(ls, &cfg, 20, &err));
+	assert_null(simple_accept(ls, &cfg, 20, &err));
 	expect_err(&err, OHCA_LINK_E_TIMEOUT, 0, "nobody connected in 20 ms");
 	assert_true(ms_now() - begin >= 20);
 	/* Nobody accepts. */
@@ -40,7 +40,7 @@ static void test_timeout(void **state)
 		begin = ms_now();
 		if (i)
 			close(cs);
-		assert_null(ohca_link_accept(ls, &cfg, 20, &err));
+		assert_null(simple_accept(ls, &cfg, 20, &err));
 		if (i) {
 			expect_err(&err, OHCA_LINK_E_PROTO, 0,
 				   "the peer closed the socket before its HELLO");
@@ -54,7 +54,7 @@ static void test_timeout(void **state)
 	unlink(in_dir("s"));
 	/* Nobody can connect here. */
 	ls = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
-	assert_null(ohca_link_accept(ls, &cfg, 20, &err));
+	assert_null(simple_accept(ls, &cfg, 20, &err));
 	expect_err(&err, OHCA_LINK_E_SYS, EINVAL, "accept");
 	errno = 0;
 	assert_int_equal(ohca_link_hello_recv(ls, NULL, &peer, &err), -1);

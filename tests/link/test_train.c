@@ -218,23 +218,23 @@ static void test_wait_up(void **state)
 	ohca_link_cfg_init(&c);
 	assert_int_equal(pair_meet(&p, &c, &c, &ea, &eb), 0);
 	begin = ms_now();
-	assert_int_equal(ohca_link_wait_up(p.a, 20), -1);
+	assert_int_equal(simple_up(p.a, 20), -1);
 	assert_true(ms_now() - begin >= 20);
 	assert_int_equal(send(p.b->sock, "hello", 5, 0), 5);
-	assert_int_equal(ohca_link_wait_up(p.a, 30000), -1);
-	assert_int_equal(ohca_link_wait_up(p.b, 30000), -1);
-	assert_int_equal(ohca_link_wait_up(p.b, 30000), -1);
+	assert_int_equal(simple_up(p.a, 30000), -1);
+	assert_int_equal(simple_up(p.b, 30000), -1);
+	assert_int_equal(simple_up(p.b, 30000), -1);
 	pair_free(&p);
 
 	assert_int_equal(pair_up(&p, 1, 0), 0);
-	assert_int_equal(ohca_link_wait_up(p.a, 0), 0);
+	assert_int_equal(simple_up(p.a, 0), 0);
 	/* It comes down and up again by one message. */
 	assert_int_equal(ohca_link_train(p.b, &phy), 0);
 	begin = ms_now();
-	assert_int_equal(ohca_link_wait_up(p.a, 20000), 0);
+	assert_int_equal(simple_up(p.a, 20000), 0);
 	assert_true(ms_now() - begin < 20000);
 	ohca_link_free(p.b);
-	assert_int_equal(ohca_link_wait_up(p.a, 30000), -1);
+	assert_int_equal(simple_up(p.a, 30000), -1);
 	ohca_link_free(p.a);
 }
 

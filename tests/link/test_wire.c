@@ -244,7 +244,7 @@ static void test_waiting(void **state)
 		fd = listen_tcp(path);
 		arg.path = path;
 		assert_int_equal(pthread_create(&t, NULL, pair_connect, &arg), 0);
-		a = ohca_link_accept(fd, &ours, 10000, &err);
+		a = simple_accept(fd, &ours, 10000, &err);
 		pthread_join(t, NULL);
 		close(fd);
 		assert_true(wrong ? !a && !arg.l : a && arg.l);
