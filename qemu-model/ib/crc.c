@@ -74,12 +74,3 @@ uint16_t ib_vcrc_update(uint16_t crc, const void *data, size_t len)
 		crc = (uint16_t)(crc >> 8 ^ ib_vcrc_table[0][(crc ^ *p++) & 0xff]);
 	return crc;
 }
-
-uint16_t ib_vcrc_iov(const struct iovec *iov, unsigned int n)
-{
-	uint16_t crc = IB_VCRC_INIT;
-
-	for (unsigned int i = 0; i < n; i++)
-		crc = ib_vcrc_update(crc, iov[i].iov_base, iov[i].iov_len);
-	return ib_vcrc_final(crc);
-}

@@ -74,9 +74,6 @@ static inline uint16_t ib_vcrc(const void *data, size_t len)
 	return ib_vcrc_final(ib_vcrc_update(IB_VCRC_INIT, data, len));
 }
 
-/** ib_vcrc_iov() - VCRC over pieces. */
-uint16_t ib_vcrc_iov(const struct iovec *iov, unsigned int n);
-
 /** ib_vcrc_put() - store a VCRC as it goes on the wire (least significant byte first). */
 static inline void ib_vcrc_put(void *p, uint16_t vcrc)
 {

@@ -119,25 +119,6 @@ const char *ib_opcode_name(uint8_t opcode)
 	return ib_opcodes[opcode].name ? ib_opcodes[opcode].name : "reserved";
 }
 
-const char *ib_pkt_strerror(int err)
-{
-	switch (err) {
-	case IB_PKT_OK:			return "ok";
-	case IB_PKT_ERR_SHORT:		return "packet ends inside a header";
-	case IB_PKT_ERR_LVER:		return "LRH.LVer is not 0";
-	case IB_PKT_ERR_LEN:		return "PktLen disagrees with the packet";
-	case IB_PKT_ERR_RAW:		return "raw packet";
-	case IB_PKT_ERR_GRH:		return "bad GRH";
-	case IB_PKT_ERR_TVER:		return "BTH.TVer is not 0";
-	case IB_PKT_ERR_OPCODE:		return "opcode not assigned";
-	case IB_PKT_ERR_PAYLOAD:	return "bad payload or pad";
-	case IB_PKT_ERR_VL15:		return "VL15 and QP0 do not go together";
-	case IB_PKT_ERR_DLID:		return "bad DLID";
-	case IB_PKT_ERR_SLID:		return "bad SLID";
-	default:			return "unknown packet error";
-	}
-}
-
 /* Skip a header of @len bytes if it is @present. Returns the new offset. */
 static unsigned int hdr_take(uint8_t *field, unsigned int off, bool present, unsigned int len)
 {

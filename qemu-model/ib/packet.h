@@ -513,9 +513,6 @@ enum ib_pkt_err {
 	IB_PKT_ERR_SLID		= -11,	/* SLID multicast or 0 */
 };
 
-/** ib_pkt_strerror() - text for an enum ib_pkt_err. */
-const char *ib_pkt_strerror(int err);
-
 /**
  * struct ib_pkt_info - a decoded packet
  *
@@ -766,12 +763,6 @@ static inline uint8_t ib_pad(uint32_t payload)
 static inline uint16_t ib_pkt_words(uint32_t hdr_len, uint32_t payload)
 {
 	return (uint16_t)((hdr_len + payload + ib_pad(payload) + IB_ICRC_LEN) / 4);
-}
-
-/** ib_wire_bytes() - bytes on the wire (LRH..VCRC) of a packet with PktLen @words. */
-static inline uint32_t ib_wire_bytes(uint16_t words)
-{
-	return 4u * words + IB_VCRC_LEN;
 }
 
 #endif

@@ -360,13 +360,6 @@ void ib_trap144(uint8_t d[54], uint16_t lid, uint32_t cap_mask, uint16_t changes
 	ib_put_be16(d + 12, cap_mask2);
 }
 
-void ib_trap145(uint8_t d[54], uint16_t lid, uint64_t sys_guid)
-{
-	memset(d, 0, 54);
-	ib_put_be16(d + 2, lid);
-	ib_put_be64(d + 6, sys_guid);
-}
-
 void ib_trap256(uint8_t d[54], uint16_t slid, const struct ib_smp *s)
 {
 	memset(d, 0, 54);

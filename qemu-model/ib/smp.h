@@ -447,9 +447,6 @@ void ib_trap129_131(uint8_t details[54], uint16_t lid, uint8_t port);
 void ib_trap144(uint8_t details[54], uint16_t lid, uint32_t cap_mask, uint16_t changes,
 		uint16_t cap_mask2);
 
-/** ib_trap145() - system image GUID changed. */
-void ib_trap145(uint8_t details[54], uint16_t lid, uint64_t sys_guid);
-
 /** ib_trap256() - bad M_Key in @s, which came from @slid (LRH.SLID). */
 void ib_trap256(uint8_t details[54], uint16_t slid, const struct ib_smp *s);
 

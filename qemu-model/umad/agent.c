@@ -72,11 +72,6 @@ static struct file *file_of(int fd)
 	return NULL;
 }
 
-bool um_file_is_open(int fd)
-{
-	return file_of(fd);
-}
-
 static struct agent *agent_of(int fd, int id)
 {
 	struct file *f = file_of(fd);

@@ -31,8 +31,6 @@ int um_file_open(void);
 /** um_file_close() - with its agents, its MADs and its requests. Return: 0 or -EBADF */
 int um_file_close(int fd);
 
-/** um_file_is_open() - whether @fd is one of um_file_open() */
-bool um_file_is_open(int fd);
 
 /**
  * um_agent_add() - register an agent

@@ -285,8 +285,6 @@ static void errors(void **st)
 	EXPECT(IB_PKT_ERR_SLID);
 
 	assert_int_equal(ib_pkt_parse(buf, 0, &pi), IB_PKT_ERR_SHORT);
-	for (int e = 1; e > -13; e--)
-		assert_non_null(ib_pkt_strerror(e));
 #undef FRESH
 #undef EXPECT
 }
@@ -354,7 +352,6 @@ static void helpers(void **st)
 	assert_true(ib_lid_is_ucast(1) && ib_lid_is_ucast(0xbfff) && !ib_lid_is_ucast(0));
 	assert_true(ib_lid_is_mcast(0xc000) && !ib_lid_is_mcast(0xffff));
 	assert_int_equal(ib_pad(1), 3);
-	assert_int_equal(ib_wire_bytes(72), 290);
 }
 
 /* The table of 9.7.7.2, and what is between its lines. */

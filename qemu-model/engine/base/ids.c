@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Allocation of object numbers, cyclically. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "engine/base/ids.h"
 
@@ -19,12 +18,6 @@ int ohca_ids_init(struct ohca_ids *ids, uint32_t max, uint32_t first)
 	for (uint32_t i = max; i % 64; i++)
 		ids->used[i / 64] |= 1ull << (i % 64);
 	return 0;
-}
-
-void ohca_ids_free(struct ohca_ids *ids)
-{
-	free(ids->used);
-	memset(ids, 0, sizeof(*ids));
 }
 
 uint32_t ohca_ids_get(struct ohca_ids *ids)

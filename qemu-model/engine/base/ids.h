@@ -13,7 +13,6 @@ struct ohca_ids {
 
 /* 0 or -1 (memory). Numbers from @first to @max - 1 are free. */
 int ohca_ids_init(struct ohca_ids *ids, uint32_t max, uint32_t first);
-void ohca_ids_free(struct ohca_ids *ids);
 /* Allocate a number, or OHCA_NO_ID. Numbers below @first are never allocated. */
 #define OHCA_NO_ID	UINT32_MAX
 uint32_t ohca_ids_get(struct ohca_ids *ids);
