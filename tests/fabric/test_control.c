@@ -430,6 +430,31 @@ static void parts(void **st)
 	fab_free(big);
 }
 
+/* A counter never is less than it was, nor less than 0. */
+static void large_counter(void **st)
+{
+	static const char ask[] = "{\"command\": \"counters\"}";
+	struct fab *big = from_spec("torus:8x8,18");
+	const json_t *node, *port;
+	char *text;
+	json_t *v;
+
+	(void)st;
+	fab_mgmt_init(&m, big, NULL, NULL);
+	fab_extra(big, fab_port_of(&big->node[0], 1))->ctr.xmit_data = (uint64_t)INT64_MAX + 1;
+	text = fab_control_answer(&m, NULL, ask, strlen(ask), NULL);
+	v = json_loads(text, 0, NULL);
+	node = json_array_get(json_object_get(v, "nodes"), 0);
+	for (size_t i = 0; (port = json_array_get(json_object_get(node, "ports"), i)); i++)
+		if (json_integer_value(json_object_get(port, "port")) == 1)
+			break;
+	assert_non_null(port);
+	assert_true(json_integer_value(json_object_get(port, "PortXmitData")) == INT64_MAX);
+	json_decref(v);
+	free(text);
+	fab_free(big);
+}
+
 static void files(void **st)
 {
 	struct sockaddr_un un = { .sun_family = AF_UNIX };
@@ -490,6 +515,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(end, setup, teardown),
 		cmocka_unit_test_setup_teardown(links, setup, teardown),
 		cmocka_unit_test_setup_teardown(parts, setup, teardown),
+		cmocka_unit_test_setup_teardown(large_counter, setup, teardown),
 		cmocka_unit_test_setup_teardown(files, setup, teardown),
 	};
 

@@ -261,6 +261,12 @@ static json_t *port_topology(const struct fab_mgmt *m, uint32_t p)
 	return v;
 }
 
+/* JSON's integers end there; a counter that goes on has it for good. */
+static json_t *json_count(uint64_t v)
+{
+	return json_integer(v > INT64_MAX ? INT64_MAX : (json_int_t)v);
+}
+
 static json_t *port_counters(const struct fab_mgmt *m, uint32_t p)
 {
 	json_t *v = json_pack("{s:i}", "port", fab_port_num(m->f, p));
@@ -270,7 +276,7 @@ static json_t *port_counters(const struct fab_mgmt *m, uint32_t p)
 	for (unsigned int i = 0; i < FAB_COUNTERS; i++)
 		if (fab_counter(&c, i))
 			json_object_set_new(v, fab_counter_name(i),
-					    json_integer((json_int_t)fab_counter(&c, i)));
+					    json_count(fab_counter(&c, i)));
 	return v;
 }
 
