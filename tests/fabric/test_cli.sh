@@ -291,11 +291,12 @@ expect 'metrics, a cable' 0 "^infiniband_port_info$port1,peer=\"0x[0-9a-f]*\",pe
 	cat "$dir/metrics"
 expect 'metrics, the fabric' 0 '^ohca_fabric_switches 12$' cat "$dir/metrics"
 expect 'metrics end' 0 '^# EOF$' tail -n 1 "$dir/metrics"
-# of_families: each sample is behind the TYPE line of its family, of which there is one
+# of_families: each sample is behind the TYPE line of its family, of which there is one; the types
+# are those that the older text format has, too
 of_families()
 {
-	awk '/^# TYPE/ { if (seen[$3]++) exit 1; family = $3; next } /^#/ { next }
-	     { sub(/[{ ].*/, ""); sub(/_(total|info)$/, ""); if ($0 != family) exit 1 }' "$1"
+	awk '/^# TYPE/ { if (seen[$3]++ || $4 !~ /^(counter|gauge)$/) exit 1; family = $3; next }
+	     /^#/ { next } { sub(/[{ ].*/, ""); sub(/_total$/, ""); if ($0 != family) exit 1 }' "$1"
 }
 expect 'metrics, each family in one piece' 0 '' of_families "$dir/metrics"
 expect 'metrics of a node' 2 'metrics --control PATH' "$fabric" metrics leaf1 -c "$dir/control"

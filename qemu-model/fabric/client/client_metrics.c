@@ -144,7 +144,8 @@ static void put_links(const json_t *nodes)
 		put_port(node, port);
 		printf("} %d\n", state_of(text_of(port, "state")));
 	}
-	put_family("infiniband_port", "info", "The cable of a port, and the rate of its link");
+	/* no type info: who reads the older text format, as of a file, knows none */
+	put_family("infiniband_port_info", "gauge", "The cable of a port, and the rate of its link");
 	for_each_port(nodes, i, k, node, port) {
 		if (!json_object_get(port, "peer"))
 			continue;
