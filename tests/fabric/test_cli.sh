@@ -302,6 +302,11 @@ expect 'metrics, each family in one piece' 0 '' of_families "$dir/metrics"
 expect 'metrics of a node' 2 'metrics --control PATH' "$fabric" metrics leaf1 -c "$dir/control"
 expect 'metrics to a full disk' 1 'No space' \
 	bash -c '"$1" metrics -c "$2" >/dev/full' x "$fabric" "$dir/control"
+expect 'preset of more than bytes can be counted' 0 '' \
+	"$fabric" preset leaf1:2 PortXmitData 9223372036854775807 -c "$dir/control"
+expect 'metrics, more bytes than 64 bits' 0 "^infiniband_port_xmit_data_bytes_total$port1} 36893488147419103232$" \
+	"$fabric" metrics -c "$dir/control"
+expect 'preset of nothing' 0 '' "$fabric" preset leaf1:2 PortXmitData 0 -c "$dir/control"
 expect 'no such counter' 1 'as counters says it' \
 	"$fabric" preset leaf1:2 Errors 77 -c "$dir/control"
 expect 'no such node' 1 'as topology says it' "$fabric" node kill leaf99 -c "$dir/control"

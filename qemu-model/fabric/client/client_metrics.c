@@ -8,6 +8,7 @@
 
 #include <ctype.h>
 #include <getopt.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -116,7 +117,11 @@ static void put_counter(const char *name, const json_t *nodes, const json_t *wit
 			continue;
 		printf("%s_total", family);
 		put_port(node, port);
-		printf("} %" JSON_INTEGER_FORMAT "\n", words ? v * WORD_BYTES : v);
+		/* as many bytes as have no room in 64 bits, Prometheus has rounded anyway */
+		if (words && v > INT64_MAX / WORD_BYTES)
+			printf("} %.0f\n", (double)v * WORD_BYTES);
+		else
+			printf("} %" JSON_INTEGER_FORMAT "\n", words ? v * WORD_BYTES : v);
 	}
 }
 
