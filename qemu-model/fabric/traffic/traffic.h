@@ -74,7 +74,7 @@ struct fab_traffic_cfg {
  * @messages: that were to be sent; @lost: of which some packet has not come
  * @packets: that have come; @hops: wires between switches that packets have crossed
  * @bytes: of messages that have come
- * @ns: from the first packet to the last one
+ * @ns: from the begin, when hosts with a load of 100 percent send, to the last packet
  * @bus_bytes: that a host has to send and to get for its all-reduces: 2 (n - 1) / n of its own
  * @p50_ns, @p90_ns, @p99_ns, @max_ns: so many percent of the messages have taken no longer, from when
  *	they were to begin to when they had come
