@@ -98,6 +98,7 @@ static const char usage_rest[] =
 	"Options of traffic, beside --mtu, --vls, --rate-scale (1), --hoq-scale and --seed:\n"
 	"      --pattern NAME        uniform, permutation, incast, hot-spot, all-to-all,\n"
 	"                            all-reduce-ring or all-reduce-halving (uniform)\n"
+	"      --routing NAME        minhop or updn (minhop)\n"
 	"      --size BYTES          of a message, or what all reduce, or with K or M (64K)\n"
 	"      --messages N          of each host (16, or of all-to-all one to each other host), or\n"
 	"                            all-reduces (1)\n"
@@ -218,7 +219,7 @@ static int check_topology(const char *name)
 enum { O_SHIFT = 256, O_HOQ, O_SPIN, O_STATS, O_HOSTS_OFF, O_CAPTURE, O_CAPTURE_PORT, O_PKEYS,
        O_UDP, O_SEED, O_TRACE, O_NO_SANDBOX, O_WIRE, O_LISTEN_TCP, O_TOKEN, O_SITE, O_DISK_MEMORY,
        O_LISTEN_NODE, O_FRONT_MEMORY, O_HCA_MEMORY, O_RATE,
-       O_PATTERN, O_SIZE, O_MESSAGES, O_LOAD, O_SL };
+       O_PATTERN, O_ROUTING, O_SIZE, O_MESSAGES, O_LOAD, O_SL };
 
 /* Return: false: it is no number from 0 to @most; said so. */
 static bool option_number(const char *name, const char *s, unsigned int most, unsigned int *v)
@@ -424,6 +425,12 @@ static bool set_traffic_option(struct serve_options *o, int c, const char *arg)
 		fprintf(stderr, "ohca-fabric: --pattern: '%s' is none of uniform, permutation, incast, "
 			"hot-spot, all-to-all, all-reduce-ring, all-reduce-halving\n", arg);
 		return false;
+	case O_ROUTING:
+		o->traffic.routing = fab_routing_find(arg);
+		if (o->traffic.routing != FAB_ROUTINGS)
+			return true;
+		fprintf(stderr, "ohca-fabric: --routing: '%s' is neither minhop nor updn\n", arg);
+		return false;
 	case O_SIZE:
 		return set_size(o, arg);
 	case O_MESSAGES:
@@ -587,6 +594,7 @@ static int parse_options(struct serve_options *o, int argc, char **argv)
 		{ "rate-scale", required_argument, NULL, O_RATE },
 		{ "seed", required_argument, NULL, O_SEED },
 		{ "pattern", required_argument, NULL, O_PATTERN },
+		{ "routing", required_argument, NULL, O_ROUTING },
 		{ "size", required_argument, NULL, O_SIZE },
 		{ "messages", required_argument, NULL, O_MESSAGES },
 		{ "load", required_argument, NULL, O_LOAD },
@@ -663,6 +671,16 @@ static void print_ns(const char *name, uint64_t ns)
 	printf("%s: %" PRIu64 ".%03u us\n", name, ns / 1000, (unsigned int)(ns % 1000));
 }
 
+/* Ports of switches whose packets may wait for each other for ever. */
+static void print_circle(const struct fab *f, const struct fab_circle *c)
+{
+	fputs(c->n ? "circle:" : "circle: none", stdout);
+	for (uint32_t i = 0; i < c->n; i++)
+		printf("%s %.64s:%u", i ? "," : "", f->desc[f->port[c->port[i]].node].text,
+		       fab_port_num(f, c->port[i]));
+	putchar('\n');
+}
+
 static int traffic(struct fab *f, const struct serve_options *o)
 {
 	struct fab_traffic_cfg cfg = o->traffic;
@@ -676,9 +694,9 @@ static int traffic(struct fab *f, const struct serve_options *o)
 		fprintf(stderr, "ohca-fabric: %s\n", why);
 		return EXIT_FAILURE;
 	}
-	printf("pattern: %s\nrate_scale: %u\nhosts: %u\nmessages: %" PRIu64 "\nlost: %" PRIu64 "\n"
+	printf("pattern: %s\nrouting: %s\nrate_scale: %u\nhosts: %u\nmessages: %" PRIu64 "\nlost: %" PRIu64 "\n"
 	       "packets: %" PRIu64 "\nhops: %" PRIu64 "\nbytes: %" PRIu64 "\n",
-	       fab_pattern_name(cfg.pattern), cfg.rate_scale, r.hosts, r.messages, r.lost, r.packets,
+	       fab_pattern_name(cfg.pattern), fab_routing_name(cfg.routing), cfg.rate_scale, r.hosts, r.messages, r.lost, r.packets,
 	       r.hops, r.bytes);
 	print_ns("time", r.ns);
 	printf("host: %.3f Gb/s\n", r.ns ? 8.0 * (double)r.bytes / (double)r.ns / r.hosts : 0);
@@ -688,6 +706,8 @@ static int traffic(struct fab *f, const struct serve_options *o)
 	print_ns("message_p90", r.p90_ns);
 	print_ns("message_p99", r.p99_ns);
 	print_ns("message_max", r.max_ns);
+	print_circle(f, &r.circle);
+	fab_circle_end(&r.circle);
 	return EXIT_SUCCESS;
 }
 
@@ -725,7 +745,8 @@ static int with_fabric(int argc, char **argv,
 	struct fab *f;
 
 	if (!rc && o.has_traffic && verb != traffic)
-		rc = fab_usage_error("--pattern, --size, --messages, --load and --sl are of traffic");
+		rc = fab_usage_error("--pattern, --routing, --size, --messages, --load and --sl are of "
+				     "traffic");
 	if (rc)
 		return rc;
 	f = make(&o);

@@ -164,6 +164,9 @@ expect 'traffic, the same once more' 0 '^same$' sh -c "
 	\"$fabric\" traffic -g star:4 --seed 5 --load 60 >$dir/one && \"$fabric\" traffic -g star:4 --seed 5 --load 60 |
 		cmp - $dir/one && echo same"
 expect 'traffic, all-reduce' 0 '^bus: 88.294 Gb/s$' "$fabric" traffic -g star:8 --pattern all-reduce-ring --size 256K
+expect 'traffic, a circle' 0 '^circle: switch[1-5]:[0-9], switch[1-5]:[0-9], .*, switch[1-5]:[0-9]$' "$fabric" traffic -g ring:5 --messages 1
+expect 'traffic, no circle' 0 '^circle: none$' "$fabric" traffic -g ring:5 --messages 1 --routing updn
+expect 'traffic, no routing' 2 'neither minhop nor updn' "$fabric" traffic -g star:4 --routing dor
 expect 'traffic of one' 1 'no two hosts' "$fabric" traffic -g star:1
 expect 'traffic, no pattern' 2 'none of uniform' "$fabric" traffic -g star:4 --pattern ring
 expect 'traffic, no size' 2 'not a size from 1' "$fabric" traffic -g star:4 --size 0

@@ -33,7 +33,7 @@ static void test_routes(void **st)
 	unsigned int by_length[8] = { 0 }, leaves = 0;
 
 	(void)st;
-	assert_true(fab_routes_make(f));
+	assert_true(fab_routes_make(f, FAB_ROUTING_MINHOP));
 	fab_routes_active(f);
 	for (uint32_t a = 0; a < f->nodes; a++) {
 		for (uint16_t lid = 1; f->node[a].sw == FAB_NONE && lid <= 16; lid++) {
@@ -125,6 +125,7 @@ static struct fab_traffic_result result(const char *spec, const struct fab_traff
 
 	if (!fab_traffic_run(f, cfg, &r, why, sizeof(why)))
 		fail_msg("%s", why);
+	fab_circle_end(&r.circle);
 	fab_free(f);
 	return r;
 }

@@ -539,10 +539,6 @@ static inline void fab_clear_output(struct fab_lane *l, unsigned int num)
 int fab_mcast_vl(const struct fab_data *d, const struct fab_dport *in, const struct fab_lane *l,
 		 const struct fab_dport *out);
 
-/** fab_sl2vl() - table for packets from port @in to port @out of a switch */
-const struct ib_sl2vl *fab_sl2vl(const struct fab *f, const struct fab_node *n, unsigned int in,
-				 unsigned int out);
-
 /** fab_dropped() - one packet ended. Return: FAB_HEAD_DROP. */
 static inline enum fab_kind fab_dropped(struct fab_data *d, enum fab_drop why)
 {

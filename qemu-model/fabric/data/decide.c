@@ -93,15 +93,6 @@ static bool admit(struct fab_data *d, struct fab_dport *dp, struct fab_frame *f,
 	return false;
 }
 
-const struct ib_sl2vl *fab_sl2vl(const struct fab *f, const struct fab_node *n, unsigned int in,
-				 unsigned int out)
-{
-	const uint32_t *t = n->sw != FAB_NONE ? f->sw[n->sw].sl2vl : NULL;
-
-	return fab_pool_at(&f->sl2vl, t ? t[in * (n->nports + 1u) + out] :
-				      f->port[fab_port_of(n, out)].sl2vl);
-}
-
 int fab_mcast_vl(const struct fab_data *d, const struct fab_dport *in, const struct fab_lane *l,
 		 const struct fab_dport *out)
 {

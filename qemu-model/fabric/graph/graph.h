@@ -352,6 +352,16 @@ static inline uint32_t fab_port_of(const struct fab_node *node, unsigned int num
 	return node->first + num;
 }
 
+/** fab_sl2vl() - table for packets from port @in to port @out of node @n */
+static inline const struct ib_sl2vl *fab_sl2vl(const struct fab *f, const struct fab_node *n,
+					       unsigned int in, unsigned int out)
+{
+	const uint32_t *t = n->sw != FAB_NONE ? f->sw[n->sw].sl2vl : NULL;
+
+	return fab_pool_at(&f->sl2vl, t ? t[in * (n->nports + 1u) + out] :
+				      f->port[fab_port_of(n, out)].sl2vl);
+}
+
 /** fab_port_num() - number of port @p in its node */
 static inline unsigned int fab_port_num(const struct fab *f, uint32_t p)
 {

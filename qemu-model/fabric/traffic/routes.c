@@ -11,17 +11,29 @@
 #define OPENSM_STALLS	7u
 #define FAR_AWAY	UINT16_MAX
 
+static const char *const names[FAB_ROUTINGS] = { "minhop", "updn" };
+
 /**
  * struct route_maker - a fabric whose tables are made
  * @dist: [nodes] wires from a switch to the one at hand, FAR_AWAY: there is no way
  * @queue: [nodes] switches in the order of @dist
  * @used: [ports] LIDs that leave by that port
+ * @by_height: [nodes] switches from the roots on, NULL: there are no heights
+ * @place: [nodes] of a switch in @by_height
+ * @part: [nodes] the first of the switches that a switch has a way to
+ * @top: [nodes] of such a first one, how far its roots are from hosts, FAR_AWAY: it has none yet
+ * @down: [nodes] the way to the one at hand leads down only
  */
 struct route_maker {
 	struct fab *f;
 	uint16_t *dist;
 	uint32_t *queue;
 	uint32_t *used;
+	uint32_t *by_height;
+	uint32_t *place;
+	uint32_t *part;
+	uint16_t *top;
+	bool *down;
 };
 
 /* The switch at the other end of the link at port @p, or FAB_NONE. */
@@ -36,40 +48,90 @@ static uint32_t next_switch(const struct fab *f, uint32_t p)
 	return f->node[node].sw != FAB_NONE ? node : FAB_NONE;
 }
 
-/* Distances of all switches to @to. */
-static void find_distances(struct route_maker *r, uint32_t to)
+/*
+ * Distances from the first @tail switches of r->queue, which have one, to all others; with @up only by
+ * wires that lead up. Return: how many switches are in r->queue.
+ */
+static uint32_t spread(struct route_maker *r, uint32_t tail, bool up)
 {
 	const struct fab *f = r->f;
-	uint32_t head = 0, tail = 1;
 
-	for (uint32_t i = 0; i < f->nodes; i++)
-		r->dist[i] = FAR_AWAY;
-	r->dist[to] = 0;
-	r->queue[0] = to;
-	while (head < tail) {
-		const uint32_t at = r->queue[head++];
+	for (uint32_t head = 0; head < tail; head++) {
+		const uint32_t at = r->queue[head];
 		const struct fab_node *n = &f->node[at];
 
 		for (unsigned int i = 1; i <= n->nports; i++) {
 			const uint32_t next = next_switch(f, fab_port_of(n, i));
 
-			if (next == FAB_NONE || r->dist[next] != FAR_AWAY)
+			if (next == FAB_NONE || r->dist[next] != FAR_AWAY ||
+			    (up && r->place[next] > r->place[at]))
 				continue;
 			r->dist[next] = (uint16_t)(r->dist[at] + 1);
 			r->queue[tail++] = next;
 		}
 	}
+	return tail;
 }
 
-/* The port of switch @n by which a LID leaves on a shortest way, or 0: there is none. */
-static unsigned int least_used(const struct route_maker *r, const struct fab_node *n, uint16_t dist)
+static void forget_distances(struct route_maker *r)
 {
+	for (uint32_t i = 0; i < r->f->nodes; i++)
+		r->dist[i] = FAR_AWAY;
+}
+
+/* The ways up: by the next switch above that is nearest to the one at hand. */
+static void climb(struct route_maker *r, uint32_t switches)
+{
+	const struct fab *f = r->f;
+
+	/* those above have theirs already */
+	for (uint32_t k = 0; k < switches; k++) {
+		const uint32_t at = r->by_height[k];
+		const struct fab_node *n = &f->node[at];
+
+		for (unsigned int i = 1; i <= n->nports && !r->down[at]; i++) {
+			const uint32_t next = next_switch(f, fab_port_of(n, i));
+
+			if (next != FAB_NONE && r->place[next] < k &&
+			    r->dist[next] < r->dist[at] - 1)
+				r->dist[at] = (uint16_t)(r->dist[next] + 1);
+		}
+	}
+}
+
+/* Distances of all switches to @to. */
+static void find_distances(struct route_maker *r, uint32_t to, uint32_t switches)
+{
+	forget_distances(r);
+	r->dist[to] = 0;
+	r->queue[0] = to;
+	spread(r, 1, r->by_height != NULL);
+	if (!r->by_height)
+		return;
+	for (uint32_t i = 0; i < r->f->nodes; i++)
+		r->down[i] = r->dist[i] != FAR_AWAY;
+	climb(r, switches);
+}
+
+/* Whether packets may go from switch @at to @next, which is nearer. */
+static bool may_go(const struct route_maker *r, uint32_t at, uint32_t next)
+{
+	if (!r->by_height)
+		return true;
+	return r->down[at] ? r->down[next] && r->place[next] > r->place[at] :
+			     r->place[next] < r->place[at];
+}
+
+/* The port of switch @at by which a LID leaves on a shortest way, or 0: there is none. */
+static unsigned int least_used(const struct route_maker *r, uint32_t at)
+{
+	const struct fab_node *n = &r->f->node[at];
 	unsigned int best = 0;
 
 	for (unsigned int i = 1; i <= n->nports; i++) {
 		const uint32_t p = fab_port_of(n, i), next = next_switch(r->f, p);
 
-		if (next == FAB_NONE || r->dist[next] >= dist)
+		if (next == FAB_NONE || r->dist[next] + 1 != r->dist[at] || !may_go(r, at, next))
 			continue;
 		if (!best || r->used[p] < r->used[fab_port_of(n, best)])
 			best = i;
@@ -88,7 +150,7 @@ static void route_lid(struct route_maker *r, uint16_t lid, uint32_t leaf)
 
 		if (n->sw == FAB_NONE || r->dist[i] == FAR_AWAY)
 			continue;
-		num = r->dist[i] ? least_used(r, n, r->dist[i]) : fab_port_num(f, leaf);
+		num = r->dist[i] ? least_used(r, i) : fab_port_num(f, leaf);
 		if (!num)
 			continue;
 		r->used[fab_port_of(n, num)]++;
@@ -120,32 +182,160 @@ static bool make_tables(struct fab *f, uint16_t top)
 	return true;
 }
 
-static void make_ways(struct route_maker *r)
+/* The switch of channel adapter @n, or FAB_NONE. */
+static uint32_t switch_of(const struct fab *f, const struct fab_node *n)
 {
+	return n->type == IB_NODE_CHANNEL_ADAPTER ? next_switch(f, fab_port_of(n, 1)) : FAB_NONE;
+}
+
+/* Whether each switch with hosts has a way to @to, if there is any. */
+static bool all_reach(const struct route_maker *r, uint32_t to)
+{
+	for (uint32_t i = 0; i < r->f->nodes; i++) {
+		const uint32_t sw = switch_of(r->f, &r->f->node[i]);
+
+		if (sw != FAB_NONE && r->dist[sw] == FAR_AWAY && r->part[sw] == r->part[to])
+			return false;
+	}
+	return true;
+}
+
+/* Return: false: a switch with hosts has no way to another one, though there is one without heights. */
+static bool make_ways(struct route_maker *r, uint32_t switches)
+{
+	const struct fab *f = r->f;
 	uint32_t to = FAB_NONE;
 	uint16_t lid = 0;
 
-	for (uint32_t i = 0; i < r->f->nodes; i++) {
-		const struct fab_node *n = &r->f->node[i];
-		struct fab_port *p = &r->f->port[fab_port_of(n, 1)];
-		uint32_t sw;
+	for (uint32_t i = 0; i < f->nodes; i++) {
+		const struct fab_node *n = &f->node[i];
+		const uint32_t sw = switch_of(f, n);
 
 		if (n->type != IB_NODE_CHANNEL_ADAPTER)
 			continue;
-		p->pi.lid = ++lid;
-		if (p->peer == FAB_NO_PORT)
-			continue;
-		sw = r->f->port[p->peer].node;
-		if (r->f->node[sw].sw == FAB_NONE)
+		r->f->port[fab_port_of(n, 1)].pi.lid = ++lid;
+		if (sw == FAB_NONE)
 			continue;
 		if (sw != to)
-			find_distances(r, sw);
+			find_distances(r, sw, switches);
+		if (sw != to && r->by_height && !all_reach(r, sw))
+			return false;
 		to = sw;
-		route_lid(r, lid, p->peer);
+		route_lid(r, lid, f->port[fab_port_of(n, 1)].peer);
+	}
+	return true;
+}
+
+/* Which switches have ways to each other. */
+static void find_parts(struct route_maker *r)
+{
+	const struct fab *f = r->f;
+	uint32_t n = 0;
+
+	forget_distances(r);
+	for (uint32_t i = 0; i < f->nodes; i++) {
+		const uint32_t first = n;
+
+		if (f->node[i].sw == FAB_NONE || r->dist[i] != FAR_AWAY)
+			continue;
+		r->dist[i] = 0;
+		r->queue[n++] = i;
+		n = spread(r, n, false);
+		for (uint32_t k = first; k < n; k++)
+			r->part[r->queue[k]] = i;
 	}
 }
 
-bool fab_routes_make(struct fab *f)
+/*
+ * Put the roots in r->by_height: of each part the switches farthest from its hosts, or if @one one of
+ * them. Return: how many.
+ */
+static uint32_t find_roots(struct route_maker *r, bool one)
+{
+	const struct fab *f = r->f;
+	uint32_t n = 0, roots = 0;
+
+	forget_distances(r);
+	for (uint32_t i = 0; i < f->nodes; i++) {
+		const uint32_t sw = switch_of(f, &f->node[i]);
+
+		r->top[i] = FAR_AWAY;
+		if (sw != FAB_NONE && r->dist[sw] == FAR_AWAY) {
+			r->dist[sw] = 0;
+			r->queue[n++] = sw;
+		}
+	}
+	/* the farthest are the last */
+	for (n = spread(r, n, false); n; n--) {
+		const uint32_t sw = r->queue[n - 1];
+		uint16_t *top = &r->top[r->part[sw]];
+
+		if (*top != FAR_AWAY && (one || r->dist[sw] != *top))
+			continue;
+		*top = r->dist[sw];
+		r->by_height[roots++] = sw;
+	}
+	return roots;
+}
+
+/* The order of switches by height. Return: how many have one. */
+static uint32_t find_heights(struct route_maker *r, bool one)
+{
+	const uint32_t roots = find_roots(r, one);
+	uint32_t n;
+
+	forget_distances(r);
+	for (uint32_t i = 0; i < roots; i++) {
+		r->queue[i] = r->by_height[i];
+		r->dist[r->queue[i]] = 0;
+	}
+	n = spread(r, roots, false);
+	for (uint32_t i = 0; i < n; i++) {
+		r->by_height[i] = r->queue[i];
+		r->place[r->queue[i]] = i;
+	}
+	return n;
+}
+
+/* Tables of @routing. Return: false: out of memory. */
+static bool make_all(struct route_maker *r, enum fab_routing routing, uint16_t top)
+{
+	struct fab *f = r->f;
+
+	if (!make_tables(f, top))
+		return false;
+	if (routing == FAB_ROUTING_MINHOP)
+		return make_ways(r, 0);
+	r->by_height = calloc(f->nodes, sizeof(*r->by_height));
+	r->place = calloc(f->nodes, sizeof(*r->place));
+	r->part = calloc(f->nodes, sizeof(*r->part));
+	r->top = calloc(f->nodes, sizeof(*r->top));
+	r->down = calloc(f->nodes, sizeof(*r->down));
+	if (!r->by_height || !r->place || !r->part || !r->top || !r->down)
+		return false;
+	find_parts(r);
+	if (make_ways(r, find_heights(r, false)))
+		return true;
+	memset(r->used, 0, f->ports * sizeof(*r->used));
+	/* from one root a way down leads to each switch */
+	return make_tables(f, top) && make_ways(r, find_heights(r, true));
+}
+
+enum fab_routing fab_routing_find(const char *name)
+{
+	unsigned int i = 0;
+
+	while (i < FAB_ROUTINGS && strcmp(name, names[i]))
+		i++;
+	return (enum fab_routing)i;
+}
+
+const char *fab_routing_name(enum fab_routing routing)
+{
+	return names[routing];
+}
+
+bool fab_routes_make(struct fab *f, enum fab_routing routing)
 {
 	struct route_maker r = {
 		.f = f,
@@ -159,12 +349,15 @@ bool fab_routes_make(struct fab *f)
 	for (uint32_t i = 0; i < f->nodes; i++)
 		hosts += f->node[i].type == IB_NODE_CHANNEL_ADAPTER;
 	ok = r.dist && r.queue && r.used && hosts < IB_LID_MCAST_MIN &&
-	     make_tables(f, (uint16_t)hosts);
-	if (ok)
-		make_ways(&r);
+	     make_all(&r, routing, (uint16_t)hosts);
 	free(r.dist);
 	free(r.queue);
 	free(r.used);
+	free(r.by_height);
+	free(r.place);
+	free(r.part);
+	free(r.top);
+	free(r.down);
 	return ok;
 }
 

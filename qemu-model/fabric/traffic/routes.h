@@ -5,16 +5,31 @@
 
 #include "fabric/graph/graph.h"
 
+/** enum fab_routing - which ways, as the routing engines of OpenSM with these names have them */
+enum fab_routing {
+	FAB_ROUTING_MINHOP,	/* shortest ways; in circles of switches they may wait for each other */
+	FAB_ROUTING_UPDN,	/* first towards roots, then away from them: none waits in a circle */
+	FAB_ROUTINGS
+};
+
+/** fab_routing_find() - the routing with that name. Return: FAB_ROUTINGS: there is none. */
+enum fab_routing fab_routing_find(const char *name);
+
+/** fab_routing_name() - of fab_routing_find() */
+const char *fab_routing_name(enum fab_routing routing);
+
 /**
  * fab_routes_make() - all that a subnet manager does before data can be sent, but for multicast
  *
  * Channel adapters have LIDs from 1 on, in their order. Each switch sends to a LID by a port on a
- * shortest way, of several the one that fewest LIDs have, as OpenSM's minhop does; in circles of switches
- * such ways may wait for each other. HOQLife, VLStallCount and LifeTimeValue are OpenSM's.
+ * shortest way of those that @routing has, of several the one that fewest LIDs have. The roots of
+ * FAB_ROUTING_UPDN are the switches that are farthest from all hosts, as the spines of a tree, or one of
+ * these if not every switch with hosts is reached so. HOQLife, VLStallCount and
+ * LifeTimeValue are OpenSM's.
  *
  * Return: false: out of memory, or there are more channel adapters than LIDs.
  */
-bool fab_routes_make(struct fab *f);
+bool fab_routes_make(struct fab *f, enum fab_routing routing);
 
 /** fab_routes_active() - links that are Init are Active */
 void fab_routes_active(struct fab *f);

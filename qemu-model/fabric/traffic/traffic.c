@@ -98,8 +98,8 @@ static void judge(struct fab_traffic *t, struct fab_traffic_result *r)
 	};
 }
 
-/* Return: NULL, or why not. */
-static const char *prepare_all(struct fab_traffic *t)
+/* @circle: of the ways. Return: NULL, or why not. */
+static const char *prepare_all(struct fab_traffic *t, struct fab_circle *circle)
 {
 	const struct fab_data_cfg data = {
 		.hoq_scale = t->cfg.hoq_scale,
@@ -112,8 +112,10 @@ static const char *prepare_all(struct fab_traffic *t)
 	uint64_t n;
 
 	fab_mgmt_init(t->m, t->f, no_manager, NULL);
-	if (!fab_routes_make(t->f))
+	if (!fab_routes_make(t->f, t->cfg.routing))
 		return "out of memory, or there are more hosts than LIDs";
+	if (!fab_circle_find(t->f, t->cfg.sl, circle))
+		return "out of memory";
 	t->d = fab_data_new(t->m, &data);
 	if (!t->d || !traffic_hosts_make(t))
 		return "out of memory";
@@ -151,13 +153,16 @@ bool fab_traffic_run(struct fab *f, const struct fab_traffic_cfg *cfg,
 		.rng = fab_random_state(cfg->seed),
 		.mtu = ib_mtu_bytes(f->mtu),
 	};
-	const char *wrong = t.m ? prepare_all(&t) : "out of memory";
+	struct fab_circle circle = { 0 };
+	const char *wrong = t.m ? prepare_all(&t, &circle) : "out of memory";
 
 	if (!wrong) {
 		run_all(&t);
 		judge(&t, r);
+		r->circle = circle;
 	} else {
 		snprintf(why, len, "%s", wrong);
+		fab_circle_end(&circle);
 	}
 	fab_data_free(t.d);
 	if (t.m)

@@ -13,6 +13,7 @@
  *	pattern.c	who sends to whom
  *	reduce.c	the steps of an all-reduce
  *	routes.c	forwarding tables
+ *	circle.c	whether packets by these may wait for each other for ever
  */
 #ifndef OHCA_FABRIC_TRAFFIC_H
 #define OHCA_FABRIC_TRAFFIC_H
@@ -21,7 +22,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct fab;
+#include "circle.h"
+#include "routes.h"
 
 #define FAB_TRAFFIC_MESSAGES	(1u << 24)	/* of all hosts */
 #define FAB_TRAFFIC_SIZE	(1u << 30)	/* bytes of one */
@@ -47,6 +49,7 @@ const char *fab_pattern_name(enum fab_pattern pattern);
 /**
  * struct fab_traffic_cfg - what is sent
  * @pattern: who sends to whom
+ * @routing: by which ways
  * @size: bytes of a message, 1 to FAB_TRAFFIC_SIZE; of an all-reduce that which each host has, at least
  *	one for each host
  * @messages: of each host; 0: one to each other host for all to all, else 16. Of an all-reduce, so many
@@ -60,6 +63,7 @@ const char *fab_pattern_name(enum fab_pattern pattern);
  */
 struct fab_traffic_cfg {
 	enum fab_pattern pattern;
+	enum fab_routing routing;
 	uint32_t size;
 	uint32_t messages;
 	unsigned int load;
@@ -76,6 +80,7 @@ struct fab_traffic_cfg {
  * @bytes: of messages that have come
  * @ns: from the begin, when hosts with a load of 100 percent send, to the last packet
  * @bus_bytes: that a host has to send and to get for its all-reduces: 2 (n - 1) / n of its own
+ * @circle: of channels that may wait for each other for ever; for fab_circle_end()
  * @p50_ns, @p90_ns, @p99_ns, @max_ns: so many percent of the messages have taken no longer, from when
  *	they were to begin to when they had come
  */
@@ -87,6 +92,7 @@ struct fab_traffic_result {
 	uint64_t bus_bytes;
 	uint64_t ns;
 	uint64_t p50_ns, p90_ns, p99_ns, max_ns;
+	struct fab_circle circle;
 };
 
 /**
