@@ -352,6 +352,18 @@ static inline uint32_t fab_port_of(const struct fab_node *node, unsigned int num
 	return node->first + num;
 }
 
+/** fab_next_switch() - the switch at the other end of the link at port @p; FAB_NONE: there is none */
+static inline uint32_t fab_next_switch(const struct fab *f, uint32_t p)
+{
+	const uint32_t peer = f->port[p].peer;
+	uint32_t node;
+
+	if (peer == FAB_NO_PORT || f->port[p].pi.state == IB_PS_DOWN)
+		return FAB_NONE;
+	node = f->port[peer].node;
+	return f->node[node].sw != FAB_NONE ? node : FAB_NONE;
+}
+
 /** fab_sl2vl() - table for packets from port @in to port @out of node @n */
 static inline const struct ib_sl2vl *fab_sl2vl(const struct fab *f, const struct fab_node *n,
 					       unsigned int in, unsigned int out)

@@ -35,21 +35,10 @@ struct channels {
 	uint32_t used;
 };
 
-/* The switch at the other end of port @p's link, or NULL. */
-static const struct fab_node *next_switch(const struct fab *f, uint32_t p)
+/* How many channels the switch has to which port @out leads. */
+static uint32_t bits_of(const struct fab *f, uint32_t out)
 {
-	const uint32_t peer = f->port[p].peer;
-	const struct fab_node *n;
-
-	if (peer == FAB_NO_PORT || f->port[p].pi.state == IB_PS_DOWN)
-		return NULL;
-	n = &f->node[f->port[peer].node];
-	return n->sw != FAB_NONE ? n : NULL;
-}
-
-static uint32_t bits_of(const struct fab_node *n)
-{
-	return (n->nports + 1u) * VLS;
+	return (f->node[fab_next_switch(f, out)].nports + 1u) * VLS;
 }
 
 /*
@@ -71,7 +60,7 @@ static bool channel_of(const struct channels *c, uint32_t in, uint16_t lid, uint
 	if (!num || num > n->nports)
 		return false;
 	out = fab_port_of(n, num);
-	if (!next_switch(f, out))
+	if (fab_next_switch(f, out) == FAB_NONE)
 		return false;
 	vl = ib_sl2vl_lookup(fab_sl2vl(f, n, fab_port_num(f, in), num), c->sl,
 			     ib_opvls_count(f->port[out].pi.op_vls));
@@ -98,8 +87,7 @@ static bool follow(struct channels *c, uint32_t in, uint16_t lid)
 			return true;
 		c->lid[channel] = lid;
 		if (!c->waits[channel]) {
-			c->waits[channel] = calloc((bits_of(next_switch(c->f, out)) + 63) / 64,
-						   sizeof(*waits));
+			c->waits[channel] = calloc((bits_of(c->f, out) + 63) / 64, sizeof(*waits));
 			if (!c->waits[channel])
 				return false;
 			c->used++;
@@ -117,7 +105,7 @@ static bool follow_all(struct channels *c, uint32_t to, uint16_t lid)
 
 	for (uint32_t p = 1; p < f->ports; p++)
 		if (p != to && f->node[f->port[p].node].type == IB_NODE_CHANNEL_ADAPTER &&
-		    next_switch(f, p) && !follow(c, f->port[p].peer, lid))
+		    fab_next_switch(f, p) != FAB_NONE && !follow(c, f->port[p].peer, lid))
 			return false;
 	return true;
 }
@@ -141,9 +129,9 @@ static bool make_graph(struct channels *c)
 /* The channel for which @channel may wait, from bit @*bit on; 0: there is no more. */
 static uint32_t waits_for(const struct channels *c, uint32_t channel, uint32_t *bit)
 {
-	const struct fab_node *n = next_switch(c->f, channel / VLS);
+	const struct fab_node *n = &c->f->node[fab_next_switch(c->f, channel / VLS)];
 	const uint64_t *waits = c->waits[channel];
-	const uint32_t end = bits_of(n);
+	const uint32_t end = bits_of(c->f, channel / VLS);
 
 	while (*bit < end) {
 		const uint32_t i = (*bit)++;

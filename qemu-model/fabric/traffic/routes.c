@@ -36,18 +36,6 @@ struct route_maker {
 	bool *down;
 };
 
-/* The switch at the other end of the link at port @p, or FAB_NONE. */
-static uint32_t next_switch(const struct fab *f, uint32_t p)
-{
-	const uint32_t peer = f->port[p].peer;
-	uint32_t node;
-
-	if (peer == FAB_NO_PORT || f->port[p].pi.state == IB_PS_DOWN)
-		return FAB_NONE;
-	node = f->port[peer].node;
-	return f->node[node].sw != FAB_NONE ? node : FAB_NONE;
-}
-
 /*
  * Distances from the first @tail switches of r->queue, which have one, to all others; with @up only by
  * wires that lead up. Return: how many switches are in r->queue.
@@ -61,7 +49,7 @@ static uint32_t spread(struct route_maker *r, uint32_t tail, bool up)
 		const struct fab_node *n = &f->node[at];
 
 		for (unsigned int i = 1; i <= n->nports; i++) {
-			const uint32_t next = next_switch(f, fab_port_of(n, i));
+			const uint32_t next = fab_next_switch(f, fab_port_of(n, i));
 
 			if (next == FAB_NONE || r->dist[next] != FAR_AWAY ||
 			    (up && r->place[next] > r->place[at]))
@@ -90,7 +78,7 @@ static void climb(struct route_maker *r, uint32_t switches)
 		const struct fab_node *n = &f->node[at];
 
 		for (unsigned int i = 1; i <= n->nports && !r->down[at]; i++) {
-			const uint32_t next = next_switch(f, fab_port_of(n, i));
+			const uint32_t next = fab_next_switch(f, fab_port_of(n, i));
 
 			if (next != FAB_NONE && r->place[next] < k &&
 			    r->dist[next] < r->dist[at] - 1)
@@ -129,7 +117,7 @@ static unsigned int least_used(const struct route_maker *r, uint32_t at)
 	unsigned int best = 0;
 
 	for (unsigned int i = 1; i <= n->nports; i++) {
-		const uint32_t p = fab_port_of(n, i), next = next_switch(r->f, p);
+		const uint32_t p = fab_port_of(n, i), next = fab_next_switch(r->f, p);
 
 		if (next == FAB_NONE || r->dist[next] + 1 != r->dist[at] || !may_go(r, at, next))
 			continue;
@@ -185,7 +173,7 @@ static bool make_tables(struct fab *f, uint16_t top)
 /* The switch of channel adapter @n, or FAB_NONE. */
 static uint32_t switch_of(const struct fab *f, const struct fab_node *n)
 {
-	return n->type == IB_NODE_CHANNEL_ADAPTER ? next_switch(f, fab_port_of(n, 1)) : FAB_NONE;
+	return n->type == IB_NODE_CHANNEL_ADAPTER ? fab_next_switch(f, fab_port_of(n, 1)) : FAB_NONE;
 }
 
 /* Whether each switch with hosts has a way to @to, if there is any. */
