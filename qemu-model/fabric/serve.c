@@ -628,10 +628,10 @@ static void start_threads(void *arg)
 	struct loop *l = arg;
 
 	if ((has_machines(l->cfg) || l->cfg->nwires) && !fab_closer_start(&l->closer))
-		fprintf(stderr, "ohca-fabric: without a thread for it, who goes holds up the others: %s\n",
-			strerror(errno));
+		fprintf(stderr, "ohca-fabric: no thread closes descriptors, so a machine that leaves delays "
+			"the others: %s\n", strerror(errno));
 	if (l->fronts && !fab_fronts_start(l->fronts))
-		fprintf(stderr, "ohca-fabric: without a thread for it, no memory is on a disk: %s\n",
+		fprintf(stderr, "ohca-fabric: no thread writes to disks, so no machine's memory is on one: %s\n",
 			strerror(errno));
 }
 

@@ -31,7 +31,6 @@ int um_file_open(void);
 /** um_file_close() - with its agents, its MADs and its requests. Return: 0 or -EBADF */
 int um_file_close(int fd);
 
-
 /**
  * um_agent_add() - register an agent
  * @fd: the file
