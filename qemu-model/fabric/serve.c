@@ -711,6 +711,8 @@ int fab_serve(struct fab *f, const struct fab_serve_cfg *cfg)
 	fab_mgmt_init(&l->m, f, nobody, NULL);
 	fab_mgmt_seed(&l->m, cfg->seed);
 	l->cfg = cfg;
+	/* so that a client which has followed the daemon before this one is behind by too much */
+	l->m.log.count = now_ns(l);
 	l->epfd = l->sigfd = l->file = l->schedfd = -1;
 	ok = open_loop(l, cfg);
 	if (ok) {

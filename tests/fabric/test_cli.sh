@@ -400,12 +400,12 @@ other_listens()
 }
 
 none='there is no such command: use status'
-python3 "$dir/other.py" "$dir/other" "{\"error\": \"$none\", \"version\": 2}" \
-	"{\"error\": \"$none\", \"version\": 1}" "{\"error\": \"$none\"}" '{}' '{}' '{}' '{}' '{}' '{}' '[1]' \
+python3 "$dir/other.py" "$dir/other" "{\"error\": \"$none\", \"version\": 1}" \
+	"{\"error\": \"$none\", \"version\": 2}" "{\"error\": \"$none\"}" '{}' '{}' '{}' '{}' '{}' '{}' '[1]' \
 	'HTTP/1.0 400 Bad Request' '{"done": true}' &
 other_listens
-expect 'a fabric of another version' 1 "^ohca-fabric: $none (the fabric has version 2 of the control \
-protocol, this program 1: take both from one release)\$" "$fabric" status -c "$dir/other"
+expect 'a fabric of another version' 1 "^ohca-fabric: $none (the fabric has version 1 of the control \
+protocol, this program 2: take both from one release)\$" "$fabric" status -c "$dir/other"
 for o in 'of this version' 'that says no version'; do
 	expect "a fabric $o" 1 "^ohca-fabric: $none\$" "$fabric" status -c "$dir/other"
 done

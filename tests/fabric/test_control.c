@@ -430,6 +430,82 @@ static void parts(void **st)
 	fab_free(big);
 }
 
+/* The answer to changes since @since, or from now on with -1. */
+static json_t *changes_since(json_int_t since)
+{
+	char ask[64], *text;
+	json_t *v;
+
+	if (since < 0)
+		strcpy(ask, "{\"command\": \"changes\"}");
+	else
+		snprintf(ask, sizeof(ask), "{\"command\": \"changes\", \"since\": %lld}", since);
+	text = fab_control_answer(&m, NULL, ask, strlen(ask), NULL);
+	v = json_loads(text, 0, NULL);
+	free(text);
+	assert_non_null(json_object_get(v, "since"));
+	return v;
+}
+
+static json_int_t since_of(json_t *v)
+{
+	const json_int_t since = json_integer_value(json_object_get(v, "since"));
+
+	json_decref(v);
+	return since;
+}
+
+static bool flag(json_t *v, const char *name)
+{
+	const bool set = json_is_true(json_object_get(v, name));
+
+	json_decref(v);
+	return set;
+}
+
+/* Both ends of a cable that was pulled are told, once; who is too far behind is told so. */
+static void what_changed(void **st)
+{
+	const uint32_t leaf = f->port[1].peer;
+	json_int_t since = since_of(changes_since(-1));
+	json_t *v, *ports, *end;
+	size_t i, found = 0;
+
+	(void)st;
+	assert_int_equal(since_of(changes_since(since)), since);
+	fab_wire_down(&m, leaf);
+	v = changes_since(since);
+	ports = json_object_get(v, "ports");
+	json_array_foreach(ports, i, end) {
+		const char *state = json_string_value(json_object_get(end, "state"));
+		const char *guid = json_string_value(json_object_get(end, "node"));
+
+		assert_non_null(guid);
+		found += json_integer_value(json_object_get(end, "port")) == fab_port_num(f, leaf) &&
+			 strtoull(guid, NULL, 0) == f->node[f->port[leaf].node].guid &&
+			 !strcmp(state, "Down");
+	}
+	assert_int_equal(found, 1);
+	assert_int_equal(json_array_size(ports), 2);
+	since = since_of(v);
+	v = changes_since(since);
+	assert_int_equal(json_array_size(json_object_get(v, "ports")), 0);
+	json_decref(v);
+
+	for (i = 0; i < FAB_LOG; i++)
+		fab_changed(&m, leaf);
+	v = changes_since(since);
+	assert_false(json_is_true(json_object_get(v, "all")));
+	assert_int_equal(json_array_size(json_object_get(v, "ports")), 2);
+	assert_true(flag(v, "more"));
+	fab_changed(&m, leaf);
+	assert_true(flag(changes_since(since), "all"));
+	since = since_of(changes_since(since));
+	assert_false(flag(changes_since(since), "all"));
+	assert_true(flag(changes_since(since + 1), "all"));
+	assert_true(flag(changes_since(INT64_MAX), "all"));
+}
+
 /* A counter never is less than it was, nor less than 0. */
 static void large_counter(void **st)
 {
@@ -515,6 +591,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(end, setup, teardown),
 		cmocka_unit_test_setup_teardown(links, setup, teardown),
 		cmocka_unit_test_setup_teardown(parts, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_changed, setup, teardown),
 		cmocka_unit_test_setup_teardown(large_counter, setup, teardown),
 		cmocka_unit_test_setup_teardown(files, setup, teardown),
 	};

@@ -23,6 +23,7 @@
 
 #define PAGE_PORTS	512u	/* of topology and counters; the node that reaches it is the last */
 #define PAGE_LIDS	4096u	/* of lft */
+#define PAGE_CHANGES	512u	/* of changes */
 
 /* jansson leaves out what it has no memory for; a reply in which something is missing is none. */
 static bool starved;
@@ -367,6 +368,45 @@ static json_t *port_counts(struct fab_request *r)
 	return nodes(r, port_counters);
 }
 
+/* ---- changes ------------------------------------------------------------------- */
+
+static void append_end(json_t *list, const struct fab_mgmt *m, uint32_t p)
+{
+	json_t *v = port_topology(m, p);
+
+	json_object_set_new(v, "node", fab_guid_json(m->f->node[m->f->port[p].node].guid));
+	json_array_append_new(list, v);
+}
+
+/*
+ * Both ends of the cables whose states may have changed, as they are now: who knows what topology
+ * said at @since knows all states with these. What is told twice does no harm.
+ */
+static json_t *changes(struct fab_request *r)
+{
+	const struct fab_log *log = &r->m->log;
+	const json_t *since = json_object_get(r->in, "since");
+	uint64_t at = since ? (uint64_t)json_integer_value(since) : log->count;
+	const bool all = at > log->count || log->count - at > FAB_LOG;
+	uint32_t last = FAB_NO_PORT;
+	json_t *list = json_array();
+
+	if (all)
+		at = log->count;
+	for (unsigned int n = 0; at < log->count && n < PAGE_CHANGES; n++, at++) {
+		const uint32_t p = log->port[at % FAB_LOG], peer = r->m->f->port[p].peer;
+
+		if (p == last)
+			continue;
+		last = p;
+		append_end(list, r->m, p);
+		if (peer != FAB_NO_PORT)
+			append_end(list, r->m, peer);
+	}
+	return json_pack("{s:I, s:b, s:b, s:o}", "since", (json_int_t)at, "all", all, "more",
+			 at < log->count, "ports", list);
+}
+
 /* ---- forwarding tables --------------------------------------------------------- */
 
 static json_t *lft(struct fab_request *r)
@@ -407,6 +447,7 @@ static const struct {
 	{ "status", status },
 	{ "topology", topology },
 	{ "counters", port_counts },
+	{ "changes", changes },
 	{ "lft", lft },
 	{ "capture", fab_request_capture },
 	{ "trace", fab_request_trace },
@@ -430,6 +471,7 @@ static const char *parse_request(struct fab_request *r, json_t *v)
 		} else if (!strcmp(key, "node") && json_is_string(member)) {
 			r->node = json_string_value(member);
 		} else if (strcmp(key, "command") &&
+			   !(!strcmp(key, "since") && json_is_integer(member)) &&
 			   !(!strcmp(key, "file") && json_is_boolean(member)) &&
 			   !fab_is_capture_member(key) && !fab_is_trace_member(key)) {
 			snprintf(r->why, sizeof(r->why),
@@ -452,7 +494,7 @@ static json_t *run_command(struct fab_request *r, const char *command)
 	if (fab_is_fault_command(command))
 		return fab_request_fault(r, command);
 	snprintf(r->why, sizeof(r->why), "there is no such command: use status, topology, "
-		 "counters, lft, trace, capture, script, " FAB_FAULT_VERBS);
+		 "counters, changes, lft, trace, capture, script, " FAB_FAULT_VERBS);
 	return NULL;
 }
 

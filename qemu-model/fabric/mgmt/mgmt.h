@@ -210,6 +210,18 @@ struct fab_changes {
 	uint32_t port[FAB_CHANGES];
 };
 
+#define FAB_LOG	4096u	/* changes that clients of the control socket may be behind */
+
+/**
+ * struct fab_log - which ports have changed last, for those that follow the fabric
+ * @count: of the next change; where it begins does not matter
+ * @port: of change N, at N % FAB_LOG
+ */
+struct fab_log {
+	uint64_t count;
+	uint32_t port[FAB_LOG];
+};
+
 /** enum fab_occupant - programs at a port of a channel adapter, besides its agents */
 enum fab_occupant {
 	FAB_NOBODY,
@@ -228,6 +240,7 @@ enum fab_occupant {
  * @taps: ports that are captured; @wires sees the MADs of all ports if there is any
  * @epoch: changes with every table and every state of a port
  * @changes: where, emptied by the data path
+ * @log: the same for clients, the last ones
  * @now_ns: time of the call that is processed, of a monotonic clock
  * @seed: what happens by chance depends on it
  * @rng: state of the generator for choices
@@ -251,6 +264,7 @@ struct fab_mgmt {
 	uint32_t taps;
 	uint32_t epoch;
 	struct fab_changes changes;
+	struct fab_log log;
 	uint64_t seed;
 	uint64_t rng;
 	struct fab_script *script;
@@ -316,6 +330,7 @@ static inline void fab_changed(struct fab_mgmt *m, uint32_t p)
 
 	m->epoch++;
 	c->count++;
+	m->log.port[m->log.count++ % FAB_LOG] = p;
 	if (c->n && c->n <= FAB_CHANGES && c->port[c->n - 1] == p)
 		return;
 	if (c->n < FAB_CHANGES)
