@@ -14,9 +14,10 @@ from unittest import mock
 
 import rest
 from ohca_ufm import store as module
-from ohca_ufm.partitions import ConfError, Partitions
+from ohca_ufm.partitions import Partitions
 from ohca_ufm.store import HEAD, MARK, Store
-from ohca_ufm.words import UfmError
+from ohca_web.options import ConfError
+from ohca_web.shape import HttpError
 
 CALLS = ("unlink", "open", "fchmod", "fchown", "fsync", "rename", "close")
 ADMIN = "# mine\nDefault=0x7fff, ipoib : ALL=full ;\nStorage=0x300 : 0x1234=full ;"
@@ -64,12 +65,12 @@ class Files(rest.Case):
         store.change(lambda p: p.with_pkey(1, True))
         self.assertEqual(rest.read(self.conf), below(f"# new\n{ADMIN}\n", store))
         self.assertEqual(os.stat(self.conf).st_mode & 0o777, 0o640)
-        with self.assertRaises(UfmError) as e:
+        with self.assertRaises(HttpError) as e:
             store.change(lambda p: p.with_pkey(0x300, True))
         self.assertEqual(e.exception.status, 400)
         # now without an end: nothing is written, and the state file has what it had
         rest.write(self.conf, "A=5 : ALL\n")
-        with self.assertRaises(UfmError) as e:
+        with self.assertRaises(HttpError) as e:
             store.change(lambda p: p.with_pkey(2, True))
         self.assertEqual(e.exception.status, 500)
         self.assertEqual(rest.read(self.conf), "A=5 : ALL\n")
@@ -86,8 +87,8 @@ class Files(rest.Case):
         for _ in range(2):
             store.change(lambda p: p.with_pkey(1, True))
         self.assertEqual(self.told, 2)
-        with mock.patch.object(store, "tell", side_effect=UfmError(500, "it does not listen")):
-            with self.assertRaises(UfmError):
+        with mock.patch.object(store, "tell", side_effect=HttpError(500, "it does not listen")):
+            with self.assertRaises(HttpError):
                 store.change(lambda p: p.with_pkey(2, True))
         store.change(lambda p: p.with_pkey(2, True))
         self.assertEqual((self.told, list(store.partitions.found)), (3, [1, 2]))
@@ -98,7 +99,7 @@ class Files(rest.Case):
         store.change(lambda p: p.with_pkey(9, True))
         was = rest.read(self.state), rest.read(self.conf)
         with mock.patch.object(module.os, "fsync", side_effect=OSError(28, "No space left")):
-            with self.assertRaises(UfmError) as e:
+            with self.assertRaises(HttpError) as e:
                 store.change(lambda p: p.with_pkey(1, True))
         self.assertEqual(e.exception.status, 500)
         self.assertEqual(list(store.partitions.found), [9])
@@ -125,7 +126,7 @@ class Files(rest.Case):
         """OpenSM is told of a partitions.conf that was renamed, whatever failed after that."""
         store = self.store()
         store.read_again()
-        with self.failing_after(self.conf), self.assertRaises(UfmError):
+        with self.failing_after(self.conf), self.assertRaises(HttpError):
             store.change(lambda p: p.with_pkey(1, True))
         self.assertEqual((rest.read(self.conf), self.told), (below(HEAD, store), 1))
         store.change(lambda p: p.with_pkey(1, True))
@@ -134,7 +135,7 @@ class Files(rest.Case):
     def test_state_after_rename(self):
         """A change that failed is not in the state file once a later one was made."""
         store = self.store()
-        with self.failing_after(self.state), self.assertRaises(UfmError):
+        with self.failing_after(self.state), self.assertRaises(HttpError):
             store.change(lambda p: p.with_pkey(1, True))
         self.assertIn('"0x1"', rest.read(self.state))
         store.change(lambda p: p.without(1, [5]))
@@ -152,7 +153,7 @@ class Files(rest.Case):
         self.assertEqual(rest.read(self.conf), below(HEAD, store))
         os.unlink(self.conf)
         os.symlink(victim, self.conf)
-        with self.assertRaises(UfmError) as e:
+        with self.assertRaises(HttpError) as e:
             store.change(lambda p: p.with_pkey(2, True))
         self.assertIn("symbolic link", e.exception.text)
         store.close()

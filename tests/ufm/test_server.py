@@ -17,8 +17,10 @@ import time
 from unittest import mock
 
 import rest
-from ohca_ufm import calls, cli, fabric, reload, server as module, words
+from ohca_ufm import calls, cli, fabric, reload, site, words
 from ohca_ufm.partitions import QOS
+from ohca_web import control, options, server as module
+from ohca_web.shape import HttpError
 
 G, H = "0011223344556677", "0011223344556688"
 WRONG = 200
@@ -277,9 +279,9 @@ class Others(rest.Case):
                     self.assertEqual(answer, (200, (calls.OPENMETRICS, want)))
                 else:
                     self.bad(answer, status, want)
-        with mock.patch.object(fabric, "PATIENCE", 0.1):
+        with mock.patch.object(control, "PATIENCE", 0.1):
             rest.write(program, "#!/bin/sh\nexec sleep 60\n", 0o700)
-            with self.assertRaises(words.UfmError) as raised:
+            with self.assertRaises(HttpError) as raised:
                 fabric.Fabric("c", program).metrics()
         self.assertIn("timed out", raised.exception.text)
 
@@ -323,7 +325,7 @@ class Others(rest.Case):
             reload.by_name()
             self.assertEqual(told, [(int(pids[1]), signal.SIGHUP)])
             names[pids[2]] = "opensm"
-            with self.assertRaises(words.UfmError) as e:
+            with self.assertRaises(HttpError) as e:
                 reload.by_name()
         self.assertEqual((e.exception.status, len(told)), (500, 1))
         self.assertIn("2 processes", e.exception.text)
@@ -370,7 +372,7 @@ class Others(rest.Case):
 
     def test_hosts(self):
         """One other host has some of the places; this host, and the others, have the rest."""
-        with module.Server(("127.0.0.1", 0), None, module.Access({}, [])) as server:
+        with module.Server(("127.0.0.1", 0), site.Site(None, site.Access({}, []))) as server:
             def connected(address):
                 ours, theirs = socket.socketpair()
                 self.addCleanup(ours.close)
@@ -442,11 +444,11 @@ class Others(rest.Case):
                            ("192.0.2.1:0", ("192.0.2.1", 0)), ("::1", ("::1", 8080)),
                            ("[::1]", ("::1", 8080)), ("[1::2]:3", ("1::2", 3)),
                            ("1::2:3", ("1::2:3", 8080))):
-            self.assertEqual(cli.address_of(text), want)
+            self.assertEqual(options.address_of(text), want)
         for text in ("", ":", ":1", "[::1]:", "[::1", "::1]:1", "[192.0.2.1]:1", "192.0.2.1:65536",
                      "192.0.2.1:-1", "\u0661", "65536", "[[::1]]:1", "1::2::3", "localhost"):
             with self.assertRaises(argparse.ArgumentTypeError):
-                cli.address_of(text)
+                options.address_of(text)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,9 @@ import unittest
 
 import rest
 from ohca_ufm import words
-from ohca_ufm.partitions import ConfError, Partition, Partitions, administrators
+from ohca_ufm.partitions import Partition, Partitions, administrators
+from ohca_web.options import ConfError
+from ohca_web.shape import HttpError
 
 G = 0x0011223344556677
 
@@ -21,7 +23,7 @@ class Words(unittest.TestCase):
 
     def refused(self, call, *args):
         """400, with a sentence of ASCII that is not long."""
-        with self.assertRaises(words.UfmError) as e:
+        with self.assertRaises(HttpError) as e:
             call(*args)
         self.assertEqual(e.exception.status, 400)
         self.assertTrue(e.exception.text.isascii() and len(e.exception.text) < 200)
@@ -95,10 +97,10 @@ class Definitions(unittest.TestCase):
     def test_bounds(self):
         """Of P_Keys, and of members in all."""
         p = Partitions({pkey: Partition(True) for pkey in range(1, 1024)}).with_pkey(1024, None)
-        with self.assertRaises(words.UfmError):
+        with self.assertRaises(HttpError):
             p.with_pkey(1025, None)
         p = Partitions().with_pkey(1, None, False, dict.fromkeys(range(1, 65537), True))
-        with self.assertRaises(words.UfmError):
+        with self.assertRaises(HttpError):
             p.with_pkey(2, None, False, {1: True})
 
     def test_kept(self):

@@ -3,9 +3,10 @@
 import re
 from urllib.parse import parse_qs, unquote
 
+from ohca_web.shape import HttpError, Text, object_of
+
 from .fabric import View
-from .words import (Members, UfmError, check_names, flag_of, guids_of, object_of, pkey_of,
-                    pkey_to_change)
+from .words import Members, check_names, flag_of, guids_of, pkey_of, pkey_to_change
 
 RELEASE = "6.22.1"              # whose calls these are
 MAX_QUERY = 32                  # names of a query
@@ -17,15 +18,8 @@ def is_true(query, name):
     """Whether a query has NAME=true."""
     value = query.get(name, "false").lower()
     if value not in ("true", "false"):
-        raise UfmError(400, f"{name} must be true or false")
+        raise HttpError(400, f"{name} must be true or false")
     return value == "true"
-
-
-class Text:
-    """An answer that is no JSON: bytes, and what they are."""
-
-    def __init__(self, data, kind):
-        self.data, self.kind = data, kind
 
 
 class Calls:
@@ -53,10 +47,10 @@ class Calls:
             if not match:
                 continue
             if method not in methods:
-                raise UfmError(405, f"the methods of this call are {', '.join(methods)}")
+                raise HttpError(405, f"the methods of this call are {', '.join(methods)}")
             words = (word and unquote(word) for word in match.groups())
             return methods[method](query_of(query), body, *words)
-        raise UfmError(404, "there is no such call")
+        raise HttpError(404, "there is no such call")
 
     @staticmethod
     def version(_query, _body):
@@ -132,7 +126,7 @@ class Calls:
                  query.get("type", s["type"]).lower() == s["type"] and
                  query.get("role", s["role"]) == s["role"]]
         if name and not found:
-            raise UfmError(404, "there is no such system")
+            raise HttpError(404, "there is no such system")
         if is_true(query, "ports"):
             by_name = {p["name"]: p for p in view.ports()}
             for system in found:
@@ -149,7 +143,7 @@ class Calls:
                  query.get("sys_type", p["sys_type"]).lower() == p["sys_type"].lower() and
                  (not active or p["logical_state"] == "Active")]
         if wanted and len(found) < len(set(wanted)):
-            raise UfmError(404, "there is no such port")
+            raise HttpError(404, "there is no such port")
         return found
 
     def links(self, query, _body):
@@ -171,4 +165,4 @@ def query_of(text):
         return {name: values[-1] for name, values in
                 parse_qs(text, keep_blank_values=True, max_num_fields=MAX_QUERY).items()}
     except ValueError:
-        raise UfmError(400, f"a query has at most {MAX_QUERY} names") from None
+        raise HttpError(400, f"a query has at most {MAX_QUERY} names") from None

@@ -2,24 +2,20 @@
 """The command line of ohca-ufm."""
 import argparse
 import functools
-import ipaddress
 import os
-import re
-import signal
-import ssl
 import sys
-import threading
+
+from ohca_web.options import ConfError, add_server, is_loopback, serve, tls_of
+from ohca_web.server import Server
+from ohca_web.shape import HttpError
 
 from . import reload
 from .calls import Calls
 from .fabric import Fabric
-from .partitions import ConfError
-from .server import Access, Server
+from .site import Access, Site
 from .store import Store
-from .words import UfmError
 
 MAX_LINES = 1024        # of users, and of tokens
-BRACKETS = re.compile(r"\[([^\[\]]+)\](?::([0-9]+))?")
 
 
 def say(text):
@@ -54,42 +50,6 @@ def access_of(opt):
     return Access(users, secrets(opt.tokens, "tokens"))
 
 
-def tls_of(opt):
-    """None: without TLS"""
-    if not opt.certificate and not opt.key:
-        return None
-    if not opt.certificate:
-        raise ConfError("--key needs --certificate")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    try:
-        context.load_cert_chain(opt.certificate, opt.key)
-    except ssl.SSLError as e:
-        raise ConfError(f"{opt.certificate}: {e}") from None
-    return context
-
-
-def address_of(text):
-    """ADDRESS:PORT, ADDRESS or PORT; an address of IPv6 that has a port is in brackets"""
-    host, port = "127.0.0.1", "8080"
-    if match := BRACKETS.fullmatch(text):
-        host, port = match[1], match[2] or port
-    elif text.isascii() and text.isdigit():
-        port = text
-    elif text.count(":") == 1:
-        host, port = text.split(":")
-    else:
-        host = text
-    try:
-        if ipaddress.ip_address(host).version != 6 and match:
-            raise ValueError
-        if not (port.isascii() and port.isdigit() and int(port) <= 65535):
-            raise ValueError
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"'{text}' is not ADDRESS:PORT, with numbers, and IPv6 in "
-                                         "brackets") from None
-    return host, int(port)
-
-
 def fabric_program():
     """That of a checkout, if it is built, or the one that is installed."""
     top = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -110,10 +70,7 @@ def options(argv):
                    "ports, links and metrics")
     p.add_argument("--fabric", metavar="PROGRAM", default=fabric_program(),
                    help="ohca-fabric, for metrics (%(default)s)")
-    p.add_argument("--listen", metavar="ADDRESS:PORT", type=address_of, default="127.0.0.1:8080",
-                   help="(%(default)s); port 0: a free one")
-    p.add_argument("--certificate", metavar="FILE", help="TLS, with this certificate in PEM")
-    p.add_argument("--key", metavar="FILE", help="and its key (in the same file)")
+    add_server(p, "127.0.0.1:8080")
     p.add_argument("--users", metavar="FILE", help="lines USER:PASSWORD, for /ufmRest")
     p.add_argument("--tokens", metavar="FILE", help="lines TOKEN, for /ufmRestV2 and /ufmRestV3")
     how = p.add_mutually_exclusive_group()
@@ -123,27 +80,22 @@ def options(argv):
     return p.parse_args(argv)
 
 
-def serve(opt):
+def run(opt):
     """Until a signal."""
     tell = (functools.partial(reload.by_command, opt.reload) if opt.reload else
             functools.partial(reload.by_file, opt.opensm_pid) if opt.opensm_pid else reload.by_name)
     access, tls = access_of(opt), tls_of(opt)
-    if access.open and not ipaddress.ip_address(opt.listen[0]).is_loopback:
+    if access.open and not is_loopback(opt.listen):
         raise ConfError(f"{opt.listen[0]} is no address of this host alone: --users or --tokens "
                         "must say who may come")
     store = Store(opt.partitions, opt.state or opt.partitions + ".ufm", tell)
     try:
         store.read_again()
-    except UfmError as e:
+    except HttpError as e:
         say(f"{e.text}; it is tried again with each change")
-    with Server(opt.listen, Calls(store, Fabric(opt.control, opt.fabric)), access, tls) as server:
-        for number in signal.SIGINT, signal.SIGTERM:
-            # shutdown() waits for the loop, which this thread runs
-            signal.signal(number, lambda *_: threading.Thread(target=server.shutdown).start())
-        host, port = server.server_address[:2]
-        print(f"ready at {'https' if tls else 'http'}://"
-              f"{f'[{host}]' if ':' in host else host}:{port}", flush=True)
-        server.serve_forever()
+    site = Site(Calls(store, Fabric(opt.control, opt.fabric)), access)
+    with Server(opt.listen, site, tls) as server:
+        serve(server)
     with store.lock:                    # a change is made to its end
         store.close()
     return 0
@@ -152,7 +104,7 @@ def serve(opt):
 def main():
     """The exit status."""
     try:
-        return serve(options(sys.argv[1:]))
+        return run(options(sys.argv[1:]))
     except ConfError as e:
         say(str(e))
     except OSError as e:

@@ -1,46 +1,26 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Systems, ports and links as UFM shows them, and metrics, from the fabric's control socket."""
-import json
-import socket
 import subprocess
-import threading
 import time
 
-from .words import UfmError
+from ohca_web.control import Control
 
-PATIENCE = 10           # seconds for a whole answer
-MAX_ANSWER = 256 << 20  # as a topology file may have
 TYPES = {"switch": "switch", "channel adapter": "host", "router": "router"}
 SYS_TYPES = {"switch": "Switch", "host": "Computer", "router": "Router"}
 LOGICAL = {"Init": "Initialize"}
 
 
-class Fabric:
-    """A fabric behind a control socket; path may be None. program: ohca-fabric"""
+class Fabric(Control):
+    """A fabric behind a control socket. program: ohca-fabric"""
 
     def __init__(self, path, program="ohca-fabric"):
-        self.path, self.program = path, program
-        self.one = threading.Lock()     # the fabric has 16 clients, of which we are one
-
-    def ask(self, what):
-        """What a function of the moment until which it may take returns."""
-        if not self.path:
-            raise UfmError(503, "there is no fabric: start ohca-ufm with --control")
-        if not self.one.acquire(timeout=PATIENCE):
-            raise UfmError(503, "the fabric answers too many others")
-        try:
-            return what(time.monotonic() + PATIENCE)
-        except (OSError, ValueError, KeyError, TypeError, subprocess.SubprocessError) as e:
-            raise UfmError(503, f"the fabric does not answer: {e}") from None
-        finally:
-            self.one.release()
+        super().__init__(path)
+        self.program = program
 
     def nodes(self):
         """All nodes as the control socket has them."""
-        def all_parts(end):
-            with socket.socket(socket.AF_UNIX) as s:
-                return list(self.parts(s, end))
-        return self.ask(all_parts)
+        return self.ask(lambda end: [node for part in self.replies_by(
+            {"command": "topology"}, end) for node in part["nodes"]])
 
     def metrics(self):
         """What 'ohca-fabric metrics' prints, as bytes."""
@@ -52,28 +32,6 @@ class Fabric:
                 raise ValueError(done.stderr.decode(errors="replace").strip())
             return done.stdout
         return self.ask(printed)
-
-    def parts(self, s, end):
-        """Nodes, from one answer after the other."""
-        first, size = 0, 0
-        s.settimeout(PATIENCE)
-        s.connect(self.path)
-        while first is not None:
-            s.sendall(json.dumps({"command": "topology", "first": first}).encode() + b"\n")
-            answer = bytearray()
-            while not answer.endswith(b"\n"):
-                s.settimeout(max(end - time.monotonic(), 0.001))
-                some = s.recv(1 << 16)
-                size += len(some)
-                if not some or size > MAX_ANSWER:
-                    raise ValueError("it has ended in the middle of an answer")
-                answer += some
-            found = json.loads(answer)
-            yield from found["nodes"]
-            after = found.get("next")
-            if after is not None and after <= first:
-                raise ValueError("it has the same answer again")
-            first = after
 
 
 def digits(guid):

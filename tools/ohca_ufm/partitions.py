@@ -2,7 +2,10 @@
 """Partitions and their members, as JSON and as lines of OpenSM's partitions.conf."""
 import re
 
-from .words import DEFAULT, MEMBERSHIPS, UfmError, guid_of, pkey_of
+from ohca_web.options import ConfError
+from ohca_web.shape import HttpError
+
+from .words import DEFAULT, MEMBERSHIPS, guid_of, pkey_of
 
 MAX_PKEYS = 1024
 MAX_MEMBERS = 65536             # of all partitions
@@ -12,10 +15,6 @@ GUIDS_A_LINE = 32               # OpenSM reads lines of up to 4094 bytes
 NUMBER = re.compile(r"0[xX]([0-9a-fA-F]+)|(0[0-7]*)|([1-9][0-9]{0,18})")
 # what OpenSM gives a partition whose definition says nothing: KiB, Gbit/s, SL
 QOS = {"mtu_limit": 2, "rate_limit": 10, "service_level": 0}
-
-
-class ConfError(Exception):
-    """A file has what this program cannot go on from."""
 
 
 class Partition:
@@ -93,9 +92,9 @@ class Partitions:
                     other.members = {guid: (is_full, at0 and guid not in full)
                                      for guid, (is_full, at0) in other.members.items()}
         if len(found) > MAX_PKEYS:
-            raise UfmError(400, f"there are {MAX_PKEYS} P_Keys, and no more are possible")
+            raise HttpError(400, f"there are {MAX_PKEYS} P_Keys, and no more are possible")
         if sum(len(p.members) for p in found.values()) > MAX_MEMBERS:
-            raise UfmError(400, f"more than {MAX_MEMBERS} members in all are too many")
+            raise HttpError(400, f"more than {MAX_MEMBERS} members in all are too many")
         return Partitions(found)
 
     def without(self, pkey, guids):
@@ -109,7 +108,7 @@ class Partitions:
     def without_pkey(self, pkey):
         """These without one partition."""
         if pkey not in self.found:
-            raise UfmError(404, f"there is no P_Key {pkey:#x}")
+            raise HttpError(404, f"there is no P_Key {pkey:#x}")
         return Partitions({key: value for key, value in self.found.items() if key != pkey})
 
     def to_json(self):
@@ -127,7 +126,7 @@ class Partitions:
                 part["ip_over_ib"],
                 {guid_of(m["guid"]): (m["membership"] == "full", m["index0"])
                  for m in part["guids"]}) for pkey, part in value["pkeys"].items()})
-        except (KeyError, TypeError, AttributeError, UfmError) as e:
+        except (KeyError, TypeError, AttributeError, HttpError) as e:
             raise ConfError(f"it is no state of ohca-ufm: {e!r}") from None
 
     def lines(self):

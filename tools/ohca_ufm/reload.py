@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 
-from .words import UfmError
+from ohca_web.shape import HttpError
 
 NAME = "opensm"
 PATIENCE = 30           # seconds that a command has
@@ -35,7 +35,7 @@ def hang_up(pid):
         if has_begun(pid):
             os.kill(pid, signal.SIGHUP)
     except OSError as e:
-        raise UfmError(500, f"OpenSM has not read the partitions: process {pid}: "
+        raise HttpError(500, f"OpenSM has not read the partitions: process {pid}: "
                             f"{e.strerror}") from None
 
 
@@ -43,8 +43,8 @@ def by_name():
     """To the one process called opensm. If there is none, it reads the file when it starts."""
     pids = [int(name) for name in os.listdir("/proc") if name.isdigit() and name_of(name) == NAME]
     if len(pids) > 1:
-        raise UfmError(500, f"OpenSM has not read the partitions: {len(pids)} processes are called "
-                            f"{NAME}; start ohca-ufm with --opensm-pid or --reload")
+        raise HttpError(500, f"OpenSM has not read the partitions: {len(pids)} processes are "
+                            f"called {NAME}; start ohca-ufm with --opensm-pid or --reload")
     for pid in pids:
         hang_up(pid)
 
@@ -55,10 +55,10 @@ def by_file(path):
         with open(path, encoding="ascii") as f:
             pid = int(f.read(32))
     except (OSError, ValueError):
-        raise UfmError(500, f"OpenSM has not read the partitions: {path} has no number of a "
+        raise HttpError(500, f"OpenSM has not read the partitions: {path} has no number of a "
                             "process") from None
     if name_of(pid) != NAME:
-        raise UfmError(500, f"OpenSM has not read the partitions: process {pid} of {path} is not "
+        raise HttpError(500, f"OpenSM has not read the partitions: process {pid} of {path} is not "
                             f"{NAME}")
     hang_up(pid)
 
@@ -73,5 +73,5 @@ def by_command(command):
             status = f"none after {PATIENCE} s"
             os.killpg(process.pid, signal.SIGKILL)
     if status:
-        raise UfmError(500, "OpenSM has not read the partitions: the status of --reload is "
+        raise HttpError(500, "OpenSM has not read the partitions: the status of --reload is "
                             f"{status}")

@@ -16,8 +16,10 @@ import os
 import stat
 import threading
 
-from .partitions import ConfError, Partitions, administrators
-from .words import UfmError
+from ohca_web.options import ConfError
+from ohca_web.shape import HttpError
+
+from .partitions import Partitions, administrators
 
 MARK = "# ohca-ufm writes all that is below this line."
 HEAD = "Default=0x7fff, ipoib : ALL=full ;\n"     # of a file that is not there, as OpenSM has it
@@ -80,7 +82,7 @@ class Store:
     """Partitions with their files; partitions is what the state file has."""
 
     def __init__(self, conf, state, tell):
-        """@conf, @state: the paths; @tell: has OpenSM read @conf, or UfmError"""
+        """@conf, @state: the paths; @tell: has OpenSM read @conf, or HttpError"""
         self.conf, self.state = place_of(conf), place_of(state)
         self.tell = tell
         self.lock = threading.Lock()
@@ -139,7 +141,7 @@ class Store:
             write(self.conf, head + text, 0o644)
 
     def change(self, make):
-        """@make: gets Partitions and returns new ones. UfmError: the text says how far it came"""
+        """@make: gets Partitions and returns new ones. HttpError: the text says how far it came"""
         with self.lock:
             try:
                 changed = make(self.partitions)
@@ -147,16 +149,16 @@ class Store:
                     self.save(changed)
                 self.write_conf()
             except ConfError as e:
-                raise UfmError(500, str(e)) from None
+                raise HttpError(500, str(e)) from None
             except OSError as e:
-                raise UfmError(500, f"{e.filename or self.conf}: {e.strerror}") from None
+                raise HttpError(500, f"{e.filename or self.conf}: {e.strerror}") from None
             self.read_again()
 
     def save(self, changed):
         """To the state file."""
         taken = administrators(self.head()) & (set(changed.found) - set(self.partitions.found))
         if taken:
-            raise UfmError(400, f"the P_Key {min(taken):#x} is the administrator's: it is in "
+            raise HttpError(400, f"the P_Key {min(taken):#x} is the administrator's: it is in "
                                 "partitions.conf above the mark")
         self.unsaved = True             # also if it fails: perhaps after the rename
         write(self.state, json.dumps(changed.to_json()) + "\n", 0o600)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """P_Keys, GUIDs and the members of a request's body: from text, and checked."""
-import json
 import re
+
+from ohca_web.shape import HttpError, object_of
 
 MAX_GUIDS = 4096                # of one request
 DEFAULT = 0x7FFF                # the default partition, which the administrator alone changes
@@ -15,14 +16,6 @@ GUID = re.compile(r"(?:0[xX])?([0-9a-fA-F]{16})"
 PKEY = re.compile(r"(?:0[xX])?([0-9a-fA-F]{1,4})")
 
 
-class UfmError(Exception):
-    """What a client is answered: a status of HTTP and a sentence."""
-
-    def __init__(self, status, text):
-        super().__init__(text)
-        self.status, self.text = status, text
-
-
 def shown(value):
     """A client's value for a sentence: in ASCII, and short."""
     text = ascii(value)
@@ -34,7 +27,7 @@ def pkey_of(text):
     match = PKEY.fullmatch(text) if isinstance(text, str) else None
     value = int(match[1], 16) & 0x7FFF if match else 0
     if not value:
-        raise UfmError(400, f"{shown(text)} is no P_Key: use a text from 0x1 to 0x7ffe, or the "
+        raise HttpError(400, f"{shown(text)} is no P_Key: use a text from 0x1 to 0x7ffe, or the "
                             "same with the bit of full membership, 0x8001 to 0xfffe")
     return value
 
@@ -43,7 +36,7 @@ def pkey_to_change(text):
     """A P_Key of which clients may change the members."""
     value = pkey_of(text)
     if value == DEFAULT:
-        raise UfmError(400, "the default partition 0x7fff is not changed by clients")
+        raise HttpError(400, "the default partition 0x7fff is not changed by clients")
     return value
 
 
@@ -52,52 +45,42 @@ def guid_of(text):
     match = GUID.fullmatch(text) if isinstance(text, str) else None
     value = int(next(filter(None, match.groups())).replace(":", ""), 16) if match else 0
     if not value:
-        raise UfmError(400, f"{shown(text)} is no GUID: use a text of 16 hexadecimal digits")
+        raise HttpError(400, f"{shown(text)} is no GUID: use a text of 16 hexadecimal digits")
     return value
 
 
 def guids_of(values):
     """The GUIDs of a list, each once, in its order."""
     if not isinstance(values, list) or not values:
-        raise UfmError(400, "guids must be a list with at least one GUID")
+        raise HttpError(400, "guids must be a list with at least one GUID")
     if len(values) > MAX_GUIDS:
-        raise UfmError(400, f"{len(values)} GUIDs are too many: at most {MAX_GUIDS} in one request")
+        raise HttpError(400, f"{len(values)} GUIDs are too many: at most {MAX_GUIDS} in one "
+                             "request")
     return list(dict.fromkeys(guid_of(value) for value in values))
-
-
-def object_of(body):
-    """A body as a JSON object."""
-    try:
-        found = json.loads(body.decode("utf-8"))
-    except (ValueError, RecursionError):
-        raise UfmError(400, "the body is no JSON") from None
-    if not isinstance(found, dict):
-        raise UfmError(400, "the body is no JSON object")
-    return found
 
 
 def check_names(body, *known):
     """It has no member that nobody would look at."""
     for name in body:
         if name in UNSUPPORTED:
-            raise UfmError(400, f"{name} is not supported: the administrator sets it in "
+            raise HttpError(400, f"{name} is not supported: the administrator sets it in "
                                 "partitions.conf")
         if name not in known:
-            raise UfmError(400, f"{shown(name)} is unknown: use {', '.join(known)}")
+            raise HttpError(400, f"{shown(name)} is unknown: use {', '.join(known)}")
 
 
 def flag_of(body, name, default):
     """A boolean member."""
     value = body.get(name, default)
     if value is not default and not isinstance(value, bool):
-        raise UfmError(400, f"{name} must be true or false, not {shown(value)}")
+        raise HttpError(400, f"{name} must be true or false, not {shown(value)}")
     return value
 
 
 def membership_of(value):
     """Whether a membership is full."""
     if value not in MEMBERSHIPS:
-        raise UfmError(400, f"membership must be full or limited, not {shown(value)}")
+        raise HttpError(400, f"membership must be full or limited, not {shown(value)}")
     return value == "full"
 
 
@@ -116,7 +99,7 @@ class Members:
         full = membership_of(found.get("membership", "full"))
         each = found.get("memberships", [])
         if not isinstance(each, list) or each and len(each) != len(guids):
-            raise UfmError(400, "memberships must be a list with one membership for each GUID")
+            raise HttpError(400, "memberships must be a list with one membership for each GUID")
         self.full = dict.fromkeys(self.guids, full)
         for guid, value in zip(guids, each):
             self.full[guid_of(guid)] = membership_of(value)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""HTTP: connections, their bounds, who may come, and the shape of answers.
+"""HTTP: connections, their bounds, and the shape of answers. What they are about is a site's.
 
 Python's own http.server carries it: a request is answered at once, in one piece, so a
 framework would add a dependency and no bound. The bounds are here: so many connections, each with a
@@ -7,10 +7,10 @@ thread, and so many of one other host; so many seconds for a request to come, an
 answer to be taken; so many bytes of its head, and of its body. Who may not come is told so before
 the body, and has to connect anew.
 
-A page in a browser of this host is no client: it has an Origin, or a name in Host that is its own.
+A site has name, for the header Server; challenge, headers of an answer with status 401;
+admit(method, path, headers), an HttpError before the body is read; and answer(method, path, body),
+a JSON value or a Text, or an HttpError.
 """
-import base64
-import binascii
 import collections
 import hmac
 import io
@@ -26,8 +26,7 @@ import traceback
 from http.server import BaseHTTPRequestHandler
 from socketserver import TCPServer, ThreadingMixIn
 
-from .calls import METRICS, Text
-from .words import UfmError
+from .shape import HttpError, Text
 
 MAX_CONNECTIONS = 32
 MAX_OF_HOST = 8         # of these, for one other host; all clients of this host have one address
@@ -35,46 +34,6 @@ MAX_HEAD = 64 << 10
 MAX_BODY = 256 << 10
 AHEAD = 16 << 10       # that a reader may have of the next request
 PATIENCE = 10           # seconds for a request to come, and for its answer to be taken
-SESSIONS = ("/ufmRestV2", "/ufmRestV3")     # with a token
-REALM = {"WWW-Authenticate": 'Basic realm="ohca-ufm"'}
-
-
-class Access:
-    """Who may come: users with passwords by /ufmRest, tokens by the others, either by /metrics.
-
-    Without any: all.
-    """
-
-    def __init__(self, users, tokens):
-        self.users, self.tokens = users, tokens
-        self.open = not users and not tokens
-
-    def check(self, prefix, header):
-        """UfmError if they may not. @header: that of Authorization"""
-        if self.open:
-            return
-        kind, _, value = header.strip().partition(" ")
-        good = False
-        if prefix in SESSIONS or prefix == METRICS and kind.lower() == "bearer":
-            # UFM's tokens come as Basic; Bearer is what other servers want
-            if kind.lower() in ("basic", "bearer"):
-                good = among(value.strip(), self.tokens)
-        elif kind.lower() == "basic":
-            try:
-                user, _, password = base64.b64decode(value, validate=True).decode().partition(":")
-            except (binascii.Error, ValueError):
-                user = password = ""
-            good = among(f"{user}:{password}", [f"{u}:{p}" for u, p in self.users.items()])
-        if not good:
-            raise UfmError(401, "user and password are wrong" if prefix not in SESSIONS
-                           else "the token is wrong")
-
-    def check_browser(self, headers):
-        """UfmError if a browser's page asks. With secrets a name in Host does no harm."""
-        if "Origin" in headers:
-            raise UfmError(403, "pages in browsers may not call")
-        if self.open and not all(map(is_local_name, headers.get_all("Host", []))):
-            raise UfmError(403, "Host must be an address or localhost, since there are no users")
 
 
 def is_local_name(host):
@@ -130,7 +89,7 @@ class Timed(io.RawIOBase):
         """Up to a buffer's size."""
         self.left()
         if self.room <= 0:
-            raise UfmError(431, f"a request has at most {MAX_HEAD} bytes before its body")
+            raise HttpError(431, f"a request has at most {MAX_HEAD} bytes before its body")
         size = self.sock.recv_into(buffer, min(len(buffer), self.room))
         self.room -= size
         return size
@@ -141,7 +100,7 @@ class Handler(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     default_request_version = "HTTP/1.0"    # an answer has a status, whatever has come
-    server_version, sys_version = "ohca-ufm", ""
+    sys_version = ""
 
     def setup(self):
         """The handshake is in this connection's thread, and within its time."""
@@ -154,6 +113,7 @@ class Handler(BaseHTTPRequestHandler):
             self.timed.sock = self.connection
         self.rfile = io.BufferedReader(self.timed)
         self.wfile = io.BytesIO()           # not used: reply() sends an answer in one piece
+        self.server_version = self.server.site.name
         self.command, self.request_version = "", "HTTP/1.0"
 
     def finish(self):
@@ -180,7 +140,7 @@ class Handler(BaseHTTPRequestHandler):
                 self.close_connection = True
             elif self.parse_request():
                 self.one()
-        except UfmError as e:
+        except HttpError as e:
             self.close_connection = True
             self.reply(e.status, {"error": e.text})
         except (TimeoutError, ssl.SSLError, ConnectionError):
@@ -190,31 +150,30 @@ class Handler(BaseHTTPRequestHandler):
         """A request that is HTTP."""
         was, self.close_connection = self.close_connection, True    # the body is not read yet
         try:
-            self.server.access.check_browser(self.headers)
-            prefix, path, query = self.target()
-            self.server.access.check(prefix, self.headers.get("Authorization", ""))
+            self.server.site.admit(self.command, self.path, self.headers)
             body = self.body()
             self.close_connection = was
-            status, value = 200, self.server.calls.answer(self.command, path, query, body)
-        except UfmError as e:
+            status, value = 200, self.server.site.answer(self.command, self.path, body)
+        except HttpError as e:
             status, value = e.status, {"error": e.text}
         except (TimeoutError, ssl.SSLError, ConnectionError):
             raise
         except Exception:       # pylint: disable=broad-exception-caught
             traceback.print_exc()       # and the others are still served
             self.close_connection = True
-            status, value = 500, {"error": "ohca-ufm has made a mistake: its log says which"}
+            status, value = 500, {"error": f"{self.server_version} has made a mistake: its "
+                                         "log says which"}
         self.reply(status, value)
 
     def body(self):
         """The whole body."""
         if "Transfer-Encoding" in self.headers:
-            raise UfmError(411, "a request must have Content-Length, and no Transfer-Encoding")
+            raise HttpError(411, "a request must have Content-Length, and no Transfer-Encoding")
         values = self.headers.get_all("Content-Length", ["0"])
         if len(values) > 1 or not (values[0].isascii() and values[0].isdigit()):
-            raise UfmError(400, "Content-Length must be one number")
+            raise HttpError(400, "Content-Length must be one number")
         if len(values[0]) > 9 or int(values[0]) > MAX_BODY:
-            raise UfmError(413, f"a body has at most {MAX_BODY} bytes")
+            raise HttpError(413, f"a body has at most {MAX_BODY} bytes")
         if self.headers.get("Expect", "").lower() == "100-continue":
             self.send(b"HTTP/1.1 100 Continue\r\n\r\n")
         self.timed.room = int(values[0]) + AHEAD
@@ -222,17 +181,6 @@ class Handler(BaseHTTPRequestHandler):
         if len(body) < int(values[0]):
             raise ConnectionError("the body has ended too early")
         return body
-
-    def target(self):
-        """Prefix, path and query of the request."""
-        path, _, query = self.path.partition("?")
-        if path == METRICS:
-            return METRICS, path[1:], query
-        for prefix in ("/ufmRest", *SESSIONS):
-            if path.startswith(prefix + "/"):
-                return prefix, path[len(prefix):], query
-        raise UfmError(404, f"the calls are below /ufmRest, {' and '.join(SESSIONS)}; "
-                            f"there is also {METRICS}")
 
     def handle_expect_100(self):
         """body() does it, when it knows the size."""
@@ -246,7 +194,7 @@ class Handler(BaseHTTPRequestHandler):
             data = data[self.connection.send(data[:1 << 16]):]
 
     def send_error(self, code, message=None, explain=None):
-        """http.server's own errors, in UFM's shape."""
+        """http.server's own errors, in the shape of the others."""
         self.close_connection = True
         self.reply(int(code), {"error": message or self.responses.get(code, ("error",))[0]})
 
@@ -258,7 +206,8 @@ class Handler(BaseHTTPRequestHandler):
         lines = [f"{self.protocol_version} {status} {self.responses.get(status, ('',))[0]}",
                  f"Content-Type: {value.kind}", f"Content-Length: {len(data)}",
                  f"Date: {self.date_time_string()}", f"Server: {self.server_version}",
-                 *(f"{name}: {text}" for name, text in REALM.items() if status == 401),
+                 *(f"{name}: {text}" for name, text in
+                   (self.server.site.challenge if status == 401 else value.headers).items()),
                  "Connection: " + ("close" if self.close_connection else "keep-alive")]
         head = "\r\n".join(lines).encode() + b"\r\n\r\n"
         try:
@@ -274,9 +223,9 @@ class Server(ThreadingMixIn, TCPServer):
     daemon_threads = True
     request_queue_size = 64
 
-    def __init__(self, address, calls, access, tls=None):
+    def __init__(self, address, site, tls=None):
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-        self.calls, self.access, self.tls = calls, access, tls
+        self.site, self.tls = site, tls
         self.places = collections.Counter()     # connections of each host
         self.lock = threading.Lock()            # of places
         super().__init__(address, Handler)
