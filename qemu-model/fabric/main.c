@@ -96,14 +96,18 @@ static const char usage_text[] =
 /* A string has 8,191 bytes at most. */
 static const char usage_rest[] =
 	"Options of traffic, beside --mtu, --vls, --rate-scale (1), --hoq-scale and --seed:\n"
-	"      --pattern NAME        uniform, permutation, incast, hot-spot, all-to-all,\n"
-	"                            all-reduce-ring or all-reduce-halving (uniform)\n"
+	"      --pattern NAME        uniform, permutation, incast, incast-victim, hot-spot,\n"
+	"                            all-to-all, all-reduce-ring or all-reduce-halving (uniform)\n"
 	"      --routing NAME        minhop or updn (minhop)\n"
 	"      --size BYTES          of a message, or what all reduce, or with K or M (64K)\n"
 	"      --messages N          of each host (16, or of all-to-all one to each other host), or\n"
 	"                            all-reduces (1)\n"
 	"      --load PERCENT        of the rate of their links (100)\n"
-	"      --sl N                service level, 0 to 15 (0)\n\n"
+	"      --sl N                service level, 0 to 15 (0)\n"
+	"      --congestion-control[=NAME=VALUE,...]  switches mark packets of ports that are\n"
+	"                            congested, and hosts send more slowly then: threshold,\n"
+	"                            packet_size, marking_rate, ccti_timer, ccti_increase,\n"
+	"                            ccti_min, ccti_limit, cct_shift\n\n"
 	"VERBs that ask a fabric:\n"
 	FAB_CONTROL_HELP "\n"
 	"A topology is a file of ibnetdiscover (also -f, -g, -p), ibsim, ibdiagnet (.lst,\n"
@@ -143,6 +147,7 @@ struct serve_options {
 	uint16_t pkeys;
 	uint8_t site;
 	struct fab_traffic_cfg traffic;
+	struct fab_congestion_cfg congestion;
 	bool has_traffic;
 	char token[FAB_TOKEN_MAX + 1];
 	char listen_tcp[OHCA_LINK_TCP_MAX];
@@ -219,7 +224,8 @@ static int check_topology(const char *name)
 enum { O_SHIFT = 256, O_HOQ, O_SPIN, O_STATS, O_HOSTS_OFF, O_CAPTURE, O_CAPTURE_PORT, O_PKEYS,
        O_UDP, O_SEED, O_TRACE, O_NO_SANDBOX, O_WIRE, O_LISTEN_TCP, O_TOKEN, O_SITE, O_DISK_MEMORY,
        O_LISTEN_NODE, O_FRONT_MEMORY, O_HCA_MEMORY, O_RATE,
-       O_PATTERN, O_ROUTING, O_SIZE, O_MESSAGES, O_LOAD, O_SL };
+       O_PATTERN, O_ROUTING, O_SIZE, O_MESSAGES, O_LOAD, O_SL,
+       O_CONGESTION };
 
 /* Return: false: it is no number from 0 to @most; said so. */
 static bool option_number(const char *name, const char *s, unsigned int most, unsigned int *v)
@@ -415,6 +421,7 @@ static bool set_size(struct serve_options *o, const char *arg)
 static bool set_traffic_option(struct serve_options *o, int c, const char *arg)
 {
 	unsigned int v;
+	char why[128];
 
 	o->has_traffic = true;
 	switch (c) {
@@ -423,7 +430,7 @@ static bool set_traffic_option(struct serve_options *o, int c, const char *arg)
 		if (o->traffic.pattern != FAB_PATTERNS)
 			return true;
 		fprintf(stderr, "ohca-fabric: --pattern: '%s' is none of uniform, permutation, incast, "
-			"hot-spot, all-to-all, all-reduce-ring, all-reduce-halving\n", arg);
+			"incast-victim, hot-spot, all-to-all, all-reduce-ring, all-reduce-halving\n", arg);
 		return false;
 	case O_ROUTING:
 		o->traffic.routing = fab_routing_find(arg);
@@ -444,6 +451,13 @@ static bool set_traffic_option(struct serve_options *o, int c, const char *arg)
 			return false;
 		o->traffic.sl = (uint8_t)v;
 		return true;
+	case O_CONGESTION:
+		o->traffic.cc = &o->congestion;
+		fab_congestion_usual(&o->congestion);
+		if (!arg || fab_congestion_parse(&o->congestion, arg, why, sizeof(why)))
+			return true;
+		fprintf(stderr, "ohca-fabric: --congestion-control: %s\n", why);
+		return false;
 	default:
 		fab_usage_error("leave out what --help does not list");
 		return false;
@@ -599,6 +613,7 @@ static int parse_options(struct serve_options *o, int argc, char **argv)
 		{ "messages", required_argument, NULL, O_MESSAGES },
 		{ "load", required_argument, NULL, O_LOAD },
 		{ "sl", required_argument, NULL, O_SL },
+		{ "congestion-control", optional_argument, NULL, O_CONGESTION },
 		{ "spin-us", required_argument, NULL, O_SPIN },
 		{ "stats", no_argument, NULL, O_STATS },
 		{ "trace", required_argument, NULL, O_TRACE },
@@ -671,6 +686,11 @@ static void print_ns(const char *name, uint64_t ns)
 	printf("%s: %" PRIu64 ".%03u us\n", name, ns / 1000, (unsigned int)(ns % 1000));
 }
 
+static void print_flow(const char *name, const struct fab_traffic_flow *flow)
+{
+	printf("%s: %.3f Gb/s\n", name, flow->ns ? 8.0 * (double)flow->bytes / (double)flow->ns : 0);
+}
+
 /* Ports of switches whose packets may wait for each other for ever. */
 static void print_circle(const struct fab *f, const struct fab_circle *c)
 {
@@ -700,6 +720,13 @@ static int traffic(struct fab *f, const struct serve_options *o)
 	       r.hops, r.bytes);
 	print_ns("time", r.ns);
 	printf("host: %.3f Gb/s\n", r.ns ? 8.0 * (double)r.bytes / (double)r.ns / r.hosts : 0);
+	if (cfg.pattern == FAB_PATTERN_INCAST || cfg.pattern == FAB_PATTERN_INCAST_VICTIM)
+		print_flow("hot", &r.hot);
+	if (cfg.pattern == FAB_PATTERN_INCAST_VICTIM)
+		print_flow("victim", &r.victim);
+	if (cfg.cc)
+		printf("fecn: %" PRIu64 "\nbecn: %" PRIu64 "\nccti_max: %" PRIu64 "\n", r.fecns, r.becns,
+		       r.ccti_max);
 	if (r.bus_bytes)
 		printf("bus: %.3f Gb/s\n", r.ns ? 8.0 * (double)r.bus_bytes / (double)r.ns : 0);
 	print_ns("message_p50", r.p50_ns);
@@ -745,8 +772,8 @@ static int with_fabric(int argc, char **argv,
 	struct fab *f;
 
 	if (!rc && o.has_traffic && verb != traffic)
-		rc = fab_usage_error("--pattern, --routing, --size, --messages, --load and --sl are of "
-				     "traffic");
+		rc = fab_usage_error("--pattern, --routing, --size, --messages, --load, --sl and "
+				     "--congestion-control are of traffic");
 	if (rc)
 		return rc;
 	f = make(&o);

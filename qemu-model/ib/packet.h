@@ -662,6 +662,18 @@ static inline uint8_t *ib_build_bth(uint8_t *p, uint8_t opcode, uint8_t bits, ui
 	return p + IB_BTH_LEN;
 }
 
+/** ib_set_fecn() - the packet with the BTH at @bth has met congestion; no ICRC covers that */
+static inline void ib_set_fecn(uint8_t *bth)
+{
+	bth[4] |= 0x80;
+}
+
+/** ib_set_becn() - that BTH tells the sender so */
+static inline void ib_set_becn(uint8_t *bth)
+{
+	bth[4] |= 0x40;
+}
+
 /** ib_set_ackreq() - the BTH at @bth asks for an acknowledgement */
 static inline void ib_set_ackreq(uint8_t *bth)
 {

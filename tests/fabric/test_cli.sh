@@ -166,6 +166,9 @@ expect 'traffic, the same once more' 0 '^same$' sh -c "
 expect 'traffic, all-reduce' 0 '^bus: 88.294 Gb/s$' "$fabric" traffic -g star:8 --pattern all-reduce-ring --size 256K
 expect 'traffic, a circle' 0 '^circle: switch[1-5]:[0-9], switch[1-5]:[0-9], .*, switch[1-5]:[0-9]$' "$fabric" traffic -g ring:5 --messages 1
 expect 'traffic, no circle' 0 '^circle: none$' "$fabric" traffic -g ring:5 --messages 1 --routing updn
+expect 'traffic, congestion control' 0 '^becn: [1-9][0-9]*$' "$fabric" traffic -g star:4 --pattern incast --congestion-control=threshold=15,ccti_timer=4
+expect 'traffic, without it' 0 '^hot: 99.369 Gb/s$' "$fabric" traffic -g star:4 --pattern incast
+expect 'traffic, no setting' 2 'threshold is a number from 0 to 15' "$fabric" traffic -g star:4 --congestion-control=threshold=16
 expect 'traffic, no routing' 2 'neither minhop nor updn' "$fabric" traffic -g star:4 --routing dor
 expect 'traffic of one' 1 'no two hosts' "$fabric" traffic -g star:1
 expect 'traffic, no pattern' 2 'none of uniform' "$fabric" traffic -g star:4 --pattern ring

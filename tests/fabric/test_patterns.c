@@ -86,7 +86,7 @@ static void test_targets(void **st)
 			const uint32_t from = i % MANY, to = traffic_target(&t, from, i);
 
 			assert_true(to < MANY);
-			assert_true(to != from || (p == FAB_PATTERN_INCAST && !from));
+			assert_true(to != from || (traffic_is_incast(&t) && !from));
 			if (p == FAB_PATTERN_INCAST)
 				assert_int_equal(to, 0);
 			if (p == FAB_PATTERN_HOT_SPOT && from)

@@ -6,7 +6,7 @@
  * Buffers that were used once are kept, so memory is allocated only while more packets of a size
  * wait than in the last minutes; what a minute did not need is given back.
  */
-#include "data_priv.h"
+#include "congestion.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +46,7 @@ struct fab_buffer *fab_buffer_get(struct fab_data *d, uint32_t len)
 		d->made[size]++;
 		d->n.buffer_bytes += room[size];
 	}
+	b->out = NULL;
 	if (++d->in_use[size] > d->peak[size])
 		d->peak[size] = d->in_use[size];
 	return b;
@@ -103,6 +104,8 @@ void fab_copy_head(uint8_t *b, const struct fab_frame *f, unsigned int vl)
 	b[0] = (uint8_t)(vl << 4);
 	if (fab_unlikely(f->patch))
 		memcpy(b + f->patch, f->pkey, 2);
+	if (fab_unlikely(f->fecn))
+		ib_set_fecn(b + IB_LRH_LEN + ((b[1] & 3) == IB_LNH_IBA_GLOBAL ? IB_GRH_LEN : 0));
 }
 
 /* The headers, the payload, then pad and ICRC. */
@@ -146,8 +149,10 @@ static void lane_append(struct fab_lane *l, struct fab_buffer *b)
 
 /* @b is in lane @vl. */
 static void occupy(struct fab_data *d, struct fab_dport *in, unsigned int vl,
-		   const struct fab_buffer *b)
+		   struct fab_buffer *b)
 {
+	if (fab_unlikely(in->congestion))
+		fab_congestion_queue(d, in, b);
 	in->lane[vl].used += fab_blocks(b->len);
 	in->buffered |= (uint16_t)(1u << vl);
 	if (!in->seq)
@@ -224,6 +229,8 @@ void fab_release(struct fab_data *d, struct fab_dport *in, unsigned int vl)
 
 	l->first = b->next;
 	l->used -= fab_blocks(b->len);
+	if (fab_unlikely(b->out))
+		fab_congestion_leave(b);
 	if (!l->first)
 		in->buffered &= (uint16_t)~(1u << vl);
 	fab_credit(d, in);

@@ -63,6 +63,7 @@
  *	decide.c	what becomes of the packet at the head of a lane
  *	forward.c	heads, requests, arbitration
  *	hop.c		from an output to the next head
+ *	congestion.c	outputs that are congested: FECN
  *	wait.c		credit that does not come: HOQLife, LifeTimeValue, stalls, PortXmitWait
  *	buffer.c	packets that wait at a wire of the graph
  *	delay.c		packets on wires with a delay, or a rate
@@ -250,6 +251,7 @@ uint64_t fab_data_host_ns(const struct fab_data *d);
  * @buffer_bytes: memory of all buffers for packets, which is kept for others
  * @capture_bytes: memory of captures, and of what they wait in
  * @stood_ns: during which the daemon had no processor while something waited
+ * @fecns: packets that switches have marked by FECN
  * @late_ns: during which a wire was free while something waited, since the daemon was late, but for
  *	what it has made up for; the sum of all wires
  */
@@ -263,6 +265,7 @@ struct fab_data_counts {
 	uint64_t buffer_bytes;
 	uint64_t capture_bytes;
 	uint64_t stood_ns;
+	uint64_t fecns;
 	uint64_t late_ns;
 };
 

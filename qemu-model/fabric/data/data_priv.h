@@ -36,6 +36,7 @@
  * @patch: offset of a checked BTH.P_Key, 0 if none was
  * @hops: switches it has been at
  * @corrupt: a bit of it is another one as soon as it is copied
+ * @fecn: its FECN is set as soon as it is copied
  * @agent: it is a MAD that an agent sends to a machine
  * @lrh: copy of the LRH
  * @pkey: copy of the P_Key, in wire order
@@ -50,6 +51,7 @@ struct fab_frame {
 	uint8_t patch;
 	uint8_t hops;
 	bool corrupt;
+	bool fecn;
 	bool agent;
 	uint8_t lrh[IB_LRH_LEN];
 	uint8_t pkey[2];
@@ -64,6 +66,7 @@ enum fab_kind {
 	FAB_HEAD_MCAST,
 };
 
+struct fab_congestion;
 struct fab_dport;
 struct fab_flight;
 struct fab_tap;
@@ -80,6 +83,7 @@ struct fab_tap;
  * @lost: the link over which it goes loses it
  * @agent: as struct fab_frame's
  * @hops: as struct fab_frame's
+ * @out, @ovl: it is counted as what waits for this lane of an output, see congestion.c; NULL: it is not
  */
 struct fab_buffer {
 	struct fab_buffer *next;
@@ -92,6 +96,8 @@ struct fab_buffer {
 	bool lost;
 	bool agent;
 	uint8_t hops;
+	uint8_t ovl;
+	struct fab_dport *out;
 	uint8_t data[];
 };
 
@@ -192,6 +198,7 @@ struct fab_hport {
  * @tap: captures of it, or NULL
  * @fault: of packets that leave, or NULL
  * @rx_fault: of packets that come by the link or from the HCA, or NULL
+ * @congestion: of a switch that marks packets, or NULL
  * @flight: packets on their way over a wire with a delay, or a rate, that arrive, and that leave by
  *	the link; NULL: there were none yet
  * @buffers: heads are in the input buffer; else in the link's rings
@@ -233,6 +240,7 @@ struct fab_dport {
 	struct fab_dport *peer;
 	struct fab_tap *tap;
 	struct fab_fault *fault, *rx_fault;
+	struct fab_congestion *congestion;
 	struct fab_flight *flight[2];
 	bool buffers;
 	uint16_t full;
@@ -306,6 +314,7 @@ struct fab_reply {
  * @seen_ns: the clock when it was read last
  * @flights: packets on wires with a delay, or a rate, @flying in all; @flight_bytes without these
  *	packets
+ * @congestion_bytes: of what ports have for congestion control
  * @landings: timers of those of @flights that wait for a time, @starved those that wait for credit
  * @landing: number of the last fab_delay_round()
  * @paced: timers of the wires that something waits for
@@ -352,7 +361,7 @@ struct fab_data {
 	struct fab_timers landings, paced;
 	uint32_t landing;
 	uint32_t flying;
-	size_t flight_bytes;
+	size_t flight_bytes, congestion_bytes;
 	struct fab_reply reply[FAB_REPLIES];
 	uint16_t reply_order[FAB_REPLIES];
 	unsigned int reply_count;
@@ -716,6 +725,9 @@ bool fab_is_delayed(const struct fab_dport *dp, bool out, unsigned int vl,
 
 /** fab_delay_fits() - one of @len bytes may be on its way by the link of @dp */
 bool fab_delay_fits(const struct fab_dport *dp, unsigned int vl, uint32_t len);
+
+/** fab_delay_lands() - what has left last by that lane of @dp arrives now: the next one follows then */
+bool fab_delay_lands(struct fab_data *d, const struct fab_dport *dp, unsigned int vl);
 
 /** fab_delay_empty() - no packet of that lane is on its way by the link of @dp */
 bool fab_delay_empty(const struct fab_dport *dp, unsigned int vl);

@@ -86,6 +86,13 @@ bool fab_delay_fits(const struct fab_dport *dp, unsigned int vl, uint32_t len)
 	return !dp->flight[true] || dp->flight[true]->used[vl] + fab_blocks(len) <= FAB_LANE_BLOCKS;
 }
 
+bool fab_delay_lands(struct fab_data *d, const struct fab_dport *dp, unsigned int vl)
+{
+	const struct fab_flight *fl = dp->flight[true];
+
+	return fl && fl->first[vl] && fl->first[vl]->due_ns >= fab_data_clock(d);
+}
+
 bool fab_delay_empty(const struct fab_dport *dp, unsigned int vl)
 {
 	return !dp->flight[true] || !dp->flight[true]->first[vl];

@@ -5,6 +5,7 @@
  * that input buffer. What it sends by a link is copied into the ring. Here is also what becomes of
  * the heads of a link that gets a delay, or goes down.
  */
+#include "congestion.h"
 #include "hop.h"
 
 #include "ib/crc.h"
@@ -192,8 +193,8 @@ static bool send_over_fault(struct fab_data *d, struct fab_dport *out, unsigned 
 	return true;
 }
 
-bool fab_out_send(struct fab_data *d, struct fab_dport *out, unsigned int vl,
-		  const struct fab_frame *f)
+static bool out_send(struct fab_data *d, struct fab_dport *out, unsigned int vl,
+		     const struct fab_frame *f)
 {
 	if (out->link)
 		return send_by_link(d, out, vl, f);
@@ -207,6 +208,34 @@ bool fab_out_send(struct fab_data *d, struct fab_dport *out, unsigned int vl,
 	d->n.hops++;
 	lane_arrive(d, out->peer, vl, f);
 	return true;
+}
+
+/* What has left by lane @vl of @out before, if its wire has a rate, has not arrived there. */
+static bool is_sending(struct fab_data *d, const struct fab_dport *out, unsigned int vl)
+{
+	return fab_is_paced(out) &&
+	       (fab_wire_ready(out->fault) > fab_data_clock(d) || fab_delay_lands(d, out, vl));
+}
+
+bool fab_out_send(struct fab_data *d, struct fab_dport *out, unsigned int vl,
+		  const struct fab_frame *f)
+{
+	struct fab_frame at;
+	bool marks, sent;
+
+	if (fab_likely(!out->congestion))
+		return out_send(d, out, vl, f);
+	at = *f;
+	marks = fab_congestion_marks(out, vl, f);
+	at.fecn |= marks;
+	sent = out_send(d, out, vl, &at);
+	if (sent) {
+		fab_congestion_sent(out, vl);
+		d->n.fecns += marks;
+	} else if (!is_sending(d, out, vl)) {
+		fab_congestion_starves(out, vl);
+	}
+	return sent;
 }
 
 bool fab_out_pass(struct fab_data *d, struct fab_dport *out, unsigned int vl,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The ports that have seen data, and what they take over from management. */
-#include "data_priv.h"
+#include "congestion.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +20,7 @@ void fab_dport_refresh(struct fab_data *d, struct fab_dport *dp)
 		fab_link_set_phy(d, dp);
 	if (fab_unlikely(d->cfg.rate_scale))
 		fab_pace_set(d, dp);
+	fab_congestion_refresh(d, dp);
 	far = p->peer != FAB_NO_PORT ? fab_extra_of(d->f, p->peer) : NULL;
 	dp->fault = x ? x->fault : NULL;
 	dp->rx_fault = fab_leads_out(dp) && far ? far->fault : NULL;
@@ -131,6 +132,7 @@ void fab_dport_free(struct fab_data *d, struct fab_dport *dp)
 	fab_buffers_free(d, dp);
 	ohca_link_free(dp->link);
 	fab_hport_free(dp->hport);
+	free(dp->congestion);
 	fab_pool_put(&d->f->vlarb, dp->arb_index);
 	free(dp);
 }

@@ -43,6 +43,7 @@ static void free_switch(struct fab_switch *sw)
 	free(sw->lft);
 	free(sw->sl2vl);
 	free(sw->lids);
+	free(sw->cc);
 }
 
 void fab_free(struct fab *f)
@@ -435,7 +436,7 @@ size_t fab_bytes(const struct fab *f)
 	for (uint32_t i = 0; i < f->switches; i++) {
 		const struct fab_switch *sw = &f->sw[i];
 
-		n += (size_t)sw->lft_blocks * IB_LFT_PER_BLOCK;
+		n += (size_t)sw->lft_blocks * IB_LFT_PER_BLOCK + (sw->cc ? sizeof(*sw->cc) : 0);
 		for (unsigned int b = 0; sw->mft && b < FAB_MFT_CAP / IB_MFT_PER_BLOCK; b++)
 			if (sw->mft[b])
 				n += IB_MFT_PER_BLOCK * sw->mft_positions * sizeof(**sw->mft);

@@ -16,6 +16,7 @@
 
 #include "fabric/base/timers.h"
 #include "hash.h"
+#include "ib/cc.h"
 #include "ib/pma_agent.h"
 #include "ib/portinfo.h"
 #include "ib/sma.h"
@@ -182,6 +183,7 @@ struct fab_lids {
  *	output port has other tables for some input ports than for others
  * @lids: [ports + 1] of what the LinearForwardingTable has, or NULL: to be found when it is asked
  *	for
+ * @cc: SwitchCongestionSetting, or NULL: nothing of it was set yet
  */
 struct fab_switch {
 	struct ib_switch_info si;
@@ -191,6 +193,7 @@ struct fab_switch {
 	uint16_t **mft;
 	uint32_t *sl2vl;
 	struct fab_lids *lids;
+	struct ib_cc_switch *cc;
 };
 
 /** struct fab_desc - NodeDescription, padded with zeros */

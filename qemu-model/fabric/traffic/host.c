@@ -31,7 +31,7 @@ static void prepare(struct traffic_host *h, uint64_t begin_ns)
 	struct traffic_message *msg;
 
 	/* the first host has nobody to send to */
-	if (t->cfg.pattern == FAB_PATTERN_INCAST && !index_of(h))
+	if (traffic_is_incast(t) && !index_of(h))
 		h->next = t->cfg.messages;
 	h->begin_ns = UINT64_MAX;
 	if (h->next == t->cfg.messages || (reduce && traffic_reduce_waits(t, index_of(h), h->next))) {
@@ -71,7 +71,31 @@ static bool send_packet(struct traffic_host *h)
 	t->sent++;
 	h->left -= bytes;
 	fab_hport_commit(h->h, h->vl, len, NULL);
+	if (t->cfg.cc)
+		traffic_sent(h);
 	return true;
+}
+
+/* What keeps @h from sending is over at that time, or when there are credits again. */
+static void wait_for_wire(struct traffic_host *h)
+{
+	struct fab_traffic *t = h->t;
+	const uint64_t free_ns = fab_hport_free_ns(h->h);
+
+	fab_timer_set(&t->due, &h->timer, free_ns > t->now_ns ? free_ns : UINT64_MAX);
+	if (free_ns > t->now_ns || h->is_refused)
+		return;
+	h->is_refused = true;
+	h->refused = t->refused;
+	t->refused = h;
+}
+
+/* When the next packet of a message may begin; UINT64_MAX: there is none. */
+static uint64_t next_ns(const struct traffic_host *h)
+{
+	if (h->next == h->t->cfg.messages)
+		return UINT64_MAX;
+	return h->begin_ns > h->may_ns ? h->begin_ns : h->may_ns;
 }
 
 static bool host_turn(struct traffic_host *h)
@@ -79,23 +103,20 @@ static bool host_turn(struct traffic_host *h)
 	struct fab_traffic *t = h->t;
 	bool moved = false;
 
-	while (h->next < t->cfg.messages && h->begin_ns <= t->now_ns) {
-		if (!send_packet(h)) {
-			const uint64_t free_ns = fab_hport_free_ns(h->h);
+	while (h->cnps || next_ns(h) <= t->now_ns) {
+		const bool cnp = h->cnps;
 
-			fab_timer_set(&t->due, &h->timer, free_ns > t->now_ns ? free_ns : UINT64_MAX);
-			if (free_ns <= t->now_ns) {
-				h->refused = t->refused;
-				t->refused = h;
-			}
+		if (!(cnp ? traffic_send_cnp(h) : send_packet(h))) {
+			wait_for_wire(h);
 			return moved;
 		}
 		moved = true;
-		if (h->left)
+		if (cnp || h->left)
 			continue;
 		h->next++;
 		prepare(h, next_begin(h));
 	}
+	fab_timer_set(&t->due, &h->timer, next_ns(h));
 	return moved;
 }
 
@@ -107,6 +128,7 @@ bool traffic_hosts_turn(struct fab_traffic *t)
 	t->refused = NULL;
 	for (; h; h = next) {
 		next = h->refused;
+		h->is_refused = false;
 		moved |= host_turn(h);
 	}
 	while (fab_timers_due(&t->due) <= t->now_ns) {
@@ -128,21 +150,45 @@ static bool host_room(void *ctx, unsigned int vl, unsigned int n, uint32_t len)
 	return true;
 }
 
+/* Bytes have come to @h by an incast, or beside it. */
+static void count_flow(const struct traffic_host *h, uint32_t bytes)
+{
+	struct fab_traffic *t = h->t;
+	const bool victim = index_of(h), beside = t->cfg.pattern == FAB_PATTERN_INCAST_VICTIM;
+	struct traffic_flow *flow = victim ? &t->victim : &t->hot;
+	const uint64_t senders = victim ? 1 : t->hosts - 1 - beside;
+
+	flow->bytes += bytes;
+	flow->last_ns = t->now_ns;
+	if (flow->half_ns || 2 * flow->bytes < senders * t->cfg.messages * t->cfg.size)
+		return;
+	flow->half = flow->bytes;
+	flow->half_ns = t->now_ns;
+}
+
 /* The message's number is in the place of the QP's. */
 static void host_rx(void *ctx, const struct ohca_link_frame *f, const struct ib_view *view)
 {
 	const uint32_t hdr = IB_LRH_LEN + IB_BTH_LEN, pad = f->data[IB_LRH_LEN + 1] >> 4 & 3;
 	struct traffic_host *h = ctx;
 	struct fab_traffic *t = h->t;
-	struct traffic_message *msg;
+	const uint32_t bits = ib_get_be32(f->data + IB_LRH_LEN + 4), number = bits & IB_QPN_MASK;
+	struct traffic_message *msg = &t->msg[number];
 	uint32_t bytes;
 
 	(void)view;
-	msg = &t->msg[ib_get_be32(f->data + IB_LRH_LEN + 4) & IB_QPN_MASK];
-	bytes = f->len - hdr - IB_ICRC_LEN - pad;
 	t->came++;
+	if (f->data[IB_LRH_LEN] == IB_OP_CNP) {
+		traffic_becn(h);
+		return;
+	}
+	bytes = f->len - hdr - IB_ICRC_LEN - pad;
 	t->bytes += bytes;
 	t->last_ns = t->now_ns;
+	if (traffic_is_incast(t))
+		count_flow(h, bytes);
+	if (bits >> 31)
+		traffic_fecn(h, number);
 	msg->left -= bytes;
 	if (msg->left)
 		return;

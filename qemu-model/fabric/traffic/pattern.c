@@ -13,6 +13,7 @@ static const char *const names[FAB_PATTERNS] = {
 	[FAB_PATTERN_UNIFORM] = "uniform",
 	[FAB_PATTERN_PERMUTATION] = "permutation",
 	[FAB_PATTERN_INCAST] = "incast",
+	[FAB_PATTERN_INCAST_VICTIM] = "incast-victim",
 	[FAB_PATTERN_HOT_SPOT] = "hot-spot",
 	[FAB_PATTERN_ALL_TO_ALL] = "all-to-all",
 	[FAB_PATTERN_ALL_REDUCE_RING] = "all-reduce-ring",
@@ -57,6 +58,43 @@ bool traffic_choose_fixed(struct fab_traffic *t)
 	return true;
 }
 
+/* How many wires, from the first on, ways from the last host to hosts @a and @b have in common. */
+static unsigned int shared(const struct fab_traffic *t, uint32_t a, uint32_t b)
+{
+	const struct fab *f = t->f;
+	uint32_t at = fab_hport_place(t->host[t->hosts - 1].h);
+	unsigned int n = 0;
+
+	/* a way of more switches is a circle */
+	for (; n < f->switches; n++) {
+		const struct fab_node *sw = &f->node[f->port[at].node];
+		const unsigned int num = fab_route(f, sw, t->host[a].lid);
+
+		if (!num || num > sw->nports || num != fab_route(f, sw, t->host[b].lid))
+			break;
+		at = f->port[fab_port_of(sw, num)].peer;
+		if (f->node[f->port[at].node].sw == FAB_NONE)
+			break;
+	}
+	return n;
+}
+
+/* The one whose way has most in common with that to the first host, so it meets the others there. */
+void traffic_choose_victim(struct fab_traffic *t)
+{
+	unsigned int most = 0;
+
+	t->victim_to = t->hosts > 2 ? 1 : 0;
+	for (uint32_t i = 1; i + 1 < t->hosts; i++) {
+		const unsigned int n = shared(t, 0, i);
+
+		if (n <= most)
+			continue;
+		most = n;
+		t->victim_to = i;
+	}
+}
+
 /* Any host but @from. */
 static uint32_t any_other(struct fab_traffic *t, uint32_t from)
 {
@@ -72,6 +110,8 @@ uint32_t traffic_target(struct fab_traffic *t, uint32_t from, uint32_t i)
 		return t->host[from].fixed;
 	case FAB_PATTERN_INCAST:
 		return 0;
+	case FAB_PATTERN_INCAST_VICTIM:
+		return from == t->hosts - 1 ? t->victim_to : 0;
 	case FAB_PATTERN_HOT_SPOT:
 		return from && i % HOT_ONE_OF == 0 ? 0 : any_other(t, from);
 	case FAB_PATTERN_ALL_TO_ALL:

@@ -77,24 +77,34 @@ static uint64_t percentile(const struct fab_traffic *t, uint64_t percent)
 	return t->done ? t->took[(t->done * percent + 99) / 100 - 1] : 0;
 }
 
+static struct fab_traffic_flow second_half(const struct traffic_flow *flow)
+{
+	return (struct fab_traffic_flow){ flow->bytes - flow->half, flow->last_ns - flow->half_ns };
+}
+
 static void judge(struct fab_traffic *t, struct fab_traffic_result *r)
 {
-	const uint64_t senders = t->hosts - (t->cfg.pattern == FAB_PATTERN_INCAST);
+	const uint64_t senders = t->hosts - traffic_is_incast(t);
 
 	qsort(t->took, t->done, sizeof(*t->took), by_ns);
 	*r = (struct fab_traffic_result){
 		.hosts = t->hosts,
 		.messages = senders * t->cfg.messages,
 		.lost = senders * t->cfg.messages - t->done,
-		.packets = t->came,
+		.packets = t->came - t->becns,
 		.hops = fab_data_counts(t->d)->hops,
 		.bytes = t->bytes,
 		.bus_bytes = 2ull * t->reduces * (t->hosts - 1) * t->cfg.size / t->hosts,
-		.ns = t->came ? t->last_ns - BEGIN_NS : 0,
+		.ns = t->last_ns ? t->last_ns - BEGIN_NS : 0,
 		.p50_ns = percentile(t, 50),
 		.p90_ns = percentile(t, 90),
 		.p99_ns = percentile(t, 99),
 		.max_ns = percentile(t, 100),
+		.hot = second_half(&t->hot),
+		.victim = second_half(&t->victim),
+		.fecns = fab_data_counts(t->d)->fecns,
+		.becns = t->becns,
+		.ccti_max = t->ccti_max,
 	};
 }
 
@@ -112,8 +122,11 @@ static const char *prepare_all(struct fab_traffic *t, struct fab_circle *circle)
 	uint64_t n;
 
 	fab_mgmt_init(t->m, t->f, no_manager, NULL);
+	fab_mgmt_seed(t->m, t->cfg.seed);
 	if (!fab_routes_make(t->f, t->cfg.routing))
 		return "out of memory, or there are more hosts than LIDs";
+	if (!traffic_congestion_set(t))
+		return "out of memory";
 	if (!fab_circle_find(t->f, t->cfg.sl, circle))
 		return "out of memory";
 	t->d = fab_data_new(t->m, &data);
@@ -121,6 +134,7 @@ static const char *prepare_all(struct fab_traffic *t, struct fab_circle *circle)
 		return "out of memory";
 	if (t->hosts < 2)
 		return "there are no two hosts at switches";
+	traffic_choose_victim(t);
 	if (traffic_is_reduce(t))
 		wrong = traffic_reduce_plan(t);
 	if (wrong)

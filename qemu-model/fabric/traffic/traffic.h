@@ -11,6 +11,7 @@
  *	traffic.c	all that happens, and what became of it
  *	host.c		hosts that send and receive
  *	pattern.c	who sends to whom
+ *	congestion.c	hosts that send more slowly when a switch says so
  *	reduce.c	the steps of an all-reduce
  *	routes.c	forwarding tables
  *	circle.c	whether packets by these may wait for each other for ever
@@ -23,6 +24,7 @@
 #include <stdint.h>
 
 #include "circle.h"
+#include "ib/cc.h"
 #include "routes.h"
 
 #define FAB_TRAFFIC_MESSAGES	(1u << 24)	/* of all hosts */
@@ -33,6 +35,7 @@ enum fab_pattern {
 	FAB_PATTERN_UNIFORM,		/* each message to any host */
 	FAB_PATTERN_PERMUTATION,	/* each host to one, each of which has one that sends to it */
 	FAB_PATTERN_INCAST,		/* all to the first host */
+	FAB_PATTERN_INCAST_VICTIM,	/* the same, but the last one, beside these, to another one */
 	FAB_PATTERN_HOT_SPOT,		/* every fourth message to the first host, the others to any */
 	FAB_PATTERN_ALL_TO_ALL,		/* each to all, from the next one on */
 	FAB_PATTERN_ALL_REDUCE_RING,	/* each to the next one, a piece of what all have in a step */
@@ -45,6 +48,27 @@ enum fab_pattern fab_pattern_find(const char *name);
 
 /** fab_pattern_name() - of fab_pattern_find() */
 const char *fab_pattern_name(enum fab_pattern pattern);
+
+/**
+ * struct fab_congestion_cfg - congestion control
+ * @sw: of all switches
+ * @ca: of all hosts, which have a CCTI for each service level
+ */
+struct fab_congestion_cfg {
+	struct ib_cc_switch sw;
+	struct ib_cc_ca ca;
+};
+
+/** fab_congestion_usual() - one that keeps flows beside an incast going */
+void fab_congestion_usual(struct fab_congestion_cfg *cc);
+
+/**
+ * fab_congestion_parse() - change @cc by @text, NAME=VALUE,...
+ * @why: what is wrong, for people; [@len]
+ *
+ * Return: false: @why says why not.
+ */
+bool fab_congestion_parse(struct fab_congestion_cfg *cc, const char *text, char *why, size_t len);
 
 /**
  * struct fab_traffic_cfg - what is sent
@@ -60,6 +84,7 @@ const char *fab_pattern_name(enum fab_pattern pattern);
  * @sl: of all packets, 0 to 15
  * @rate_scale, @hoq_scale: as of struct fab_data_cfg; @rate_scale is not 0
  * @seed: of what happens by chance
+ * @cc: congestion control, or NULL: there is none
  */
 struct fab_traffic_cfg {
 	enum fab_pattern pattern;
@@ -70,6 +95,17 @@ struct fab_traffic_cfg {
 	uint8_t sl;
 	unsigned int rate_scale, hoq_scale;
 	uint64_t seed;
+	const struct fab_congestion_cfg *cc;
+};
+
+/**
+ * struct fab_traffic_flow - the second half of what a host gets, when congestion control has found its rate
+ * @bytes: of it
+ * @ns: from its first packet to its last
+ */
+struct fab_traffic_flow {
+	uint64_t bytes;
+	uint64_t ns;
 };
 
 /**
@@ -80,6 +116,9 @@ struct fab_traffic_cfg {
  * @bytes: of messages that have come
  * @ns: from the begin, when hosts with a load of 100 percent send, to the last packet
  * @bus_bytes: that a host has to send and to get for its all-reduces: 2 (n - 1) / n of its own
+ * @hot: of an incast, what the first host gets; @victim: what a host gets from the last one beside that
+ * @fecns: packets that switches have marked; @becns: notifications that have come to the senders
+ * @ccti_max: the highest CCTI that a host had
  * @circle: of channels that may wait for each other for ever; for fab_circle_end()
  * @p50_ns, @p90_ns, @p99_ns, @max_ns: so many percent of the messages have taken no longer, from when
  *	they were to begin to when they had come
@@ -92,6 +131,9 @@ struct fab_traffic_result {
 	uint64_t bus_bytes;
 	uint64_t ns;
 	uint64_t p50_ns, p90_ns, p99_ns, max_ns;
+	struct fab_traffic_flow hot, victim;
+	uint64_t fecns, becns;
+	uint64_t ccti_max;
 	struct fab_circle circle;
 };
 

@@ -9,6 +9,8 @@
 
 struct fab_traffic;
 
+#define TRAFFIC_CNPS	16u	/* that wait at a host; it sends no more than that behind each other */
+
 /**
  * struct traffic_host - a channel adapter that sends and receives
  * @timer: of fab_traffic.due, when it has something to do next
@@ -20,7 +22,9 @@ struct fab_traffic;
  * @to: of the message at hand, which is to begin at @begin_ns; UINT64_MAX: when another one has come
  * @next: number of that message, and @left bytes of it
  * @gap_ns: mean time between two messages
- * @refused: the next one of fab_traffic.refused
+ * @refused: the next one of fab_traffic.refused, if @is_refused
+ * @cc: its CCTI; @may_ns: when the next packet of a message may begin
+ * @cnp: [@cnps] messages whose senders are to be notified
  */
 struct traffic_host {
 	struct fab_timer timer;
@@ -35,6 +39,20 @@ struct traffic_host {
 	uint32_t left;
 	uint64_t gap_ns;
 	struct traffic_host *refused;
+	bool is_refused;
+	struct ib_cc_flow cc;
+	uint64_t may_ns;
+	uint32_t cnp[TRAFFIC_CNPS];
+	unsigned int cnps;
+};
+
+/**
+ * struct traffic_flow - what a host gets from one, or from all
+ * @bytes: have come; @half: of them when half of all had, at @half_ns; the last at @last_ns
+ */
+struct traffic_flow {
+	uint64_t bytes, half;
+	uint64_t half_ns, last_ns;
 };
 
 /** struct traffic_message - bytes that have not come, and when it was to begin */
@@ -56,7 +74,10 @@ struct traffic_message {
  * @refused: those that wait for credits
  * @msg: [@hosts * @cfg.messages]
  * @took: [@done] ns of those that have come
- * @sent: packets; @came: so many of them, with @bytes, the last at @last_ns
+ * @sent: packets; @came: so many of them, with @bytes, the last at @last_ns. @becns of both are
+ *	notifications
+ * @victim_to: target of the last host beside an incast
+ * @hot, @victim: of an incast; @ccti_max: as of struct fab_traffic_result
  */
 struct fab_traffic {
 	struct fab *f;
@@ -74,7 +95,10 @@ struct fab_traffic {
 	struct traffic_message *msg;
 	uint64_t *took;
 	uint32_t done;
-	uint64_t sent, came, bytes, last_ns;
+	uint64_t sent, came, becns, bytes, last_ns;
+	uint32_t victim_to;
+	struct traffic_flow hot, victim;
+	uint16_t ccti_max;
 };
 
 /** traffic_below() - by chance, a number below @n */
@@ -85,6 +109,12 @@ bool traffic_choose_fixed(struct fab_traffic *t);
 
 /** traffic_target() - the host to which message @i of host @from goes, another one than that */
 uint32_t traffic_target(struct fab_traffic *t, uint32_t from, uint32_t i);
+
+/** traffic_is_incast() - the pattern has a first host that sends nothing */
+static inline bool traffic_is_incast(const struct fab_traffic *t)
+{
+	return t->cfg.pattern == FAB_PATTERN_INCAST || t->cfg.pattern == FAB_PATTERN_INCAST_VICTIM;
+}
 
 /** traffic_is_reduce() - the pattern is an all-reduce, whose messages are steps */
 bool traffic_is_reduce(const struct fab_traffic *t);
@@ -100,6 +130,24 @@ uint32_t traffic_reduce_bytes(const struct fab_traffic *t, uint32_t from, uint32
 
 /** traffic_reduce_waits() - what that step needs has not come yet */
 bool traffic_reduce_waits(const struct fab_traffic *t, uint32_t from, uint32_t i);
+
+/** traffic_choose_victim() - beside an incast: to whom the last host sends */
+void traffic_choose_victim(struct fab_traffic *t);
+
+/** traffic_congestion_set() - switches mark packets. Return: false: out of memory. */
+bool traffic_congestion_set(struct fab_traffic *t);
+
+/** traffic_fecn() - a packet of message @msg has come to @h marked */
+void traffic_fecn(struct traffic_host *h, uint32_t msg);
+
+/** traffic_becn() - @h was notified */
+void traffic_becn(struct traffic_host *h);
+
+/** traffic_send_cnp() - @h, which has notifications, sends one. Return: false: it cannot yet. */
+bool traffic_send_cnp(struct traffic_host *h);
+
+/** traffic_sent() - @h has sent a packet of a message, and waits before the next one */
+void traffic_sent(struct traffic_host *h);
 
 /** traffic_hosts_make() - all channel adapters at a switch, linked to it. Return: false: no memory. */
 bool traffic_hosts_make(struct fab_traffic *t);

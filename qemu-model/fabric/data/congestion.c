@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Congestion at the outputs of a switch (IBTA volume 1, annex A10). A lane of an output is congested while
+ * more waits for it, in all input buffers of the switch, than the threshold allows. It is the root of the
+ * congestion if nothing but its wire keeps it waiting: there were credits since less was queued, and
+ * the wire has sent as much as the threshold without a pause. Otherwise it is a victim of congestion elsewhere: its
+ * packets wait for credits, or behind those for another output. Packets that leave a root are
+ * marked, and those of a victim if the Victim_Mask has the port.
+ *
+ * What waits is counted when it comes into an input buffer, by the tables of then, and as that output's until
+ * it leaves the buffer. Multicast is not. A switch of which nothing was set counts nothing.
+ */
+#include "congestion.h"
+
+#include <stdlib.h>
+
+#define LATELY		(4ull * 64 * FAB_LANE_BLOCKS)	/* bytes */
+#define IDLE_PART	16u	/* a root is idle for less than this part of the time */
+#define FS_PER_NS	1000000u
+
+/* The output of a unicast packet with this LRH that came to @in, or NULL; *@vl is its lane there. */
+static struct fab_dport *output_of(const struct fab_data *d, const struct fab_dport *in,
+				   const uint8_t *lrh, uint8_t *vl)
+{
+	const struct fab_node *n = &d->f->node[d->f->port[in->p].node];
+	const uint16_t dlid = ib_get_be16(lrh + 2);
+	struct fab_dport *out;
+	unsigned int num;
+	int ovl;
+
+	if (dlid >= IB_LID_MCAST_MIN)
+		return NULL;
+	num = fab_route(d->f, n, dlid);
+	if (!num || num > n->nports)
+		return NULL;
+	out = d->by_port[fab_port_of(n, num)];
+	if (!out || !out->congestion)
+		return NULL;
+	ovl = ib_sl2vl_lookup(fab_sl2vl(d->f, n, in->num, num), lrh[1] >> 4, out->nvls);
+	if (ovl < 0)
+		return NULL;
+	*vl = (uint8_t)ovl;
+	return out;
+}
+
+void fab_congestion_queue(const struct fab_data *d, const struct fab_dport *in, struct fab_buffer *b)
+{
+	b->out = output_of(d, in, b->data, &b->ovl);
+	if (b->out)
+		b->out->congestion->queued[b->ovl] += fab_blocks(b->len);
+}
+
+void fab_congestion_leave(struct fab_buffer *b)
+{
+	b->out->congestion->queued[b->ovl] -= fab_blocks(b->len);
+	b->out = NULL;
+}
+
+/* More comes for @out than its wire can send, and nothing else keeps it waiting. */
+static bool is_root(const struct fab_dport *out, unsigned int vl)
+{
+	const struct fab_congestion *c = out->congestion;
+
+	return !(c->starved >> vl & 1) &&
+	       (!fab_is_paced(out) || IDLE_PART * c->idle_ns <= c->idle_ns + c->busy_ns);
+}
+
+bool fab_congestion_marks(const struct fab_dport *out, unsigned int vl, const struct fab_frame *f)
+{
+	struct fab_congestion *c = out->congestion;
+
+	if (!c->limit || c->queued[vl] < c->limit || f->len < c->min_len ||
+	    (f->lrh[1] & 3) < IB_LNH_IBA_LOCAL || ib_get_be16(f->lrh + 2) >= IB_LID_MCAST_MIN ||
+	    !(c->victim || is_root(out, vl)))
+		return false;
+	return (uint64_t)fab_random(&c->rng) * (c->rate + 1u) < 1ull << 32;
+}
+
+/* The wire of @out has begun to send a packet. */
+static void count_busy(const struct fab_dport *out)
+{
+	const struct fab_fault *x = out->fault;
+	const uint64_t ready_ns = fab_wire_ready(x), lately_ns = LATELY * x->byte_fs / FS_PER_NS;
+	struct fab_congestion *c = out->congestion;
+
+	if (x->began_ns > c->ready_ns)
+		c->idle_ns += x->began_ns - c->ready_ns;
+	c->busy_ns += ready_ns - x->began_ns;
+	c->ready_ns = ready_ns;
+	/* what was before counts less and less */
+	if (c->idle_ns > lately_ns)
+		c->idle_ns = lately_ns;
+	if (c->idle_ns + c->busy_ns < 2 * lately_ns)
+		return;
+	c->idle_ns /= 2;
+	c->busy_ns /= 2;
+}
+
+void fab_congestion_sent(const struct fab_dport *out, unsigned int vl)
+{
+	struct fab_congestion *c = out->congestion;
+
+	if (c->queued[vl] < c->limit)
+		c->starved &= (uint16_t)~(1u << vl);
+	if (fab_is_paced(out))
+		count_busy(out);
+}
+
+void fab_congestion_starves(const struct fab_dport *out, unsigned int vl)
+{
+	out->congestion->starved |= (uint16_t)(1u << vl);
+}
+
+void fab_congestion_refresh(struct fab_data *d, struct fab_dport *dp)
+{
+	const struct fab_node *n = &d->f->node[d->f->port[dp->p].node];
+	const struct ib_cc_switch *s = n->sw == FAB_NONE ? NULL : d->f->sw[n->sw].cc;
+	struct fab_congestion *c = dp->congestion;
+
+	if (!c && (!s || !s->threshold))
+		return;
+	if (!c) {
+		/* without memory it marks nothing */
+		c = calloc(1, sizeof(*c));
+		if (!c)
+			return;
+		c->rng = fab_random_state(d->m->seed + dp->p);
+		dp->congestion = c;
+		d->congestion_bytes += sizeof(*c);
+	}
+	c->limit = !s || !s->threshold ? 0 :
+		   FAB_LANE_BLOCKS * (IB_CC_THRESHOLD_MAX + 1u - s->threshold) / (IB_CC_THRESHOLD_MAX + 1u);
+	c->min_len = s ? 64u * s->packet_size : 0;
+	c->rate = s ? s->marking_rate : 0;
+	c->victim = s && s->victim_mask[IB_CC_PORT_MASK - 1 - dp->num / 8] >> dp->num % 8 & 1;
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* What a channel adapter makes of BECNs; see cc.h. */
+#include "cc.h"
+
+/* The CCTI is not above the CCTI_Limit, nor behind the table, nor below the CCTI_Min. */
+static uint16_t clamp(const struct ib_cc_ca *ca, unsigned int sl, uint32_t ccti)
+{
+	const uint16_t limit = ca->ccti_limit < IB_CCT_ENTRIES ? ca->ccti_limit : IB_CCT_ENTRIES - 1;
+
+	if (ccti < ca->sl[sl].ccti_min)
+		ccti = ca->sl[sl].ccti_min;
+	return ccti < limit ? (uint16_t)ccti : limit;
+}
+
+uint16_t ib_cc_ccti(const struct ib_cc_ca *ca, struct ib_cc_flow *fl, unsigned int sl,
+		    uint64_t now_ns, unsigned int scale)
+{
+	const uint64_t tick = (uint64_t)IB_CC_TIMER_NS * ca->sl[sl].ccti_timer * scale;
+	/* one timer of the port, whenever the flow's packets come */
+	const uint64_t ticks = tick ? now_ns / tick - fl->seen_ns / tick : 0;
+
+	fl->seen_ns = now_ns;
+	fl->ccti = clamp(ca, sl, ticks < fl->ccti ? fl->ccti - (uint32_t)ticks : 0);
+	return fl->ccti;
+}
+
+uint16_t ib_cc_becn(const struct ib_cc_ca *ca, struct ib_cc_flow *fl, unsigned int sl,
+		    uint64_t now_ns, unsigned int scale)
+{
+	const uint16_t ccti = ib_cc_ccti(ca, fl, sl, now_ns, scale);
+
+	fl->ccti = clamp(ca, sl, (uint32_t)ccti + ca->sl[sl].ccti_increase);
+	return fl->ccti;
+}
+
+uint64_t ib_cc_delay_ns(const struct ib_cc_ca *ca, uint16_t ccti, uint64_t packet_ns)
+{
+	const uint16_t e = ca->cct[ccti < IB_CCT_ENTRIES ? ccti : IB_CCT_ENTRIES - 1];
+
+	return packet_ns * IB_CCT_MULTIPLIER(e) >> IB_CCT_SHIFT(e);
+}

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Congestion control: what BECNs make of a sender, and eight hosts that send to one while another host, whose
+ * packets share a cable with some of theirs, sends to a free one.
+ */
+#include "cases.h"
+
+#include "fabric/traffic/traffic_priv.h"
+
+/* ---- the sender ---------------------------------------------------------------- */
+
+static void test_ccti(void **st)
+{
+	struct ib_cc_ca ca = {
+		.sl[3] = { .ccti_timer = 10, .ccti_increase = 4, .ccti_min = 2 },
+		.ccti_limit = 20,
+	};
+	struct ib_cc_flow fl = { 0 };
+
+	(void)st;
+	/* a BECN is CCTI_Increase, up to the CCTI_Limit */
+	assert_int_equal(ib_cc_ccti(&ca, &fl, 3, 0, 1), 2);
+	assert_int_equal(ib_cc_becn(&ca, &fl, 3, 0, 1), 6);
+	for (unsigned int i = 0; i < 5; i++)
+		ib_cc_becn(&ca, &fl, 3, 0, 1);
+	assert_int_equal(ib_cc_ccti(&ca, &fl, 3, 0, 1), 20);
+	/* one less each time that the timer of 10.24 us expires, whenever it is asked */
+	assert_int_equal(ib_cc_ccti(&ca, &fl, 3, 10239, 1), 20);
+	assert_int_equal(ib_cc_ccti(&ca, &fl, 3, 10240, 1), 19);
+	assert_int_equal(ib_cc_ccti(&ca, &fl, 3, 15000, 1), 19);
+	assert_int_equal(ib_cc_ccti(&ca, &fl, 3, 20480, 1), 18);
+	assert_int_equal(ib_cc_ccti(&ca, &fl, 3, 10 * 10240, 1), 10);
+	/* a thousandth of the rate takes a thousand times as long */
+	assert_int_equal(ib_cc_ccti(&ca, &fl, 3, 9 * 10240000ull, 1000), 2);
+	/* without a timer it stays, and without an increase a BECN does nothing */
+	ca.sl[3] = (struct ib_cc_sl){ .ccti_increase = 9 };
+	assert_int_equal(ib_cc_becn(&ca, &fl, 3, 1ull << 60, 1), 11);
+	assert_int_equal(ib_cc_ccti(&ca, &fl, 3, 1ull << 61, 1), 11);
+	ca.sl[3].ccti_increase = 0;
+	assert_int_equal(ib_cc_becn(&ca, &fl, 3, 1ull << 61, 1), 11);
+	/* a limit behind the table is its end */
+	ca.ccti_limit = UINT16_MAX;
+	ca.sl[3].ccti_increase = 255;
+	assert_int_equal(ib_cc_becn(&ca, &fl, 3, 1ull << 61, 1), IB_CCT_ENTRIES - 1);
+}
+
+/* The time of a packet, times the multiplier, by two to the shift. */
+static void test_delay(void **st)
+{
+	struct ib_cc_ca ca = { .cct[1] = IB_CCT_ENTRY(0, 3), .cct[2] = IB_CCT_ENTRY(2, 3),
+			       .cct[IB_CCT_ENTRIES - 1] = IB_CCT_ENTRY(3, 0x3fff) };
+
+	(void)st;
+	assert_int_equal(ib_cc_delay_ns(&ca, 0, 330), 0);
+	assert_int_equal(ib_cc_delay_ns(&ca, 1, 330), 990);
+	assert_int_equal(ib_cc_delay_ns(&ca, 2, 400), 300);
+	assert_int_equal(ib_cc_delay_ns(&ca, UINT16_MAX, 8), 0x3fff);
+}
+
+/* ---- an incast and a victim ---------------------------------------------------- */
+
+#define LEAVES	4u
+
+/* Two hosts at each of four leaves send to one at the core; so does a free one there. */
+static struct fab *tree(void)
+{
+	static const char edr[] = "w=2 s=4 e=2", ndr[] = "w=2 s=4 e=8";
+	struct errors e;
+	struct fab *f;
+	char *text;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+
+	assert_non_null(out);
+	fprintf(out, "Switch 8 \"core\"\n[1] \"hot\"[1] %s\n[2] \"free\"[1] %s\n", edr, edr);
+	for (unsigned int i = 1; i <= LEAVES; i++)
+		fprintf(out, "[%u] \"leaf%u\"[4] %s\n", 2 + i, i, ndr);
+	for (unsigned int i = 1; i <= LEAVES; i++) {
+		fprintf(out, "\nSwitch 4 \"leaf%u\"\n[4] \"core\"[%u] %s\n", i, 2 + i, ndr);
+		for (unsigned int k = 1; k <= 2; k++)
+			fprintf(out, "[%u] \"host%u%u\"[1] %s\n", k, i, k, edr);
+		if (i == 1)
+			fprintf(out, "[3] \"victim\"[1] %s\n", edr);
+	}
+	fprintf(out, "\nHca 1 \"hot\"\n[1] \"core\"[1] %s\n\nHca 1 \"free\"\n[1] \"core\"[2] %s\n", edr, edr);
+	for (unsigned int i = 1; i <= LEAVES; i++)
+		for (unsigned int k = 1; k <= 2; k++)
+			fprintf(out, "\nHca 1 \"host%u%u\"\n[1] \"leaf%u\"[%u] %s\n", i, k, i, k, edr);
+	fprintf(out, "\nHca 1 \"victim\"\n[1] \"leaf1\"[3] %s\n", edr);
+	assert_int_equal(fclose(out), 0);
+	f = from_text(text, len, &e);
+	if (!f)
+		fail_msg("%u: %s", e.line[0], e.text[0]);
+	free(text);
+	return f;
+}
+
+static struct fab_traffic_result result_of(struct fab *f, uint32_t messages,
+					   const struct fab_congestion_cfg *cc)
+{
+	const struct fab_traffic_cfg cfg = {
+		.pattern = FAB_PATTERN_INCAST_VICTIM, .size = 65536, .messages = messages, .load = 100,
+		.rate_scale = 1, .hoq_scale = 1, .seed = 1, .cc = cc,
+	};
+	struct fab_traffic_result r;
+	char why[128];
+
+	if (!fab_traffic_run(f, &cfg, &r, why, sizeof(why)))
+		fail_msg("%s", why);
+	assert_int_equal(r.lost, 0);
+	fab_circle_end(&r.circle);
+	fab_free(f);
+	return r;
+}
+
+/* As a part of what a link of EDR carries in packets of 4,096 bytes. */
+static double part(const struct fab_traffic_flow *flow)
+{
+	return (double)flow->bytes * 8 / (double)flow->ns / (100.0 * 4096 / 4122);
+}
+
+static struct fab_congestion_cfg usual(void)
+{
+	struct fab_congestion_cfg cc;
+
+	fab_congestion_usual(&cc);
+	return cc;
+}
+
+/* Who shares a cable with packets that wait has no more than these. */
+static void test_without(void **st)
+{
+	const struct fab_traffic_result r = result_of(tree(), 64, NULL);
+
+	(void)st;
+	assert_true(part(&r.victim) < 0.35);
+	assert_true(part(&r.hot) > 0.99);
+	assert_int_equal(r.fecns, 0);
+	assert_int_equal(r.becns, 0);
+	assert_int_equal(r.ccti_max, 0);
+}
+
+static void test_with(void **st)
+{
+	const struct fab_congestion_cfg cc = usual();
+	const struct fab_traffic_result r = result_of(tree(), 256, &cc), again = result_of(tree(), 256, &cc);
+
+	(void)st;
+	assert_true(part(&r.victim) >= 0.8);
+	assert_true(part(&r.hot) > 0.9);
+	assert_true(r.fecns > 0 && r.becns > 0 && r.becns <= r.fecns);
+	assert_in_range(r.ccti_max, 1, IB_CCT_ENTRIES - 1);
+	assert_int_equal(r.packets, 10 * 256 * 16);
+	assert_memory_equal(&r, &again, sizeof(r));
+}
+
+/* The same of a tree of 18 hosts, 16 of which send to one. */
+static void test_fat_tree(void **st)
+{
+	const struct fab_congestion_cfg cc = usual();
+	const struct fab_traffic_result without = result_of(from_spec("fat-tree:6"), 32, NULL);
+	const struct fab_traffic_result with = result_of(from_spec("fat-tree:6"), 256, &cc);
+
+	(void)st;
+	assert_true(part(&without.victim) < 0.35);
+	assert_true(part(&with.victim) >= 0.8);
+	assert_true(part(&with.hot) > 0.9);
+}
+
+/* OpenSM's defaults are all 0: nothing is marked. So are packets that are too short. */
+static void test_nothing_set(void **st)
+{
+	const struct fab_congestion_cfg zero = { 0 };
+	struct fab_congestion_cfg cc = usual();
+	const struct fab_traffic_result without = result_of(tree(), 16, NULL);
+	struct fab_traffic_result r = result_of(tree(), 16, &zero);
+
+	(void)st;
+	assert_memory_equal(&r, &without, sizeof(r));
+	/* 65 credits, of 64 bytes each, are 4,160 bytes */
+	cc.sw.packet_size = 65;
+	r = result_of(tree(), 16, &cc);
+	assert_memory_equal(&r, &without, sizeof(r));
+	cc.sw.packet_size = 64;
+	assert_true(result_of(tree(), 16, &cc).fecns > 0);
+	/* what is marked and changes nothing */
+	for (unsigned int i = 0; i < IB_CC_SLS; i++)
+		cc.ca.sl[i].ccti_increase = 0;
+	r = result_of(tree(), 16, &cc);
+	assert_true(r.becns > 0);
+	assert_int_equal(r.ccti_max, 0);
+	assert_true(part(&r.victim) < 0.35);
+}
+
+/* Ports of the core that lead to hosts are roots; those of leaves wait for credits of the core. */
+static void test_marks(void **st)
+{
+	struct fab_congestion_cfg cc = usual();
+	uint64_t all, few, victims;
+
+	(void)st;
+	/* nobody waits: so the same packets may be marked */
+	for (unsigned int i = 0; i < IB_CC_SLS; i++)
+		cc.ca.sl[i].ccti_increase = 0;
+	all = result_of(tree(), 16, &cc).fecns;
+	cc.sw.marking_rate = 9;
+	few = result_of(tree(), 16, &cc).fecns;
+	assert_in_range(few, all / 10 - all / 30, all / 10 + all / 30);
+	cc.sw.marking_rate = 0;
+	cc.sw.threshold = 1;
+	assert_true(result_of(tree(), 16, &cc).fecns < all);
+	cc.sw.threshold = usual().sw.threshold;
+	/* leaves have their way to the core at port 4 */
+	cc.sw.victim_mask[IB_CC_PORT_MASK - 1] = 1u << 4;
+	victims = result_of(tree(), 16, &cc).fecns;
+	assert_true(victims > all + all / 2);
+}
+
+/* ---- settings ------------------------------------------------------------------ */
+
+static void test_parse(void **st)
+{
+	struct fab_congestion_cfg cc = usual();
+	char why[200];
+
+	(void)st;
+	assert_true(fab_congestion_parse(&cc, "", why, sizeof(why)));
+	assert_true(fab_congestion_parse(&cc, "threshold=0xf,packet_size=3,marking_rate=7,ccti_timer=150,"
+					 "ccti_increase=2,ccti_min=1,ccti_limit=99,cct_shift=1", why,
+					 sizeof(why)));
+	assert_int_equal(cc.sw.threshold, 15);
+	assert_int_equal(cc.sw.packet_size, 3);
+	assert_int_equal(cc.sw.marking_rate, 7);
+	assert_int_equal(cc.ca.sl[15].ccti_timer, 150);
+	assert_int_equal(cc.ca.sl[0].ccti_increase, 2);
+	assert_int_equal(cc.ca.sl[0].ccti_min, 1);
+	assert_int_equal(cc.ca.ccti_limit, 99);
+	assert_int_equal(cc.ca.cct[5], IB_CCT_ENTRY(1, 5));
+	assert_false(fab_congestion_parse(&cc, "thresh=1", why, sizeof(why)));
+	assert_non_null(strstr(why, "'thresh' is none of threshold, packet_size"));
+	for (const char *const *bad = (const char *const []){ "threshold=16", "threshold=", "threshold",
+			"threshold=-1", "threshold=3x", "threshold=99999999999999999999", NULL }; *bad; bad++) {
+		assert_false(fab_congestion_parse(&cc, *bad, why, sizeof(why)));
+		assert_string_equal(why, "threshold is a number from 0 to 15");
+	}
+	assert_int_equal(cc.sw.threshold, 15);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_ccti), cmocka_unit_test(test_delay), cmocka_unit_test(test_without),
+		cmocka_unit_test(test_with), cmocka_unit_test(test_fat_tree),
+		cmocka_unit_test(test_nothing_set), cmocka_unit_test(test_marks),
+		cmocka_unit_test(test_parse),
+	};
+
+	return cmocka_run_group_tests_name("congestion control", tests, NULL, NULL);
+}
