@@ -19,7 +19,7 @@ class Fabric(Control):
 
     def nodes(self):
         """All nodes as the control socket has them."""
-        return self.ask(lambda end: [node for part in self.replies_by(
+        return self.ask(lambda end: [node for part, _ in self.replies_by(
             {"command": "topology"}, end) for node in part["nodes"]])
 
     def metrics(self):

@@ -37,7 +37,9 @@ class Control:
         return self.ask(lambda end: self.replies_by(request, end, room))
 
     def replies_by(self, request, end, room=MAX_ANSWER):
-        """The same within ask(). @room: bytes from which on no further part is asked for"""
+        """The same within ask(), each with its line. @room: no further part is asked for from so
+        many bytes on
+        """
         with socket.socket(socket.AF_UNIX) as s:
             return list(self.parts(s, request, room, end))
 
@@ -58,7 +60,7 @@ class Control:
                     raise ValueError("it has ended in the middle of an answer")
                 answer += some
             found = json.loads(answer)
-            yield found
+            yield found, bytes(answer)
             after = found.get("next")
             if after is not None and after <= first:
                 raise ValueError("it has the same answer again")

@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""ohca-map's page in a browser: page.py FABRIC LOGS
+
+It draws what the fabric has, shows what is clicked, and what changes, and makes faults that are
+confirmed; all of that by keys, too. Its console has no error. LOGS gets pictures, and figures are
+printed: how long a large fabric takes until it is drawn, and a change of a link.
+"""
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(TOP, "tests"))
+
+from ufm import rest  # noqa: E402  pylint: disable=wrong-import-position
+from browser import Browser  # noqa: E402  pylint: disable=wrong-import-position
+
+FABRIC, LOGS = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+LIBRARY = "/usr/lib/x86_64-linux-gnu/umad2sim/libumad2sim.so"
+LARGE = "fat-tree:36,3"         # 11,664 hosts
+LARGEST = "fat-tree:54,3"       # 39,366 hosts, 3,645 switches
+LONG = 20                       # seconds for a large fabric on a busy host; the figure says more
+DRAWN = "return nodes.length && performance.getEntriesByName('drawn').length"
+STATE = "return document.querySelector('#state').textContent.includes(arguments[0])"
+EVENT = "return [...document.querySelectorAll('#events li')].find(" \
+        "e => e.textContent.includes(arguments[0]))?.querySelector('time').dateTime"
+
+
+class Page(rest.Case):
+    """A fabric, ohca-map and a window."""
+
+    def begin(self, spec, opensm=True):
+        """All of them; with OpenSM links are Active."""
+        self.control = os.path.join(self.dir, "control")
+        name = f"map-{os.getpid()}"
+        self.fabric = self.process([FABRIC, "serve", "-q", "--generate", spec, f"--umad2sim={name}",
+                                    "--control", self.control])
+        self.assertIn("ready", self.fabric.stdout.readline())
+        if opensm:
+            subprocess.run(["opensm", "-o", "-f", "osm.log"], cwd=self.dir, check=True,
+                           timeout=rest.PATIENCE, capture_output=True,
+                           env={**os.environ, "LD_PRELOAD": LIBRARY, "IBSIM_SOCKNAME": name,
+                                "SIM_HOST": "host1", "OSM_TMP_DIR": ".", "OSM_CACHE_DIR": "."})
+        server = self.process([sys.executable, os.path.join(TOP, "tools", "ohca-map"), "--control",
+                               self.control, "--listen", "0"])
+        self.url = server.stdout.readline().split()[2]
+        self.browser = Browser()
+        self.addCleanup(self.browser.end)
+        self.browser.open(self.url)
+        self.browser.until(DRAWN)
+
+    def process(self, argv):
+        """Until the test's end."""
+        process = subprocess.Popen(argv, cwd=self.dir, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, encoding="utf-8")
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def ask(self, **request):
+        """A reply of the control socket."""
+        with socket.socket(socket.AF_UNIX) as s:
+            s.settimeout(rest.PATIENCE)
+            s.connect(self.control)
+            s.sendall(json.dumps(request).encode() + b"\n")
+            with s.makefile("rb") as f:
+                return json.loads(f.readline())
+
+    def state_of(self, node, number):
+        """That of a port, as the fabric has it."""
+        found = self.ask(command="topology", node=node)["nodes"][0]["ports"]
+        return next(p["state"] for p in found if p["port"] == number)
+
+    def click(self, name, key=None):
+        """A node."""
+        self.browser.click(*self.browser.run("return where(arguments[0])", name), key)
+
+    def picture(self, name):
+        """When what was asked for is drawn."""
+        self.browser.send("POST", "/execute/async", {"args": [], "script":
+                          "requestAnimationFrame(() => requestAnimationFrame(arguments[0]))"})
+        self.browser.picture(os.path.join(LOGS, name + ".png"))
+
+    def tearDown(self):
+        """The console has no error, whatever was done."""
+        self.assertEqual(self.browser.complaints(), [])
+
+    def test_click(self):
+        """A node and its ports, a port's tables, the route between two hosts, and a fault."""
+        self.begin("fat-tree:4,3")
+        b = self.browser
+        b.until(STATE, "48 of 48 links Active")
+        self.click("pod1 leaf1")
+        self.assertIn("pod1 leaf1", b.text("#node"))
+        self.assertIn("host1:1", b.text("#ports"))
+        b.push("1", "#ports")
+        b.until("return document.querySelector('#port').textContent.includes('PortXmitData')")
+        self.assertIn("LIDs that leave here", b.text("#port"))
+
+        self.click("host1")
+        self.click("host16", "Shift")
+        b.until("return document.querySelector('#way').textContent.includes('it arrives')")
+        self.assertEqual(len(b.text("#way ol").splitlines()), 7)
+        self.picture("map-route")
+
+        self.click("pod1 leaf1")
+        b.push("1", "#ports")
+        b.until("return document.querySelector('#port h3')?.textContent === 'Faults'")
+        b.run("document.querySelector('#record').click()")
+        b.push("Pull", "#port")
+        self.assertEqual(b.text("#what"), "link down 'pod1 leaf1':1")
+        b.push("Leave it", "#confirm")
+        self.assertEqual(self.state_of("pod1 leaf1", 1), "Active")
+        b.push("Pull", "#port")
+        b.push("Make it", "#confirm")
+        b.until(STATE, "47 of 48 links Active")
+        self.assertEqual(self.state_of("pod1 leaf1", 1), "Down")
+        self.assertIn("Active to Down", b.text("#events"))
+        script = b.run("return document.querySelector('#script').value")
+        self.assertEqual(script, "at 0.000s link down 'pod1 leaf1':1\n")
+        self.picture("map-fault")
+        # what was recorded is a script
+        self.ask(command="link", node="pod1 leaf1", port=1, state="up")
+        b.until(EVENT, "Down to Init")
+        b.push("Play")
+        b.until(EVENT, "The script plays")
+        b.until(EVENT, "Init to Down")
+
+    def test_keys(self):
+        """Nothing needs a mouse."""
+        self.begin("dragonfly:4,2,2")
+        b = self.browser
+        b.run("document.querySelector('#canvas').focus()")
+        b.press("/", *"group2 switch1", "Enter")
+        self.assertIn("group2 switch1", b.text("#node"))
+        b.press("ArrowDown")
+        self.assertIn("channel adapter", b.text("#node"))
+        self.assertIn("1 of 1 links Active", b.text("#said"))
+        one = b.text("#node h2")
+        b.press("f", "ArrowRight", "t")
+        b.until("return document.querySelector('#way').textContent.includes('it arrives')")
+        self.assertIn(f"From {one} to ", b.text("#way"))
+        b.press("+", "-", "0", "Enter")
+        self.assertEqual(b.run("return document.activeElement.dataset.port"), "1")
+        b.press("Enter")
+        b.until("return document.querySelector('#port h2')")
+        b.run("[...document.querySelectorAll('#port button')].find("
+              "e => e.textContent === 'Pull').focus()")
+        b.press("Enter")
+        self.assertEqual(b.run("return document.activeElement.textContent"), "Leave it")
+        b.press("Escape")
+        self.assertEqual(b.run("return document.activeElement.textContent"), "Pull")
+        self.assertEqual(self.state_of(one, 1), "Active")
+        self.picture("map-dragonfly")
+
+    def test_events(self):
+        """A change is on the screen soon, one that is a node's, too; a fabric that ends is told."""
+        self.begin("fat-tree:36")
+        took = []
+        for number in range(1, 11):
+            begin = time.time()
+            self.ask(command="link", node="leaf1", port=number, state="down")
+            self.browser.until(EVENT, f"leaf1:{number}: ")
+            drawn = self.browser.run("return performance.timeOrigin + performance.getEntriesByName("
+                                     "'drawn').at(-1).startTime")
+            took.append(drawn / 1000 - begin)
+        print(f"figure: a change of a link is drawn after {sorted(took)[5] * 1000:.0f} ms, at most "
+              f"{max(took) * 1000:.0f} ms")
+        self.assertLess(sorted(took)[5], 2)
+        self.ask(command="node", node="spine2", state="kill")
+        self.browser.until(EVENT, "36 links: Active to Down")
+        self.picture("map-events")
+        self.fabric.terminate()
+        self.fabric.wait()
+        self.browser.until(STATE, "Lost")
+        # the browser itself tells its console of each request that fails
+        self.assertTrue(all("503" in text for text in self.browser.complaints()))
+
+    def test_load(self):
+        """Counters become colours."""
+        self.begin("star:4")
+        b = self.browser
+        b.run("const c = document.querySelector('#colours'); c.value = 'wait';"
+              "c.dispatchEvent(new Event('change'))")
+        self.assertIn("from 90 %", b.text("#legend"))
+        b.until("return counted.size && links[0].wait === -1 || links[0].wait === 0")
+        self.ask(command="preset", node="switch1", port=1, counter="PortXmitWait", value=1 << 40)
+        b.until("return links.filter(l => l.wait > 1 && lookOf(l) === shades[5]).length === 1")
+
+    def test_large(self):
+        """11,664 hosts, and 39,366 as groups."""
+        for spec, name, nodes in (LARGE, "map-large", 13284), (LARGEST, "map-largest", 43011):
+            with self.subTest(spec=spec):
+                begin = time.time()
+                self.begin(spec, opensm=False)
+                took = self.browser.run("return performance.getEntriesByName('drawn')"
+                                        ".find(e => e.startTime > performance.getEntriesByType("
+                                        "'resource').find(r => r.decodedBodySize > 1e6).startTime)"
+                                        ".startTime") / 1000
+                print(f"figure: {nodes} nodes are drawn {took:.2f} s after the page was opened")
+                self.assertLess(took, LONG)
+                self.assertEqual(self.browser.run("return nodes.length"), nodes)
+                self.assertEqual(self.browser.run("return detail"), nodes < 20000)
+                self.picture(name)
+                self.fabric.terminate()
+                self.fabric.wait()
+                self.assertLess(time.time() - begin, rest.PATIENCE)
+                # of requests that came in between
+                self.assertTrue(all("503" in text for text in self.browser.complaints()))
+
+
+if __name__ == "__main__":
+    del sys.argv[1:]
+    rest.main()
