@@ -181,6 +181,16 @@ class Page(rest.Case):
         # the browser itself tells its console of each request that fails
         self.assertTrue(all("503" in text for text in self.browser.complaints()))
 
+    def test_names(self):
+        """Machines choose their names: none of them is more than a name of a script."""
+        self.begin("star:2")
+        for name, want in (("host1", "host1"), ("node 1", "'node 1'"), ("", "G"), (" a", "G"),
+                           ("a\nb", "G"), ("a'b", "G"), ('a"', "G"), ("a#", "G"), ("a\tb", "G"),
+                           ("a\\b", "G"), ("MF0;sw1:MSB7800/U1", "MF0;sw1:MSB7800/U1")):
+            with self.subTest(name=name):
+                self.assertEqual(self.browser.run("return scriptName({name: arguments[0], "
+                                                  "guid: 'G'})", name), want)
+
     def test_load(self):
         """Counters become colours."""
         self.begin("star:4")
@@ -207,6 +217,11 @@ class Page(rest.Case):
                 self.assertEqual(self.browser.run("return nodes.length"), nodes)
                 self.assertEqual(self.browser.run("return detail"), nodes < 20000)
                 self.picture(name)
+                # into a group
+                self.browser.click(*self.browser.run(
+                    "const g = groups[1], box = canvas.getBoundingClientRect(); return [box.x + "
+                    "sx(g.x + g.width / 2), box.y + sy(g.y + g.height / 2)]"))
+                self.browser.until("return detail")
                 self.fabric.terminate()
                 self.fabric.wait()
                 self.assertLess(time.time() - begin, rest.PATIENCE)
