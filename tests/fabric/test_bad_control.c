@@ -17,13 +17,14 @@
 /* Four switches with a host each. */
 #define SPEC	"ring:4"
 
-#define ASKS	7u	/* the first ones change nothing */
+#define ASKS	8u	/* the first ones change nothing */
 
 static const char *const good[] = {
 	"{\"command\": \"status\"}",
 	"{\"command\": \"topology\", \"first\": 1}",
 	"{\"command\": \"topology\", \"file\": true}",
 	"{\"command\": \"counters\", \"first\": 0}",
+	"{\"command\": \"changes\", \"since\": 0}",
 	"{\"command\": \"lft\", \"node\": \"switch1\", \"first\": 3}",
 	"{\"command\": \"trace\", \"from\": \"host1\", \"to\": \"9\"}",
 	"{\"command\": \"capture\", \"ports\": [\"host1:1\", \"switch2:1\"], \"count\": 4}",
