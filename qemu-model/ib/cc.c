@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What a channel adapter makes of BECNs; see cc.h. */
+/* What a channel adapter makes of BECNs, and what a switch keeps of congestion; see cc.h. */
 #include "cc.h"
 
 /* The CCTI is not above the CCTI_Limit, nor behind the table, nor below the CCTI_Min. */
@@ -38,4 +38,36 @@ uint64_t ib_cc_delay_ns(const struct ib_cc_ca *ca, uint16_t ccti, uint64_t packe
 	const uint16_t e = ca->cct[ccti < IB_CCT_ENTRIES ? ccti : IB_CCT_ENTRIES - 1];
 
 	return packet_ns * IB_CCT_MULTIPLIER(e) >> IB_CCT_SHIFT(e);
+}
+
+struct ib_cc_port ib_cc_of_port(const struct ib_cc *cc, unsigned int num)
+{
+	const struct ib_cc_port *own = &cc->port[num];
+
+	if (own->valid && !own->control_type)
+		return *own;
+	return (struct ib_cc_port){
+		.valid = true,
+		.threshold = cc->sw.threshold,
+		.packet_size = cc->sw.packet_size,
+		.marking_rate = cc->sw.marking_rate,
+	};
+}
+
+void ib_cc_event(struct ib_cc *cc, unsigned int num, uint16_t slid, uint16_t dlid, uint8_t sl,
+		 uint64_t now_ns)
+{
+	struct ib_cc_log *log = &cc->log;
+	const unsigned int at = (log->first + log->kept) % IB_CC_SWITCH_EVENTS;
+
+	log->events += log->events < UINT16_MAX;
+	log->port_map[IB_CC_PORT_MASK - 1 - num / 8] |= (uint8_t)(1u << num % 8);
+	log->event[at].slid = slid;
+	log->event[at].dlid = dlid;
+	log->event[at].sl = sl;
+	log->event[at].stamp = ib_cc_stamp(now_ns);
+	if (log->kept < IB_CC_SWITCH_EVENTS)
+		log->kept++;
+	else
+		log->first = (uint8_t)((log->first + 1) % IB_CC_SWITCH_EVENTS);
 }

@@ -77,6 +77,89 @@ struct ib_cc_ca {
 };
 
 /**
+ * struct ib_cc_port - SwitchPortCongestionSettingElement
+ * @valid: a manager has set it: it takes the place of what struct ib_cc_switch says of the port
+ * @control_type: it is about the return of credits, not about marks
+ * @threshold, @packet_size, @marking_rate: as of struct ib_cc_switch
+ */
+struct ib_cc_port {
+	bool valid;
+	bool control_type;
+	uint8_t threshold;
+	uint8_t packet_size;
+	uint16_t marking_rate;
+};
+
+#define IB_CC_SWITCH_EVENTS	15u
+
+/**
+ * struct ib_cc_log - CongestionLog of a switch
+ * @events: lanes of ports that have become congested since it was read last
+ * @port_map: the ports, as in a Victim_Mask
+ * @event: the last @kept of them, from @first on: first packet that was marked, and when
+ */
+struct ib_cc_log {
+	uint16_t events;
+	uint8_t port_map[IB_CC_PORT_MASK];
+	uint8_t kept, first;
+	struct {
+		uint16_t slid, dlid;
+		uint8_t sl;
+		uint32_t stamp;
+	} event[IB_CC_SWITCH_EVENTS];
+};
+
+/**
+ * struct ib_cc - what the agent of a switch, or of a port of a channel adapter, keeps; all zero at first
+ * @key: CC_Key; 0: nobody needs one
+ * @protect: who has another one does not see it
+ * @lease: CC_KeyLeasePeriod in s; 0: for ever
+ * @violations: MADs with another key; stays at the top
+ * @lease_ns: @protect ends then; 0: the lease does not run
+ * @sw, @log: of a switch
+ * @ca: of a port of a channel adapter
+ * @port: of a switch, [ports + 1]; else there is none
+ */
+struct ib_cc {
+	uint64_t key;
+	bool protect;
+	uint16_t lease;
+	uint16_t violations;
+	uint64_t lease_ns;
+	union {
+		struct {
+			struct ib_cc_switch sw;
+			struct ib_cc_log log;
+		};
+		struct ib_cc_ca ca;
+	};
+	struct ib_cc_port port[];
+};
+
+/** ib_cc_stamp() - TimeStamp at @now_ns */
+static inline uint32_t ib_cc_stamp(uint64_t now_ns)
+{
+	return (uint32_t)(now_ns / IB_CC_TIMER_NS);
+}
+
+/** ib_cc_in_mask() - a mask of ports has port @num */
+static inline bool ib_cc_in_mask(const uint8_t mask[IB_CC_PORT_MASK], unsigned int num)
+{
+	return mask[IB_CC_PORT_MASK - 1 - num / 8] >> num % 8 & 1;
+}
+
+/**
+ * ib_cc_of_port() - what holds for port @num of a switch
+ *
+ * Return: as an element that is valid, with the threshold 0 if nothing is marked.
+ */
+struct ib_cc_port ib_cc_of_port(const struct ib_cc *cc, unsigned int num);
+
+/** ib_cc_event() - a lane of port @num of a switch has become congested: its first marked packet */
+void ib_cc_event(struct ib_cc *cc, unsigned int num, uint16_t slid, uint16_t dlid, uint8_t sl,
+		 uint64_t now_ns);
+
+/**
  * struct ib_cc_flow - packets that have one CCTI
  * @ccti: as of @seen_ns
  */

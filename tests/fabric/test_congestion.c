@@ -6,6 +6,7 @@
 #include "cases.h"
 
 #include "fabric/traffic/traffic_priv.h"
+#include "ib/cc_agent.h"
 
 /* ---- the sender ---------------------------------------------------------------- */
 
@@ -216,6 +217,75 @@ static void test_marks(void **st)
 	assert_true(victims > all + all / 2);
 }
 
+/* ---- by MADs ------------------------------------------------------------------- */
+
+static bool no_manager(void *ctx, uint32_t port, const struct fab_mad *mad)
+{
+	(void)ctx;
+	(void)port;
+	(void)mad;
+	return false;
+}
+
+/* One MAD to the core. Return: its data. */
+static uint8_t *to_core(struct fab *f, struct ib_mad *mad, uint8_t method, uint16_t attr)
+{
+	static struct fab_mgmt m;
+
+	fab_mgmt_init(&m, f, no_manager, NULL);
+	mad->hdr = (struct ib_mad_hdr){
+		.base_version = 1, .mgmt_class = IB_CLASS_CC, .class_version = IB_CC_CLASS_VERSION,
+		.method = method, .attr_id = ib_to_be16(attr),
+	};
+	assert_true(fab_answer_cc(&m, fab_port_of(&f->node[0], 3), mad));
+	assert_int_equal(ib_be16(mad->hdr.status), IB_MAD_OK);
+	return (uint8_t *)mad;
+}
+
+/* What a manager has set of a switch holds, also if its hosts have no congestion control. */
+static void test_set_by_mad(void **st)
+{
+	uint8_t *b;
+
+	(void)st;
+	for (unsigned int own = 0; own < 2; own++) {
+		struct ib_mad mad = { 0 };
+		struct fab *f = tree();
+		uint8_t *d = (uint8_t *)&mad + IB_CC_DATA_OFF;
+		struct fab_traffic_cfg cfg = {
+			.pattern = FAB_PATTERN_INCAST_VICTIM, .size = 65536, .messages = 16, .load = 100,
+			.rate_scale = 1, .hoq_scale = 1, .seed = 1,
+		};
+		struct fab_traffic_result r;
+		char why[128];
+
+		ib_put_be32(d, IB_CC_SW_THRESHOLD);
+		d[68] = 12 << 4;
+		to_core(f, &mad, IB_METHOD_SET, IB_CC_ATTR_SWITCH_SETTING);
+		memset(d, 0, IB_CC_DATA_LEN);
+		/* ports of the hot host and the free one: valid, threshold 0 */
+		d[4] = 0x80;
+		d[8] = 0x80;
+		if (own)
+			to_core(f, &mad, IB_METHOD_SET, IB_CC_ATTR_SWITCH_PORT_SETTING);
+		assert_true(fab_traffic_run(f, &cfg, &r, why, sizeof(why)));
+		assert_int_equal(r.lost, 0);
+		assert_int_equal(r.fecns > 0, !own);
+		assert_int_equal(r.ccti_max, 0);
+		b = to_core(f, &mad, IB_METHOD_GET, IB_CC_ATTR_LOG) + IB_CC_LOG_OFF;
+		assert_int_equal(ib_get_be16(b + 2) > 0, !own);
+		assert_int_equal(b[8 + 31] >> 1 & 1, !own);
+		/* to one of them, whose LIDs are the first */
+		assert_in_range(ib_get_be16(b + 40 + 2), !own, own ? 0 : 2);
+		/* a switch that was off has forgotten it */
+		assert_true(fab_reset_node(f, 0));
+		b = to_core(f, &mad, IB_METHOD_GET, IB_CC_ATTR_SWITCH_SETTING) + IB_CC_DATA_OFF;
+		assert_int_equal(b[68], 0);
+		fab_circle_end(&r.circle);
+		fab_free(f);
+	}
+}
+
 /* ---- settings ------------------------------------------------------------------ */
 
 static void test_parse(void **st)
@@ -252,7 +322,7 @@ int main(void)
 		cmocka_unit_test(test_ccti), cmocka_unit_test(test_delay), cmocka_unit_test(test_without),
 		cmocka_unit_test(test_with), cmocka_unit_test(test_fat_tree),
 		cmocka_unit_test(test_nothing_set), cmocka_unit_test(test_marks),
-		cmocka_unit_test(test_parse),
+		cmocka_unit_test(test_set_by_mad), cmocka_unit_test(test_parse),
 	};
 
 	return cmocka_run_group_tests_name("congestion control", tests, NULL, NULL);

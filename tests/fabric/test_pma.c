@@ -60,7 +60,7 @@ static void test_pma(void **state)
 
 	/* Other classes are refused, not ignored; answers to us are ignored. */
 	memset(&mad, 0, sizeof(mad));
-	mad.hdr.mgmt_class = IB_CLASS_CC;
+	mad.hdr.mgmt_class = IB_CLASS_DEV_MGT;
 	mad.hdr.method = IB_METHOD_SET;
 	assert_int_equal(gsi(t, &t->ep[0], &mad), IB_MAD_BAD_METHOD_ATTR);
 	memset(&mad, 0, sizeof(mad));

@@ -17,6 +17,13 @@
 #define LATELY		(4ull * 64 * FAB_LANE_BLOCKS)	/* bytes */
 #define IDLE_PART	16u	/* a root is idle for less than this part of the time */
 #define FS_PER_NS	1000000u
+#define THRESHOLDS	(IB_CC_THRESHOLD_MAX + 1u)
+
+/* What was set of the switch of @dp, or NULL. */
+static struct ib_cc *settings_of(const struct fab_data *d, const struct fab_dport *dp)
+{
+	return dp->is_switch ? fab_cc_of(d->f, fab_end_port(d->f, dp->p)) : NULL;
+}
 
 /* The output of a unicast packet with this LRH that came to @in, or NULL; *@vl is its lane there. */
 static struct fab_dport *output_of(const struct fab_data *d, const struct fab_dport *in,
@@ -96,14 +103,28 @@ static void count_busy(const struct fab_dport *out)
 	c->busy_ns /= 2;
 }
 
-void fab_congestion_sent(const struct fab_dport *out, unsigned int vl)
+void fab_congestion_sent(struct fab_data *d, const struct fab_dport *out, unsigned int vl,
+			 const struct fab_frame *f, bool marked)
 {
 	struct fab_congestion *c = out->congestion;
+	const uint16_t lane = (uint16_t)(1u << vl);
+	struct ib_cc *cc;
 
-	if (c->queued[vl] < c->limit)
-		c->starved &= (uint16_t)~(1u << vl);
+	if (c->queued[vl] < c->limit) {
+		c->starved &= (uint16_t)~lane;
+		c->logged &= (uint16_t)~lane;
+	}
 	if (fab_is_paced(out))
 		count_busy(out);
+	if (!marked)
+		return;
+	d->n.fecns++;
+	/* the switch may have forgotten all that was set since this port looked at it */
+	cc = settings_of(d, out);
+	if (cc && !(c->logged & lane))
+		ib_cc_event(cc, out->num, ib_get_be16(f->lrh + 6), ib_get_be16(f->lrh + 2),
+			    f->lrh[1] >> 4, fab_data_clock(d));
+	c->logged |= lane;
 }
 
 void fab_congestion_starves(const struct fab_dport *out, unsigned int vl)
@@ -113,11 +134,13 @@ void fab_congestion_starves(const struct fab_dport *out, unsigned int vl)
 
 void fab_congestion_refresh(struct fab_data *d, struct fab_dport *dp)
 {
-	const struct fab_node *n = &d->f->node[d->f->port[dp->p].node];
-	const struct ib_cc_switch *s = n->sw == FAB_NONE ? NULL : d->f->sw[n->sw].cc;
+	const struct ib_cc *cc = settings_of(d, dp);
 	struct fab_congestion *c = dp->congestion;
+	struct ib_cc_port set = { 0 };
 
-	if (!c && (!s || !s->threshold))
+	if (cc)
+		set = ib_cc_of_port(cc, dp->num);
+	if (!c && !set.threshold)
 		return;
 	if (!c) {
 		/* without memory it marks nothing */
@@ -128,9 +151,8 @@ void fab_congestion_refresh(struct fab_data *d, struct fab_dport *dp)
 		dp->congestion = c;
 		d->congestion_bytes += sizeof(*c);
 	}
-	c->limit = !s || !s->threshold ? 0 :
-		   FAB_LANE_BLOCKS * (IB_CC_THRESHOLD_MAX + 1u - s->threshold) / (IB_CC_THRESHOLD_MAX + 1u);
-	c->min_len = s ? 64u * s->packet_size : 0;
-	c->rate = s ? s->marking_rate : 0;
-	c->victim = s && s->victim_mask[IB_CC_PORT_MASK - 1 - dp->num / 8] >> dp->num % 8 & 1;
+	c->limit = set.threshold ? FAB_LANE_BLOCKS * (THRESHOLDS - set.threshold) / THRESHOLDS : 0;
+	c->min_len = 64u * set.packet_size;
+	c->rate = set.marking_rate;
+	c->victim = cc && ib_cc_in_mask(cc->sw.victim_mask, dp->num);
 }

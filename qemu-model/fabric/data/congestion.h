@@ -12,7 +12,8 @@
  * @min_len: bytes of packets that may be marked
  * @rate: mean number of packets that are left out between two that are marked
  * @victim: packets of @starved lanes are marked, too
- * @starved: lanes that have waited for credits since less than @limit was queued
+ * @starved: lanes that have waited for credits since less than @limit was queued; @logged: and that have
+ *	marked packets since, which is in the switch's log
  * @busy_ns, @idle_ns: times that its wire has sent, and has not, lately; @ready_ns: when it has sent the last
  * @rng: state of the generator that chooses packets
  */
@@ -22,7 +23,7 @@ struct fab_congestion {
 	uint32_t min_len;
 	uint16_t rate;
 	bool victim;
-	uint16_t starved;
+	uint16_t starved, logged;
 	uint64_t busy_ns, idle_ns;
 	uint64_t ready_ns;
 	uint64_t rng;
@@ -40,8 +41,9 @@ void fab_congestion_leave(struct fab_buffer *b);
 /** fab_congestion_marks() - whether @f, which leaves lane @vl of @out if it can, is marked */
 bool fab_congestion_marks(const struct fab_dport *out, unsigned int vl, const struct fab_frame *f);
 
-/** fab_congestion_sent() - that has left */
-void fab_congestion_sent(const struct fab_dport *out, unsigned int vl);
+/** fab_congestion_sent() - @f, which had that @marked, has left */
+void fab_congestion_sent(struct fab_data *d, const struct fab_dport *out, unsigned int vl,
+			 const struct fab_frame *f, bool marked);
 
 /** fab_congestion_starves() - it has not, though its wire is ready: there are no credits */
 void fab_congestion_starves(const struct fab_dport *out, unsigned int vl);

@@ -229,12 +229,10 @@ bool fab_out_send(struct fab_data *d, struct fab_dport *out, unsigned int vl,
 	marks = fab_congestion_marks(out, vl, f);
 	at.fecn |= marks;
 	sent = out_send(d, out, vl, &at);
-	if (sent) {
-		fab_congestion_sent(out, vl);
-		d->n.fecns += marks;
-	} else if (!is_sending(d, out, vl)) {
+	if (sent)
+		fab_congestion_sent(d, out, vl, &at, marks);
+	else if (!is_sending(d, out, vl))
 		fab_congestion_starves(out, vl);
-	}
 	return sent;
 }
 

@@ -43,7 +43,6 @@ static void free_switch(struct fab_switch *sw)
 	free(sw->lft);
 	free(sw->sl2vl);
 	free(sw->lids);
-	free(sw->cc);
 }
 
 void fab_free(struct fab *f)
@@ -52,6 +51,7 @@ void fab_free(struct fab *f)
 		return;
 	for (uint32_t i = 0; i < f->switches; i++)
 		free_switch(&f->sw[i]);
+	fab_free_cc(f);
 	for (uint32_t i = 0; i < f->nodes; i++)
 		free(f->node[i].pma);
 	for (uint32_t i = 1; i < f->extras; i++) {
@@ -398,6 +398,7 @@ bool fab_reset_node(struct fab *f, uint32_t node)
 		p->rcv_mads = 0;
 		p->xmit_mads = 0;
 		fab_forget_bases(f, fab_port_of(n, i));
+		fab_forget_cc(f, fab_port_of(n, i));
 		if (!x)
 			continue;
 		memset(&x->ctr, 0, sizeof(x->ctr));
@@ -431,12 +432,13 @@ size_t fab_bytes(const struct fab *f)
 	     pool_bytes(&f->vlarb);
 	n += f->extras_cap * sizeof(*f->extra) + (f->extras - 1) * sizeof(**f->extra);
 	n += f->bases ? f->ports * sizeof(*f->bases) : 0;
+	n += fab_cc_bytes(f);
 	for (uint32_t i = 0; i < f->nodes; i++)
 		n += f->node[i].pma ? sizeof(*f->node[i].pma) : 0;
 	for (uint32_t i = 0; i < f->switches; i++) {
 		const struct fab_switch *sw = &f->sw[i];
 
-		n += (size_t)sw->lft_blocks * IB_LFT_PER_BLOCK + (sw->cc ? sizeof(*sw->cc) : 0);
+		n += (size_t)sw->lft_blocks * IB_LFT_PER_BLOCK;
 		for (unsigned int b = 0; sw->mft && b < FAB_MFT_CAP / IB_MFT_PER_BLOCK; b++)
 			if (sw->mft[b])
 				n += IB_MFT_PER_BLOCK * sw->mft_positions * sizeof(**sw->mft);

@@ -183,7 +183,6 @@ struct fab_lids {
  *	output port has other tables for some input ports than for others
  * @lids: [ports + 1] of what the LinearForwardingTable has, or NULL: to be found when it is asked
  *	for
- * @cc: SwitchCongestionSetting, or NULL: nothing of it was set yet
  */
 struct fab_switch {
 	struct ib_switch_info si;
@@ -193,7 +192,6 @@ struct fab_switch {
 	uint16_t **mft;
 	uint32_t *sl2vl;
 	struct fab_lids *lids;
-	struct ib_cc_switch *cc;
 };
 
 /** struct fab_desc - NodeDescription, padded with zeros */
@@ -209,6 +207,7 @@ struct fab_desc {
  * @sw: [@switches]
  * @extra: [@extras]; the first is NULL
  * @bases: [@ports], or NULL: no port without a rare part has any
+ * @cc: [@ports] congestion control of those with a LID, NULL: nothing was set; or NULL: of none
  * @vls: data VLs of every port: 1, 2, 4, 8 or 15
  * @mtu: MTU code of every port
  * @site: in bits 32 to 39 of each NodeGUID, so that several fabrics that are joined have GUIDs of their
@@ -231,6 +230,7 @@ struct fab {
 	uint32_t extras, extras_cap;
 	struct fab_extra **extra;
 	struct fab_mad_bases *bases;
+	struct ib_cc **cc;
 	uint8_t vls;
 	uint8_t mtu;
 	uint8_t site;
@@ -308,6 +308,24 @@ bool fab_keep_bases(struct fab *f, uint32_t p, const struct ib_pma_port *pma);
 
 /** fab_forget_bases() - port @p, which may have a rare part, has none of fab_keep_bases() */
 void fab_forget_bases(struct fab *f, uint32_t p);
+
+/** fab_cc_of() - what was set of congestion control at end port @p, or NULL */
+static inline struct ib_cc *fab_cc_of(const struct fab *f, uint32_t p)
+{
+	return f->cc ? f->cc[p] : NULL;
+}
+
+/** fab_cc() - the same of a sealed fabric, made if there is none. Return: NULL if out of memory. */
+struct ib_cc *fab_cc(struct fab *f, uint32_t p);
+
+/** fab_forget_cc() - nothing was set at end port @p, if anything was */
+void fab_forget_cc(struct fab *f, uint32_t p);
+
+/** fab_free_cc() - the same of all ports, whose array goes, too */
+void fab_free_cc(struct fab *f);
+
+/** fab_cc_bytes() - memory that it takes */
+size_t fab_cc_bytes(const struct fab *f);
 
 /** fab_limit_of() - what the cable at port @p lets through */
 static inline struct fab_limit fab_limit_of(const struct fab *f, uint32_t p)

@@ -303,6 +303,9 @@ static enum fab_fate gs_at_node(struct fab_mgmt *m, uint32_t at, bool from_wire,
 	agent_rcv(m, n);
 	if (fab_mlnx(m, node, &mad->mad)) {
 		/* answered */
+	} else if (h->mgmt_class == IB_CLASS_CC && !(h->method & IB_METHOD_RESP)) {
+		if (!fab_answer_cc(m, at, &mad->mad))
+			return mad_lose(m);
 	} else if (h->mgmt_class != IB_CLASS_PERF || (h->method & IB_METHOD_RESP)) {
 		if (n->sw == FAB_NONE && m->deliver(m->ctx, at, mad))
 			return FAB_DELIVERED;

@@ -468,6 +468,13 @@ bool fab_mlnx(const struct fab_mgmt *m, uint32_t node, struct ib_mad *mad);
  */
 bool fab_pma(struct fab_mgmt *m, uint32_t node, struct ib_mad *mad);
 
+/**
+ * fab_answer_cc() - the congestion control agent at port @at answers @mad, a request, in place
+ *
+ * Return: false: it has no answer: it is malformed, has a wrong CC_Key, or there is no memory.
+ */
+bool fab_answer_cc(struct fab_mgmt *m, uint32_t at, struct ib_mad *mad);
+
 /** fab_agent_xmit() - an agent of @n, if that is a switch, sends a MAD from port 0 */
 void fab_agent_xmit(struct fab_mgmt *m, const struct fab_node *n);
 

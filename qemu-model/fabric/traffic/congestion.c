@@ -14,14 +14,15 @@
 
 bool traffic_congestion_set(struct fab_traffic *t)
 {
-	for (uint32_t i = 0; t->cfg.cc && i < t->f->switches; i++) {
-		struct fab_switch *sw = &t->f->sw[i];
+	for (uint32_t i = 0; t->cfg.cc && i < t->f->nodes; i++) {
+		struct ib_cc *cc;
 
-		if (!sw->cc)
-			sw->cc = malloc(sizeof(*sw->cc));
-		if (!sw->cc)
+		if (t->f->node[i].sw == FAB_NONE)
+			continue;
+		cc = fab_cc(t->f, fab_port_of(&t->f->node[i], 0));
+		if (!cc)
 			return false;
-		*sw->cc = t->cfg.cc->sw;
+		cc->sw = t->cfg.cc->sw;
 	}
 	return true;
 }
