@@ -92,8 +92,9 @@ class Rate(unittest.TestCase):
                                     fabric="none")
         for accel, khz, given in (("tcg", 2500123, True), ("tcg", None, False),
                                   ("kvm", None, False)):
-            lab = types.SimpleNamespace(opt=opt, dir="/l", name="l", accel=accel, tsc_khz=khz,
-                                        places=[[]], guest=lambda k: paths.Guest("debian13"),
+            lab = types.SimpleNamespace(opt=opt, dir="/l", name="l", first=1, accel=accel,
+                                        tsc_khz=khz, places=[[]],
+                                        guest=lambda k: paths.Guest("debian13"),
                                         layers={"debian13": []}, mgmt_role=lambda k: "r")
             words = VM(lab, 1).argv()
             cmdline = words[words.index("-append") + 1].split()

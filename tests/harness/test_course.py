@@ -20,7 +20,8 @@ from ohca_lab import cli, course, paths  # pylint: disable=wrong-import-order  #
 def state(lesson, **other):
     """What a lab says of itself that has the options of a lesson."""
     wanted = dict(zip(lesson.lab, lesson.lab[1:]))
-    return {"nodes": int(wanted["-n"]), "fabric": "ohca", "topology": wanted.get("--topology"),
+    return {"nodes": int(wanted["-n"]), "first": 1, "fabric": "ohca",
+            "topology": wanted.get("--topology"),
             "places": [["host1"]] * int(wanted["-n"]), **other}
 
 

@@ -25,8 +25,9 @@ from ohca_lab import cli, document, explain, job, lab, labfile, paths, places
 from wrong_labs import WRONG
 
 LABS = os.path.join(fake.TOP, "tools", "labs")
-# Options that are no key: the file itself, and what 'guest' and a node's 'place' say.
-NO_KEY = {"help", "file", "arch", "place"}
+# Options that are no key: the file itself, what 'guest' and a node's 'place' say, and what is of
+# the one host where the lab runs.
+NO_KEY = {"help", "file", "arch", "place", "listen", "join", "number", "token"}
 NO_OPTION = {"partitions", "files", "before", "commands", "after"}
 SEED, MUTANTS = 1, 400
 
@@ -473,7 +474,7 @@ class Names(unittest.TestCase):
 
     def test_number(self):
         """A node of a running lab is its number, or its name."""
-        state = {"nodes": 2, "names": ["server", "node2"]}
+        state = {"nodes": 2, "names": ["server", "node2"], "first": 1}
         self.assertEqual([cli.number_of(state, x) for x in ("1", "2", "server", "node2")],
                          [1, 2, 1, 2])
         for x in ("0", "3", "client", "-1", "²"):

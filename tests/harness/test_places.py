@@ -42,7 +42,7 @@ RAILS = [
 def options(nodes, *place, topology="t", ports=1, hcas=None, serve=()):
     """The options that places.choose() reads."""
     return argparse.Namespace(topology=topology, place=list(place), nodes=nodes, ports=ports,
-                              hcas=hcas, serve=serve)
+                              hcas=hcas, serve=serve, number=None, join=None)
 
 
 def chosen(nodes, *place, **more):

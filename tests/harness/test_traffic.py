@@ -59,7 +59,7 @@ class Lab(unittest.TestCase):
         where = tempfile.TemporaryDirectory()
         self.addCleanup(where.cleanup)
         os.mkdir(os.path.join(where.name, "default"))
-        self.state = {"nodes": 2, "fabric": "ohca", "guests": ["debian13"] * 2}
+        self.state = {"nodes": 2, "first": 1, "fabric": "ohca", "guests": ["debian13"] * 2}
         self.counters = {1: counted(), 2: counted()}
         self.files, self.scripts, self.started = {}, [], 0
         for target, name, value in ((paths, "runtime", lambda: where.name),

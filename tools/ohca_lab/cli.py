@@ -13,7 +13,7 @@ import time
 import traceback
 import tty
 
-from . import course, doctor, gdb, job, labfile, libvirt, move, paths, traffic
+from . import course, doctor, gdb, job, join, labfile, libvirt, move, paths, traffic
 from .channel import SIZE, Channel, GuestGone, Timeout
 from .document import FileError
 from .lab import (COMMAND_S, Lab, command_argv, connect_console, environment, labs, node_dir,
@@ -76,6 +76,22 @@ def cmd_run(opt):
         if opt.command:
             return lab.run(opt.command, opt.timeout)
         return job.run_job(lab, opt.timeout)
+    finally:
+        finish(lab, opt)
+
+
+def cmd_node(opt):
+    """ohca-lab node: one node of another lab's fabric, for a command or until a signal."""
+    if not opt.join:
+        raise LabError("node: say --join HOST:PORT, where a lab listens ('up --listen')")
+    catch_signals()
+    lab = Lab(opt.name or f"r{os.getpid()}", opt)
+    try:
+        lab.start()
+        if opt.command:
+            return lab.run(opt.command, opt.timeout)
+        lab.wait()
+        return 1        # its machine has ended
     finally:
         finish(lab, opt)
 
@@ -143,14 +159,20 @@ def state_of(name):
 
 
 def number_of(state, node):
-    """The number of a node of the lab by its number or its name; refuses one that is not there."""
+    """Which node of the lab, from 1 on, has a number or a name; refuses one that is not there."""
+    first = state["first"]
     if node in state["names"]:
         return state["names"].index(node) + 1
-    if node.isdecimal() and 1 <= int(node) <= state["nodes"]:
-        return int(node)
-    names = [n for k, n in enumerate(state["names"], 1) if n != f"node{k}"]
-    raise LabError(f"the lab has nodes 1 to {state['nodes']}" +
+    if node.isdecimal() and first <= int(node) < first + state["nodes"]:
+        return int(node) - first + 1
+    names = [n for k, n in enumerate(state["names"], first) if n != f"node{k}"]
+    raise LabError(f"the lab has nodes {first} to {first + state['nodes'] - 1}" +
                    (f", or {', '.join(names)}" if names else ""))
+
+
+def environment_of(state, node):
+    """What a command on a node of the lab finds in its environment; node from 1 on."""
+    return environment(state["first"] + node - 1, state["nodes"])
 
 
 def check_own(state, k, instead):
@@ -176,7 +198,7 @@ def cmd_exec(opt):
     ch = Channel(node_dir(opt.name, node), time.monotonic() + 30)
     use_stdin = opt.stdin or not sys.stdin.isatty() and opt.stdin is not False
     try:
-        return ch.run(command_argv(opt.command), environment(node, state["nodes"]),
+        return ch.run(command_argv(opt.command), environment_of(state, node),
                       copy_out, deadline, 0 if use_stdin else None)
     finally:
         ch.close()
@@ -194,7 +216,7 @@ def cmd_ssh(opt):
     node = number_of(state, opt.node)
     ch = Channel(node_dir(opt.name, node), time.monotonic() + 30)
     argv = command_argv(opt.command) if opt.command else ["/bin/bash", "-l"]
-    env = environment(node, state["nodes"])
+    env = environment_of(state, node)
     if not sys.stdin.isatty():
         try:
             return ch.run(argv, env, copy_out, None, 0)
@@ -298,8 +320,9 @@ def cmd_status(opt):
             how = (f"{'running' if running(pid) else 'dead'}, pid {pid}" if pid
                    else "libvirt's")
             called = state["names"][k - 1]
-            also = f" ({called})" if called != f"node{k}" else ""
-            print(f"  node{k}{also}: {how}, {state['guests'][k - 1]}{place}")
+            own = f"node{state['first'] + k - 1}"
+            also = f" ({called})" if called != own else ""
+            print(f"  {own}{also}: {how}, {state['guests'][k - 1]}{place}")
             for i, what in enumerate(hcas if len(hcas) > 1 else []):
                 numa = (f", NUMA node {numa_node(i, len(hcas), state['numa'])}" if state["numa"]
                         else "")
@@ -438,7 +461,8 @@ def lab_options(p, said):
                    help="nodes wait for 'ohca-lab gdb' on a socket; run: COMMAND waits for Enter")
     p.add_argument("--qemu", action="append", default=[], metavar="ARGS",
                    help="arguments for QEMU, separated by single spaces")
-    p.set_defaults(names=[], partitions=[], files=[], before=[], commands=[], after=[])
+    p.set_defaults(names=[], partitions=[], files=[], before=[], commands=[], after=[],
+                   listen=None, join=None, number=None, token=None)
     p.set_defaults(**said)
 
 
@@ -452,6 +476,21 @@ def cmd_traffic(opt):
     return traffic.run(opt, state_of)
 
 
+def add_gdb(sub):
+    """The command line of 'ohca-lab gdb'."""
+    gdb_ = sub.add_parser("gdb", help="gdb at the kernel of one node, at its QEMU, or at the "
+                                      "adapters",
+                          description="The host's gdb, with the symbols of the kernel and of the "
+                                      "driver where the guest has them. ARGs are gdb's.")
+    gdb_.add_argument("--name", default="default")
+    gdb_.add_argument("--qemu", action="store_true", help="at the QEMU of the node: the PCI "
+                      "device")
+    gdb_.add_argument("node", help="its number, or its name of the lab file; fabric: the process "
+                      "that has all adapters and switches")
+    gdb_.add_argument("command", nargs=argparse.REMAINDER, metavar="ARG")
+    gdb_.set_defaults(work=cmd_gdb)
+
+
 def parser(said=()):
     """All of the command line; said: {dest: value} of a lab file."""
     said = dict(said)
@@ -462,12 +501,24 @@ def parser(said=()):
     run.add_argument("--timeout", type=float, default=COMMAND_S, metavar="S",
                      help=f"for the command ({COMMAND_S})")
     lab_options(run, said)
+    join.options(run)
     run.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND")
     run.set_defaults(work=cmd_run)
     up = sub.add_parser("up", help="boot N nodes and return")
     up.add_argument("--name", default="default")
     lab_options(up, said)
+    join.options(up)
     up.set_defaults(work=cmd_up)
+    node = sub.add_parser("node", help="one node that joins the fabric of a lab of another host",
+                          description="A lab of one node that is there until COMMAND ends, or "
+                                      "without one until a signal.")
+    node.add_argument("--name", help="with it, as in 'up --name', others can find it")
+    node.add_argument("--timeout", type=float, default=COMMAND_S, metavar="S",
+                      help=f"for the command ({COMMAND_S})")
+    lab_options(node, said)
+    join.options(node)
+    node.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND")
+    node.set_defaults(work=cmd_node, nodes=said.get("nodes", 1))
     virt = sub.add_parser("libvirt", help="N nodes that libvirt runs, on a fabric of ohca-lab's",
                           description="Starts the fabric, writes a domain for each node, prints "
                                       "the commands that start them, and brings the nodes up as "
@@ -490,17 +541,7 @@ def parser(said=()):
         if name in ("exec", "ssh"):
             s.add_argument("command", nargs=argparse.REMAINDER)
         s.set_defaults(work=work)
-    gdb_ = sub.add_parser("gdb", help="gdb at the kernel of one node, at its QEMU, or at the "
-                                      "adapters",
-                          description="The host's gdb, with the symbols of the kernel and of the "
-                                      "driver where the guest has them. ARGs are gdb's.")
-    gdb_.add_argument("--name", default="default")
-    gdb_.add_argument("--qemu", action="store_true", help="at the QEMU of the node: the PCI "
-                      "device")
-    gdb_.add_argument("node", help="its number, or its name of the lab file; fabric: the process "
-                      "that has all adapters and switches")
-    gdb_.add_argument("command", nargs=argparse.REMAINDER, metavar="ARG")
-    gdb_.set_defaults(work=cmd_gdb)
+    add_gdb(sub)
     status = sub.add_parser("status", help="the labs that are up")
     status.add_argument("--name")
     status.set_defaults(work=cmd_status)
@@ -559,7 +600,7 @@ def wrong_lab(opt):
     if memory > total_memory():
         return (f"--memory: {opt.nodes} nodes of {memory} MiB in all do not fit into the "
                 f"{total_memory()} MiB of this machine: take --memory M or fewer nodes")
-    return wrong_machine(opt) or wrong_fabric(opt)
+    return wrong_machine(opt) or wrong_fabric(opt) or join.wrong(opt)
 
 
 def wrong_fabric(opt):
@@ -601,7 +642,7 @@ def main():
         return 2
     if getattr(opt, "command", None) and opt.command[0] == "--":
         opt.command = opt.command[1:]
-    if opt.what in ("run", "up", "libvirt"):
+    if opt.what in ("run", "up", "node", "libvirt"):
         if why := wrong_lab(complete(opt)):
             say(opt.located(why))
             return 2

@@ -32,7 +32,8 @@ SCRIPT_S = 60   # how long the fabric may take to accept a script of faults
 
 def name_nodes(lab):
     """Gives the nodes the names of the file, which they know each other by."""
-    if lines := "\n".join(f"{vm.k} {vm.name}" for vm in lab.vms if vm.name != f"node{vm.k}"):
+    if lines := "\n".join(f"{vm.number} {vm.name}" for vm in lab.vms
+                          if vm.name != f"node{vm.number}"):
         lab.sh_all(NAMES.replace("{}", lines), 30 * lab.slow, "it could not get its name")
 
 

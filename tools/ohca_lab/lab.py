@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 
-from . import clock, job, move, paths, places
+from . import clock, job, join, move, paths, places
 from .channel import Channel, GuestGone, Timeout
 from .vm import VM, choose_accelerator, of_node, spawn, stop
 from .words import LabError, say
@@ -125,9 +125,10 @@ def environment(k, nodes):
 class Lab:
     """One lab, owned by the process that made it."""
     MACHINE = VM
+    first = 1       # the number of its first node
 
     def __init__(self, name, opt):
-        self.name, self.opt = name, opt
+        self.name, self.opt, self.first = name, opt, opt.number or 1
         self.dir = os.path.join(paths.runtime(), name)
         self.helpers, self.vms, self.clocks = [], [], {}
         self.lock = None
@@ -167,6 +168,10 @@ class Lab:
     def guests(self):
         """The guests of all nodes, each one once."""
         return [paths.Guest(name) for name in dict.fromkeys(self.opt.guest[:self.opt.nodes])]
+
+    def environment(self, k):
+        """What a command on node k finds in its environment."""
+        return environment(self.first + k - 1, self.opt.nodes)
 
     def mgmt_role(self, k):
         """How node k joins the management network: node 1 of two listens, or the hub does."""
@@ -247,7 +252,7 @@ class Lab:
         self.read_clocks()
         for k, guest in self.clocks.items():
             if wrong := guest.verdict():
-                raise LabError(f"node{k}: {wrong}")
+                raise LabError(f"node{self.first + k - 1}: {wrong}")
 
     def stood_still(self, k):
         """A node's machine was stopped and goes on: its clock stood still as well."""
@@ -281,7 +286,8 @@ class Lab:
         """Starts ohca-fabric and waits until it listens."""
         self._helper([paths.FABRIC, "serve", *places.fabric_options(self.opt),
                       "--listen", f"{self.dir}/fabric", "--control", f"{self.dir}/control",
-                      *(x for p in self.opt.trace for x in ("--trace", p)), *self.opt.serve],
+                      *(x for p in self.opt.trace for x in ("--trace", p)),
+                      *join.serve(self.opt), *self.opt.serve],
                      "fabric")
         self._wait_listening(self.helpers[-1], f"{self.dir}/fabric")
 
@@ -322,17 +328,27 @@ class Lab:
                     "driver setup failed")
         if opt.no_sm and not opt.no_driver:
             return
-        job.write_partitions(self)
-        words = shlex.join(x for arg in opt.opensm for x in arg.split(" "))
+        wait = int(30 * self.slow)
+        if opt.join:
+            wait += join.JOIN_S
+        else:
+            job.write_partitions(self)
+            self.start_opensm()
+        join.active(self, lambda: self.sh_all(f"WAIT={wait}\n{ACTIVE}", wait + 30,
+                                              "fabric did not come up"))
+        join.routes(self)
+        say(f"all ports ACTIVE, IPoIB up, {time.monotonic() - begin:.1f} s after boot")
+
+    def start_opensm(self):
+        """Starts OpenSM on node 1."""
+        words = shlex.join(x for arg in self.opt.opensm for x in arg.split(" "))
         status = self.sh(self.vms[0], OPENSM.replace("{}", words), 30 * self.slow)
         if status:
             raise LabError(f"OpenSM did not start (status {status})")
-        wait = int(30 * self.slow)
-        self.sh_all(f"WAIT={wait}\n{ACTIVE}", wait + 30, "fabric did not come up")
-        say(f"all ports ACTIVE, IPoIB up, {time.monotonic() - begin:.1f} s after boot")
 
     def _write_state(self):
-        state = {"pid": os.getpid(), "nodes": self.opt.nodes, "accel": self.accel,
+        state = {"pid": os.getpid(), "nodes": self.opt.nodes, "first": self.first,
+                 "accel": self.accel,
                  "fabric": self.opt.fabric, "kernel": self.opt.kernel,
                  "names": [vm.name for vm in self.vms],
                  "vms": [vm.process and vm.process.pid for vm in self.vms],
@@ -379,7 +395,7 @@ class Lab:
         except GuestGone as e:
             return 255, str(e)
         try:
-            status = ch.run(["/bin/sh", "-c", script], environment(k, self.opt.nodes),
+            status = ch.run(["/bin/sh", "-c", script], self.environment(k),
                             lambda _, data: parts.append(data), deadline)
         except Timeout:
             status = 124
@@ -436,7 +452,7 @@ class Lab:
         try:
             out = self.printer(vm)
             status = ch.run(["/bin/sh", "-c", script],
-                            environment(vm.k, self.opt.nodes), out, deadline, stdin)
+                            self.environment(vm.k), out, deadline, stdin)
             out(False, None)
             return status
         finally:
@@ -495,7 +511,7 @@ class Lab:
             out = self.printer(vm)
             try:
                 ch = channels[vm.k] = Channel(vm.dir, limit[0], vm.alive)
-                status = ch.run(argv, environment(vm.k, self.opt.nodes), out, begin + timeout)
+                status = ch.run(argv, self.environment(vm.k), out, begin + timeout)
                 status = None if status in expected else status
             except Timeout:
                 status = 124
@@ -545,7 +561,8 @@ class Lab:
                 self._save_output(vm, ["dmesg"], os.path.join(where, f"{vm.name}-dmesg"))
         for p in self.helpers:
             shutil.copy(os.path.join(self.dir, f"{p.what}.log"), where)
-        if self.vms and self.vms[0].alive() and self.opt.fabric == "ohca" and not self.opt.no_sm:
+        if self.vms and self.vms[0].alive() and self.opt.fabric == "ohca" and not (
+                self.opt.no_sm or self.opt.join):
             self._save_output(self.vms[0], ["cat", "/var/log/opensm.log"],
                               os.path.join(where, "opensm.log"))
 
@@ -595,7 +612,7 @@ class Lab:
         try:
             ch = Channel(vm.dir, deadline, vm.alive)
             with open(path, "wb") as f:
-                ch.run(argv, environment(vm.k, self.opt.nodes), lambda e, d: f.write(d), deadline)
+                ch.run(argv, self.environment(vm.k), lambda e, d: f.write(d), deadline)
             ch.close()
         except (GuestGone, Timeout, OSError):
             pass

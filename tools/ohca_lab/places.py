@@ -5,7 +5,7 @@ import re
 import subprocess
 from collections import Counter, namedtuple
 
-from . import paths
+from . import join, paths
 
 # A channel adapter of the topology: its NodeGUID, the number of its ports, the rate of the first
 # ("4xNDR", "-" without a link), the NodeGUID of the switch that it is at, its NodeDescription.
@@ -40,7 +40,7 @@ def fabric_options(opt):
     Without --topology nodes are all that there is: the places of others are switched off.
     """
     if opt.topology is None:
-        spec = rails(opt) if (opt.hcas or 1) > 1 else "star:36"
+        spec = rails(opt) if (opt.hcas or 1) > 1 else join.switch(opt)
         return ("--generate", spec, "--hosts-off")
     return ("--topology" if os.path.exists(opt.topology) else "--generate", opt.topology)
 
@@ -161,7 +161,8 @@ def choose(opt):
     if own and opt.place:
         raise PlaceError("--place is for a --topology")
     if own and (opt.hcas or 1) == 1:
-        return [[Host(None, opt.ports, "-", "-", f"node{k}")] for k in range(1, opt.nodes + 1)]
+        return [[Host(None, opt.ports, "-", "-", f"node{k + (opt.number or 1)}")]
+                for k in range(opt.nodes)]
     able = [h for h in hosts(fabric_options(opt) + site(opt)) if h.ports >= opt.ports]
     found = machines(able)
     given = _named(able, found, opt)

@@ -27,6 +27,7 @@ class Running:
     def __init__(self, name, state):
         self.name, self.state = name, state
         self.nodes = range(1, state["nodes"] + 1)
+        self.first = state["first"]     # the number of its first node
 
     def sh(self, node, script, timeout=60):
         """Runs a shell script on a node; returns its status and what it printed."""
@@ -37,7 +38,7 @@ class Running:
             raise LabError(f"node{node} does not answer: {e}") from None
         try:
             status = channel.run(["/bin/sh", "-c", script],
-                                 environment(node, self.state["nodes"]),
+                                 environment(self.first + node - 1, self.state["nodes"]),
                                  lambda _, data: parts.append(data), deadline)
         finally:
             channel.close()

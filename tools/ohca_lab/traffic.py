@@ -228,7 +228,8 @@ def look(lab):
             said = json.load(f)
     except OSError:
         said = {"time": None, "nodes": {}}
-    return {k: Sent(ask(lab, k), said["nodes"].get(str(k))) for k in lab.nodes}, said["time"]
+    return {lab.first + k - 1: Sent(ask(lab, k), said["nodes"].get(str(k)))
+            for k in lab.nodes}, said["time"]
 
 
 def ask(lab, k):
@@ -242,8 +243,8 @@ def start(lab):
     for k in lab.nodes:
         status, _ = lab.sh(k, START)
         if status:
-            lines.append(f"node{k} can not count by program: its kernel has no probes with the "
-                         "arguments of a call, as Linux 6.9 and newer ones do")
+            lines.append(f"node{lab.first + k - 1} can not count by program: its kernel has no "
+                         "probes with the arguments of a call, as Linux 6.9 and newer ones do")
     said = {"time": time.time(), "nodes": {k: ask(lab, k).saved() for k in lab.nodes}}
     with open(lab.file("traffic"), "w", encoding="utf-8") as f:
         json.dump(said, f)

@@ -140,8 +140,8 @@ class VM:
 
     def __init__(self, lab, k):
         self.lab = lab
-        self.k = k
-        self.name = (lab.opt.names[k - 1:k] or [f"node{k}"])[0]
+        self.k, self.number = k, lab.first + k - 1
+        self.name = (lab.opt.names[k - 1:k] or [f"node{self.number}"])[0]
         self.guest = lab.guest(k)
         self.dir = os.path.join(lab.dir, f"n{k}")
         self.process = None
@@ -159,7 +159,7 @@ class VM:
         opt, lab, machine = self.lab.opt, self.lab, MACHINES[self.guest.machine]
         words = [f"console={machine.console}", "quiet", "loglevel=5", "panic=-1", "apparmor=0",
                  "audit=0", "mitigations=off", "random.trust_cpu=on", "nokaslr",
-                 "cryptomgr.notests", *machine.append, f"lab.node={self.k}",
+                 "cryptomgr.notests", *machine.append, f"lab.node={self.number}",
                  f"lab.nodes={opt.nodes}"]
         if opt.kernel == "debug":
             # The driver's unit tests run only for who asks: tests/system/kunit.

@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Labs of several hosts on one fabric: options, what the fabric gets, numbers of nodes, routes."""
+import os
+import subprocess
+import tempfile
+import unittest
+from unittest import mock
+
+import fake
+
+# pylint: disable=wrong-import-order
+from ohca_lab import cli, join, lab, places, vm
+from ohca_lab.words import LabError
+
+THERE = "192.0.2.1:7471"
+WRONG = [
+    (["--number", "2"], "--number"),
+    (["--token", "secret"], "--token"),
+    (["--join", THERE], "say --number"),
+    (["--join", THERE, "--listen", THERE, "--number", "2"], "does not listen"),
+    (["--join", "192.0.2.1", "--number", "2"], "HOST:PORT"),
+    (["--join", "a=b:1", "--number", "2"], "HOST:PORT"),
+    (["--join", "a/b:1", "--number", "2"], "HOST:PORT"),
+    (["--listen", ":1"], "HOST:PORT"),
+    (["--listen", "a:123456"], "HOST:PORT"),
+    (["--listen", THERE, "--fabric", "rxe"], "no switch"),
+    (["--listen", THERE, "--topology", "star:4"], "--serve=--wire"),
+    (["--listen", THERE, "--hcas", "2"], "--serve=--wire"),
+    (["--listen", THERE, "--ports", "2"], "--serve=--wire"),
+    (["--listen", THERE, "-n", "36", "--memory", "1"], "at most 35 nodes"),
+    (["--join", THERE, "--number", "1"], "1 is of the lab that listens"),
+    (["--join", THERE, "--number", "65", "-n", "1"], "numbered to 64"),
+    (["--join", THERE, "--number", "63", "-n", "3"], "numbered to 64"),
+    (["--join", THERE, "--number", "2", "--opensm=-V"], "OpenSM runs in the lab that listens"),
+]
+
+
+def options(*argv, what="run"):
+    """The options of a command line."""
+    return cli.complete(cli.options([what, *argv]))
+
+
+class Join(unittest.TestCase):
+    """What becomes of the options."""
+
+    def test_wrong(self):
+        """Options that do not fit together are refused, and it is said why."""
+        for argv, why in WRONG:
+            with self.subTest(argv=argv):
+                self.assertIn(why, cli.wrong_lab(options(*argv)) or "nothing")
+
+    def test_right(self):
+        """Neither, one or the other."""
+        for argv in ([], ["--listen", "localhost:0"], ["--listen", THERE, "--token", "x"],
+                     ["--join", "[2001:db8::1]:7471", "--number", "64", "-n", "1"],
+                     ["--join", THERE, "--number", "2", "-n", "35", "--memory", "1"]):
+            with self.subTest(argv=argv):
+                self.assertIsNone(cli.wrong_lab(options(*argv)))
+
+    def test_node(self):
+        """node is a lab of one node, and it joins."""
+        opt = options("--join", THERE, "--number", "7", "--", "true", what="node")
+        self.assertEqual((opt.nodes, opt.number), (1, 7))
+        with self.assertRaisesRegex(LabError, "--join HOST:PORT"):
+            cli.cmd_node(options("--", "true", what="node"))
+
+    def test_fabric(self):
+        """The lab that listens has a wire at each free port; one that joins has one, and a site."""
+        opt = options("-n", "34", "--listen", THERE, "--token", "t")
+        self.assertEqual(places.fabric_options(opt)[1], "star:36")
+        self.assertEqual(join.serve(opt), ["--token", "t", "--listen-tcp", THERE,
+                                           "--wire", "switch1:35", "--wire", "switch1:36"])
+        opt = options("-n", "3", "--join", THERE, "--number", "9")
+        self.assertEqual(places.fabric_options(opt)[1], "star:4")
+        self.assertEqual(join.serve(opt), ["--site", "9", "--wire", f"switch1:4={THERE}"])
+        self.assertEqual([h.name for (h,) in places.choose(opt)], ["node9", "node10", "node11"])
+        self.assertEqual(join.serve(options()), [])
+
+    def test_numbers(self):
+        """Nodes are called, and found, by the numbers that they have in all labs."""
+        with mock.patch.object(lab.Lab, "_check_parts"):
+            joined = lab.Lab("x", options("-n", "2", "--join", THERE, "--number", "9",
+                                          "--accel", "tcg"))
+        self.assertEqual([vm.VM(joined, k).name for k in (1, 2)], ["node9", "node10"])
+        self.assertIn("lab.node=10 ", vm.VM(joined, 2).cmdline() + " ")
+        self.assertEqual(joined.environment(2)["OHCA_NODE"], "10")
+        state = {"first": 9, "nodes": 2, "names": ["node9", "node10"]}
+        self.assertEqual([cli.number_of(state, x) for x in ("9", "10", "node10")], [1, 2, 2])
+        for wrong in ("1", "8", "11", "node1"):
+            with self.assertRaisesRegex(LabError, "nodes 9 to 10"):
+                cli.number_of(state, wrong)
+
+    def test_routes(self):
+        """The way to nodes of other labs is IPoIB; those of this lab are at the same network."""
+        for argv, own in ((["-n", "2", "--join", THERE, "--number", "9"], {9, 10}),
+                          (["-n", "1", "--listen", THERE], {1})):
+            opt, said = options(*argv), []
+            here = mock.Mock(opt=opt, slow=1, first=opt.number or 1)
+            here.sh_all = lambda script, *_, said=said: said.append(subprocess.run(
+                ["sh", "-ec", script.replace("ip -batch -", "cat")], check=True,
+                stdout=subprocess.PIPE, text=True).stdout)
+            join.routes(here)
+            self.assertEqual(said[0].splitlines(), [
+                f"route add 10.76.0.{k} via 10.77.0.{k} dev ib0" for k in range(1, 65)
+                if k not in own])
+        join.routes(mock.Mock(opt=options(), sh_all=self.fail))
+
+    def test_failure(self):
+        """A lab that does not become ACTIVE says how its wire is; another error is as it was."""
+        def wait():
+            raise LabError("not ACTIVE")
+
+        with tempfile.TemporaryDirectory() as d:
+            here = mock.Mock(opt=options("--join", THERE, "--number", "2"), dir=d)
+            with open(os.path.join(d, "fabric.log"), "w", encoding="ascii") as f:
+                f.write("ohca-fabric: 'switch1' port 3: no wire to x: refused; trying again\n")
+            with self.assertRaisesRegex(LabError, f"(?s)not ACTIVE.*{THERE}.*refused"):
+                join.active(here, wait)
+            here.opt = options()
+            with self.assertRaisesRegex(LabError, "^not ACTIVE$"):
+                join.active(here, wait)
+
+
+if __name__ == "__main__":
+    fake.main()
