@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A node goes on in another QEMU: its adapter, which the fabric has, stays where it is."""
+import re
+import time
+
 from ohca_lab.lab import MOUNT_SHARE
 
 from .bring_up import PAIR, all_active, fabric
-from .harness import DEV, Group, Skip, need, until
+from .harness import DEV, PERF_PORT, Group, Skip, need, until
 
 
 def prepare(b):
@@ -14,7 +17,14 @@ def prepare(b):
 
 
 GROUP = Group("moves", PAIR, prepare=prepare)
-GROUPS = [GROUP]
+# The campaign: a node with programs of all kinds moves as often as one likes.
+MANY = Group("moving", PAIR, prepare=prepare, campaign=True)
+GROUPS = [GROUP, MANY]
+
+# Of perftest, for as long as they are not ended, each at its port: datagrams, an SRQ, paged regions.
+ENDLESS = ["ib_send_bw -c UD -s 1024", "ib_send_bw --use-srq -r 64 -s 4096",
+           "ib_write_bw --odp -s 65536"]
+RATE = "-D 86000 --rate_limit 200 --rate_units p --burst_size 20 --rate_limit_type SW"
 
 
 class Load:
@@ -82,3 +92,44 @@ def stays(b):
     b.sh(1, MOUNT_SHARE)
     load.go_on()
     load.kill()
+
+
+def percentile(values, share):
+    """The smallest of the values that a share of them does not exceed."""
+    return sorted(values)[max(0, -(-len(values) * share // 100) - 1)]
+
+
+@MANY.test(timeout=86400, debug=False)
+def rounds(b):
+    """Nodes move in turns, under RC, UD, SRQ, ODP and IPoIB: no peer sees an error."""
+    load = Load(b)
+    for i, program in enumerate(ENDLESS):
+        command = f"{program} -d {DEV} -p {PERF_PORT + 10 + i} {RATE}"
+        b.background(1, command, f"grep -qi ':{PERF_PORT + 10 + i:04X} 0.*:0000 0A' "
+                                 "/proc/net/tcp /proc/net/tcp6")
+        b.background(2, f"{command} node1")
+    ping = b.background(2, "exec ping -D -O -i 0.05 -s 1000 node1-ib >/tmp/pings")
+    before, pauses = {k: port(b, k) for k in (1, 2)}, []
+    end = time.monotonic() + b.run.opt.seconds
+    while time.monotonic() < end or not pauses:
+        node = 2 - len(pauses) % 2
+        pauses.append(int(b.lab.migrate(node)["downtime"]))
+        load.go_on()
+        for k in (1, 2):
+            now = port(b, k)
+            need(now == before[k], f"node{k}: '{now}' instead of '{before[k]}'")
+        for p in b.programs:
+            need(p.status() is None, f"node{p.node}: '{p.command}' has ended: {p.log()[-300:]}")
+    ping.kill("INT")
+    sent, answered = re.search(r"(\d+) packets transmitted, (\d+) received",
+                               b.sh(2, "cat /tmp/pings")).groups()
+    need(int(sent) - int(answered) <= 1, f"{answered} of {sent} pings are answered")
+    for p in b.programs:
+        if p not in (ping, *load.ends):
+            p.kill()
+    load.kill()
+    all_active(b)
+    b.peer("verify rc")
+    print(f"pauses: median {percentile(pauses, 50)} ms, p99 {percentile(pauses, 99)} ms, longest "
+          f"{max(pauses)} ms; {answered} of {sent} pings answered")
+    print(f"campaign: {len(pauses)} moves", flush=True)
