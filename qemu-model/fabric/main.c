@@ -19,13 +19,14 @@
 #include "front/proto.h"
 #include "serve.h"
 #include "fabric/graph/topology.h"
+#include "fabric/graph/tree.h"
 #include "fabric/traffic/traffic.h"
 #include "fabric/client/usage.h"
 
 static const char usage_text[] =
 	"Usage: ohca-fabric generate SPEC [OPTION...]  write the topology of SPEC to stdout\n"
-	"       ohca-fabric check FILE...     say what is wrong with topology files (-: standard\n"
-	"                                     input)\n"
+	"       ohca-fabric check [--fat-tree] FILE... say what is wrong with topology files (-:\n"
+	"                                     standard input), and with their cables as a tree's\n"
 	"       ohca-fabric hosts OPTION      list the channel adapters: NodeGUID, ports, rate of\n"
 	"                                     the first, NodeGUID of its switch, name\n"
 	"       ohca-fabric serve OPTION...   run a fabric\n"
@@ -210,15 +211,54 @@ static void summary(const struct fab *f, const char *name)
 	       hosts, f->nodes - f->switches - hosts, cables);
 }
 
-static int check_topology(const char *name)
+static void print_finding(void *ctx, const struct fab_finding *finding)
+{
+	fab_finding_write(ctx, finding, stdout);
+}
+
+/* Return: whether all cables are those of a tree. */
+static bool check_tree(struct fab *f)
+{
+	struct fab_tree tree;
+
+	if (!fab_tree_check(f, print_finding, f, &tree)) {
+		out_of_memory();
+		return false;
+	}
+	for (uint32_t r = 0; r < tree.ranks; r++)
+		printf("rank %u: %u switches, %u cables below\n", r, tree.switches[r], tree.cables[r]);
+	if (!tree.ranks)
+		printf("no tree: no switch has a host\n");
+	else
+		printf("%u findings\n", tree.findings);
+	return tree.ranks && !tree.findings;
+}
+
+static int check_topology(const char *name, bool tree)
 {
 	struct fab *f = make(&(struct serve_options){ .file = name });
+	bool ok;
 
 	if (!f)
 		return EXIT_FAILURE;
 	summary(f, name);
+	ok = !tree || check_tree(f);
 	fab_free(f);
-	return EXIT_SUCCESS;
+	return ok ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+static int check(int argc, char **argv)
+{
+	const bool tree = argc > 2 && !strcmp(argv[2], "--fat-tree");
+	const int first = tree ? 3 : 2;
+	int rc = EXIT_SUCCESS;
+
+	if (argc <= first)
+		return fab_usage_error("check has arguments, topology files");
+	for (int i = first; i < argc; i++)
+		if (check_topology(argv[i], tree) != EXIT_SUCCESS)
+			rc = EXIT_FAILURE;
+	return rc;
 }
 
 enum { O_SHIFT = 256, O_HOQ, O_SPIN, O_STATS, O_HOSTS_OFF, O_CAPTURE, O_CAPTURE_PORT, O_PKEYS,
@@ -787,7 +827,6 @@ static int with_fabric(int argc, char **argv,
 int main(int argc, char **argv)
 {
 	const char *verb = argc > 1 ? argv[1] : "";
-	int rc = EXIT_SUCCESS;
 
 	if (!strcmp(verb, "--help") || !strcmp(verb, "-h")) {
 		fputs(usage_text, stdout);
@@ -801,14 +840,8 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(verb, "generate"))
 		return fab_generate_client(argc - 1, argv + 1);
-	if (!strcmp(verb, "check")) {
-		if (argc < 3)
-			return fab_usage_error("check has arguments, topology files");
-		for (int i = 2; i < argc; i++)
-			if (check_topology(argv[i]) != EXIT_SUCCESS)
-				rc = EXIT_FAILURE;
-		return rc;
-	}
+	if (!strcmp(verb, "check"))
+		return check(argc, argv);
 	if (!strcmp(verb, "serve"))
 		return with_fabric(argc - 1, argv + 1, serve);
 	if (!strcmp(verb, "hosts"))

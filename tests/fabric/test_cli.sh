@@ -55,6 +55,12 @@ expect 'check standard input' 0 '12 switches' bash -c '"$1" check - <"$2"' x "$f
 sed '/^Ca/,/^$/s/"S-5254020000000100"\[1\]/"S-5254020000000100"[2]/' "$dir/tree" >"$dir/wrong"
 expect 'check says where' 1 "^$dir/wrong:[0-9]*: .*correct one" "$fabric" check "$dir/wrong"
 expect 'check a file that is not there' 1 'cannot read it' "$fabric" check "$dir/none"
+expect 'check a tree' 0 '^rank 1: 4 switches, 32 cables below' "$fabric" check --fat-tree "$dir/tree"
+expect 'check the cables of a tree' 1 "^missing: 'MF0;leaf03:MSB7800/U1' has 0 cables to 'MF0;spine02" \
+	"$fabric" check --fat-tree "$TOPOLOGIES/damaged.ibnetdiscover"
+"$fabric" generate torus:3x3 >"$dir/torus"
+expect 'check what is no tree' 1 '^18 findings' "$fabric" check --fat-tree "$dir/torus"
+expect 'check no file' 2 'check has arguments' "$fabric" check --fat-tree
 expect 'check all of them' 1 '12 switches' "$fabric" check "$dir/none" "$dir/tree"
 expect 'serve without a fabric' 2 'either --topology or --generate' "$fabric" serve --umad2sim
 expect 'serve two' 2 'either --topology or --generate' "$fabric" serve -t "$dir/tree" -g star:2

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * A topology file of any bytes. What is accepted is written and read again: the same text comes
- * out.
+ * out. It is also looked at as a tree.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "fabric/graph/topology.h"
+#include "fabric/graph/tree.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -40,6 +41,26 @@ static struct fab *load(const char *text, size_t len)
 	return f;
 }
 
+struct findings {
+	const struct fab *f;
+	uint32_t n;
+};
+
+/* Each finding has a line of text; counts them. */
+static void found(void *ctx, const struct fab_finding *finding)
+{
+	static char line[1024];
+	struct findings *to = ctx;
+	FILE *out = fmemopen(line, sizeof(line), "w");
+
+	if (!out)
+		abort();
+	fab_finding_write(to->f, finding, out);
+	if (fclose(out) || !strchr(line, '\n'))
+		abort();
+	to->n++;
+}
+
 static char *write_text(const struct fab *f, size_t *len)
 {
 	char *text;
@@ -62,11 +83,15 @@ static bool all_up(const struct fab *f)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct fab *f = load((const char *)data, size), *g;
+	struct findings findings = { .f = f };
+	struct fab_tree tree;
 	size_t len, len2;
 	char *text, *again;
 
 	if (!f)
 		return 0;
+	if (!fab_tree_check(f, found, &findings, &tree) || tree.findings != findings.n)
+		abort();
 	/* a link that does not come up is not written, and parts may fall apart */
 	if (all_up(f)) {
 		text = write_text(f, &len);

@@ -1,0 +1,631 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * What is wrong with a tree, see tree.h.
+ *
+ * A switch belongs to the block of an earlier one if at least half of the switches above either of them are
+ * above both. Above a block are the switches to which more than half of it have cables; a pair has as many
+ * cables as most pairs of the block. Of a switch with too many cables to another one those are wrong whose
+ * port number leads elsewhere from most switches of the block.
+ */
+#include "tree.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "topo_rate.h"
+
+#define NO_RANK		UINT8_MAX
+#define RATES		256u
+#define LEAF_PART	8u	/* a leaf has at least that part of the hosts that the fullest switch has */
+#define BELOW_PART	4u	/* that part of a switch's cables leads to the rank below it */
+
+/*
+ * struct check - the work
+ * @rank: [nodes] of switches, from 0, else NO_RANK
+ * @block: [nodes] of switches: the first one of its block, FAB_NONE: in none yet
+ * @next: [nodes] the next one of its block, FAB_NONE: it is the last
+ * @last: [nodes] of the first one of a block the last one
+ * @count: [nodes] cables to a switch, all 0 between two uses
+ * @seen: [nodes] of @count what is not 0, @seens of them
+ * @tried: [nodes] of the first switch of a block the last one that was compared with it, and 1
+ * @stamp: [nodes] which call of common() has counted a switch, @stamps of them
+ */
+struct check {
+	const struct fab *f;
+	void (*found)(void *ctx, const struct fab_finding *finding);
+	void *ctx;
+	struct fab_tree *tree;
+	uint8_t *rank;
+	uint32_t *block, *next, *last, *count, *seen, *tried, *stamp;
+	uint32_t seens, stamps;
+};
+
+static void report(struct check *c, const struct fab_finding *finding)
+{
+	c->tree->findings++;
+	c->found(c->ctx, finding);
+}
+
+static bool is_switch(const struct check *c, uint32_t n)
+{
+	return c->f->node[n].type == IB_NODE_SWITCH_DEVICE;
+}
+
+/* The node at the other end of port @p, or FAB_NONE. */
+static uint32_t far_of(const struct check *c, uint32_t p)
+{
+	return c->f->port[p].peer == FAB_NO_PORT ? FAB_NONE : c->f->port[c->f->port[p].peer].node;
+}
+
+/* A channel adapter that is no part of a switch, as the aggregation node of SHARP is. */
+static bool is_host(const struct check *c, uint32_t n)
+{
+	static const char inner[] = "Aggregation Node";
+	const char *text = c->f->desc[n].text;
+
+	return c->f->node[n].type == IB_NODE_CHANNEL_ADAPTER &&
+	       !memmem(text, strnlen(text, FAB_DESC_LEN), inner, sizeof(inner) - 1);
+}
+
+/* ---- ranks --------------------------------------------------------------------- */
+
+static uint32_t hosts_of(const struct check *c, uint32_t n)
+{
+	const struct fab_node *node = &c->f->node[n];
+	uint32_t hosts = 0;
+
+	for (unsigned int i = 1; i <= node->nports; i++) {
+		const uint32_t far = far_of(c, fab_port_of(node, i));
+
+		hosts += far != FAB_NONE && is_host(c, far);
+	}
+	return hosts;
+}
+
+/* Whether enough cables of switch @n lead to switches of @rank. */
+static bool is_above(const struct check *c, uint32_t n, uint8_t rank)
+{
+	const struct fab_node *node = &c->f->node[n];
+	uint32_t all = 0, down = 0;
+
+	for (unsigned int i = 1; i <= node->nports; i++) {
+		const uint32_t far = far_of(c, fab_port_of(node, i));
+
+		if (far == FAB_NONE || !is_switch(c, far))
+			continue;
+		all++;
+		down += c->rank[far] == rank;
+	}
+	return down && down * BELOW_PART >= all;
+}
+
+static void find_ranks(struct check *c)
+{
+	uint32_t most = 0;
+
+	memset(c->rank, NO_RANK, c->f->nodes);
+	for (uint32_t n = 0; n < c->f->nodes; n++)
+		if (is_switch(c, n) && hosts_of(c, n) > most)
+			most = hosts_of(c, n);
+	for (uint32_t n = 0; n < c->f->nodes; n++) {
+		if (!is_switch(c, n) || !most || hosts_of(c, n) * LEAF_PART < most)
+			continue;
+		c->rank[n] = 0;
+		c->tree->switches[0]++;
+	}
+	c->tree->ranks = c->tree->switches[0] ? 1 : 0;
+	for (uint8_t r = 1; r < FAB_TREE_RANKS && c->tree->switches[r - 1]; r++) {
+		for (uint32_t n = 0; n < c->f->nodes; n++) {
+			if (!is_switch(c, n) || c->rank[n] != NO_RANK || !is_above(c, n, r - 1))
+				continue;
+			c->rank[n] = r;
+			c->tree->switches[r]++;
+		}
+		c->tree->ranks += c->tree->switches[r] != 0;
+	}
+	for (uint32_t n = 0; n < c->f->nodes; n++)
+		if (is_switch(c, n) && c->rank[n] == NO_RANK)
+			report(c, &(struct fab_finding){ .kind = FAB_FINDING_NO_TREE, .node = n });
+}
+
+/* Port @p leads one rank up. */
+static bool leads_up(const struct check *c, uint32_t p)
+{
+	const uint32_t far = far_of(c, p);
+
+	return far != FAB_NONE && is_switch(c, far) && c->rank[far] != NO_RANK &&
+	       c->rank[far] == c->rank[c->f->port[p].node] + 1;
+}
+
+/* ---- counts -------------------------------------------------------------------- */
+
+static void count(struct check *c, uint32_t n)
+{
+	if (!c->count[n]++)
+		c->seen[c->seens++] = n;
+}
+
+static void forget(struct check *c)
+{
+	while (c->seens)
+		c->count[c->seen[--c->seens]] = 0;
+}
+
+/* Switches above @n; counts them, each once. */
+static uint32_t count_above(struct check *c, uint32_t n)
+{
+	const struct fab_node *node = &c->f->node[n];
+	const uint32_t before = c->seens;
+
+	for (unsigned int i = 1; i <= node->nports; i++) {
+		const uint32_t p = fab_port_of(node, i);
+
+		if (leads_up(c, p) && !c->count[far_of(c, p)])
+			count(c, far_of(c, p));
+	}
+	return c->seens - before;
+}
+
+/* ---- blocks -------------------------------------------------------------------- */
+
+/* How many switches are above @n and counted; *@all: above it. */
+static uint32_t common(struct check *c, uint32_t n, uint32_t *all)
+{
+	const struct fab_node *node = &c->f->node[n];
+	uint32_t both = 0;
+
+	*all = 0;
+	c->stamps++;
+	for (unsigned int i = 1; i <= node->nports; i++) {
+		const uint32_t p = fab_port_of(node, i), far = far_of(c, p);
+
+		if (!leads_up(c, p) || c->stamp[far] == c->stamps)
+			continue;
+		c->stamp[far] = c->stamps;
+		++*all;
+		both += c->count[far] != 0;
+	}
+	return both;
+}
+
+/* The block with which @n has most above it in common, or itself. */
+static uint32_t block_for(struct check *c, uint32_t n)
+{
+	const struct fab_node *node = &c->f->node[n];
+	const uint32_t mine = count_above(c, n);
+	uint32_t best = n, most = 0;
+
+	for (unsigned int i = 1; i <= node->nports; i++) {
+		const uint32_t p = fab_port_of(node, i);
+		const struct fab_node *up;
+
+		if (!leads_up(c, p))
+			continue;
+		up = &c->f->node[far_of(c, p)];
+		for (unsigned int k = 1; k <= up->nports; k++) {
+			const uint32_t other = far_of(c, fab_port_of(up, k));
+			uint32_t block, all, both;
+
+			if (other == FAB_NONE || c->block[other] == FAB_NONE ||
+			    c->rank[other] != c->rank[n])
+				continue;
+			block = c->block[other];
+			if (c->tried[block] == n + 1)
+				continue;
+			c->tried[block] = n + 1;
+			both = common(c, block, &all);
+			if (both > most && both * 2 >= mine && both * 2 >= all) {
+				most = both;
+				best = block;
+			}
+		}
+	}
+	forget(c);
+	return best;
+}
+
+static void find_blocks(struct check *c)
+{
+	for (uint32_t n = 0; n < c->f->nodes; n++)
+		c->block[n] = c->next[n] = FAB_NONE;
+	for (uint32_t n = 0; n < c->f->nodes; n++) {
+		uint32_t block;
+
+		if (c->rank[n] == NO_RANK || c->rank[n] + 1u >= c->tree->ranks)
+			continue;
+		block = block_for(c, n);
+		if (block == n)
+			c->last[n] = n;
+		else
+			c->next[c->last[block]] = n;
+		c->last[block] = n;
+		c->block[n] = block;
+	}
+}
+
+/* ---- cables of a block --------------------------------------------------------- */
+
+/*
+ * struct wanted - what a switch of a block should have
+ * @above: [@n] the switches above it
+ * @cables: to each
+ * @at: [ports + 1] the switch to which most of the block have the port's cable, or FAB_NONE
+ */
+struct wanted {
+	uint32_t above[FAB_MAX_NODE_PORTS];
+	uint32_t n, cables;
+	uint32_t at[FAB_MAX_NODE_PORTS + 1];
+};
+
+/* By the algorithm of Boyer and Moore: what more than half of the block have at port @i, if anything is. */
+static uint32_t most_at(const struct check *c, uint32_t block, unsigned int i)
+{
+	uint32_t is = FAB_NONE, votes = 0;
+
+	for (uint32_t n = block; n != FAB_NONE; n = c->next[n]) {
+		const struct fab_node *node = &c->f->node[n];
+		const uint32_t p = fab_port_of(node, i);
+		const uint32_t far = i <= node->nports && leads_up(c, p) ? far_of(c, p) : FAB_NONE;
+
+		if (!votes)
+			is = far;
+		votes += !votes || far == is ? 1 : -1;
+	}
+	return is;
+}
+
+static void want(struct check *c, uint32_t block, struct wanted *w)
+{
+	uint32_t members = 0, pairs[FAB_MAX_NODE_PORTS + 1] = { 0 }, most = 0;
+
+	for (uint32_t n = block; n != FAB_NONE; n = c->next[n])
+		members++;
+	/* how many of the block have each switch above them */
+	for (uint32_t n = block; n != FAB_NONE; n = c->next[n]) {
+		const struct fab_node *node = &c->f->node[n];
+
+		c->stamps++;
+		for (unsigned int i = 1; i <= node->nports; i++) {
+			const uint32_t p = fab_port_of(node, i);
+
+			if (!leads_up(c, p) || c->stamp[far_of(c, p)] == c->stamps)
+				continue;
+			c->stamp[far_of(c, p)] = c->stamps;
+			count(c, far_of(c, p));
+		}
+	}
+	w->n = 0;
+	for (uint32_t i = 0; i < c->seens && w->n < FAB_MAX_NODE_PORTS; i++)
+		if (c->count[c->seen[i]] * 2 > members)
+			w->above[w->n++] = c->seen[i];
+	forget(c);
+	for (uint32_t n = block; n != FAB_NONE; n = c->next[n]) {
+		const struct fab_node *node = &c->f->node[n];
+
+		for (unsigned int i = 1; i <= node->nports; i++)
+			if (leads_up(c, fab_port_of(node, i)))
+				count(c, far_of(c, fab_port_of(node, i)));
+		for (uint32_t i = 0; i < w->n; i++)
+			pairs[c->count[w->above[i]]]++;
+		forget(c);
+	}
+	w->cables = 1;
+	for (uint32_t i = 1; i <= FAB_MAX_NODE_PORTS; i++) {
+		if (pairs[i] > most) {
+			most = pairs[i];
+			w->cables = i;
+		}
+	}
+	for (unsigned int i = 1; i <= FAB_MAX_NODE_PORTS; i++)
+		w->at[i] = most_at(c, block, i);
+}
+
+/* A switch above @n to which it has too few cables by @w, the one that port @i should lead to first; or FAB_NONE. */
+static uint32_t lacks(const struct check *c, const struct wanted *w, unsigned int i)
+{
+	uint32_t found = FAB_NONE;
+
+	for (uint32_t k = 0; k < w->n; k++) {
+		if (c->count[w->above[k]] >= w->cables)
+			continue;
+		if (w->above[k] == w->at[i])
+			return w->above[k];
+		if (found == FAB_NONE)
+			found = w->above[k];
+	}
+	return found;
+}
+
+/* Whether the cable of port @p of a switch with too many to @far is one that is wrong. */
+static bool is_wrong(const struct check *c, const struct wanted *w, uint32_t p, bool elsewhere)
+{
+	const uint32_t far = far_of(c, p);
+
+	for (uint32_t k = 0; k < w->n; k++)
+		if (w->above[k] == far)
+			return c->count[far] > w->cables &&
+			       (!elsewhere || w->at[fab_port_num(c->f, p)] != far);
+	return true;
+}
+
+/* Port @p of a switch leads to a switch that is not below it. */
+static bool is_cable(const struct check *c, uint32_t p)
+{
+	const uint32_t far = far_of(c, p), n = c->f->port[p].node;
+
+	return far != FAB_NONE && is_switch(c, far) && c->rank[far] != NO_RANK &&
+	       (c->rank[far] > c->rank[n] || (c->rank[far] == c->rank[n] && far != n));
+}
+
+static void check_switch(struct check *c, uint32_t n, const struct wanted *w)
+{
+	const struct fab_node *node = &c->f->node[n];
+
+	for (unsigned int i = 1; i <= node->nports; i++)
+		if (is_cable(c, fab_port_of(node, i)))
+			count(c, far_of(c, fab_port_of(node, i)));
+	/* what is surely wrong first */
+	for (unsigned int pass = 0; pass < 2; pass++) {
+		for (unsigned int i = 1; i <= node->nports; i++) {
+			const uint32_t p = fab_port_of(node, i), far = far_of(c, p);
+			uint32_t right;
+
+			if (!is_cable(c, p) || !c->count[far] || !is_wrong(c, w, p, !pass))
+				continue;
+			right = lacks(c, w, i);
+			/* a cable within a rank is said once, unless a switch that has it lacks one */
+			if (right == FAB_NONE && c->rank[far] == c->rank[n] && p > c->f->port[p].peer)
+				continue;
+			c->count[far]--;
+			report(c, &(struct fab_finding){
+				.kind = right == FAB_NONE ? FAB_FINDING_EXTRA : FAB_FINDING_MISWIRED,
+				.port = p, .to = c->f->port[p].peer, .node = right });
+			if (right != FAB_NONE)
+				count(c, right);
+		}
+	}
+	if (!w->n && c->rank[n] + 1u < c->tree->ranks)
+		report(c, &(struct fab_finding){ .kind = FAB_FINDING_MISSING,
+						 .port = fab_port_of(node, 1), .node = FAB_NONE });
+	for (uint32_t k = 0; k < w->n; k++)
+		if (c->count[w->above[k]] < w->cables)
+			report(c, &(struct fab_finding){
+				.kind = FAB_FINDING_MISSING, .port = fab_port_of(node, 1),
+				.node = w->above[k], .is = c->count[w->above[k]], .want = w->cables });
+	forget(c);
+}
+
+/* ---- rates and rails ----------------------------------------------------------- */
+
+/* Of what is the cable of port @p: of hosts 0, above rank r r + 1, else FAB_TREE_RANKS. */
+static unsigned int level_of(const struct check *c, uint32_t p)
+{
+	const uint32_t n = c->f->port[p].node, far = far_of(c, p);
+
+	if (far == FAB_NONE || c->rank[n] == NO_RANK)
+		return FAB_TREE_RANKS;
+	if (is_host(c, far))
+		return 0;
+	return leads_up(c, p) ? c->rank[n] + 1u : FAB_TREE_RANKS;
+}
+
+static bool is_up(const struct check *c, uint32_t p)
+{
+	return c->f->port[p].pi.state >= IB_PS_INIT;
+}
+
+static void check_rates(struct check *c, uint32_t (*rates)[RATES])
+{
+	uint8_t most[FAB_TREE_RANKS] = { 0 };
+
+	for (unsigned int pass = 0; pass < 2; pass++) {
+		for (uint32_t p = 1; p < c->f->ports; p++) {
+			const unsigned int level = level_of(c, p);
+			uint8_t rate;
+
+			if (level >= FAB_TREE_RANKS)
+				continue;
+			c->tree->cables[level] += !pass;
+			if (!is_up(c, p))
+				continue;
+			rate = topo_rate_of(&c->f->port[p].pi);
+			if (!pass) {
+				if (++rates[level][rate] > rates[level][most[level]] || !most[level])
+					most[level] = rate;
+			} else if (rate != most[level] && topo_rate_lower(rate, most[level]) == rate) {
+				report(c, &(struct fab_finding){
+					.kind = FAB_FINDING_SLOW, .port = p, .to = c->f->port[p].peer,
+					.node = FAB_NONE, .is = rate, .want = most[level] });
+			}
+		}
+	}
+}
+
+/*
+ * The number of a host's port among those of its machine, as "node1 mlx5_3" says it: the ports of an adapter
+ * follow each other. Return: false: the name has none.
+ */
+static bool rail_of(const struct check *c, uint32_t p, uint32_t *rail)
+{
+	const uint32_t n = c->f->port[p].node;
+	const char *text = c->f->desc[n].text;
+	size_t len = strnlen(text, FAB_DESC_LEN), at = len;
+	uint32_t number = 0;
+
+	if (!memchr(text, ' ', len))
+		return false;
+	while (at && text[at - 1] >= '0' && text[at - 1] <= '9')
+		at--;
+	if (at == len || len - at > 4 || !at || text[at - 1] != '_')
+		return false;
+	while (at < len)
+		number = number * 10 + (uint32_t)(text[at++] - '0');
+	*rail = number * c->f->node[n].nports + fab_port_num(c->f, p) - 1;
+	return true;
+}
+
+/* Whether the machine of port @p has its @rail at @leaf, too: then it is a leaf of several rails. */
+static bool has_rail(const struct check *c, uint32_t leaf, uint32_t p, uint32_t rail)
+{
+	const struct fab_node *node = &c->f->node[leaf];
+	const char *name = c->f->desc[c->f->port[p].node].text;
+	const size_t len = (size_t)((const char *)memchr(name, ' ', FAB_DESC_LEN) - name) + 1;
+
+	for (unsigned int i = 1; i <= node->nports; i++) {
+		const uint32_t q = c->f->port[fab_port_of(node, i)].peer;
+		uint32_t is;
+
+		if (q != FAB_NO_PORT && is_host(c, c->f->port[q].node) && rail_of(c, q, &is) && is == rail &&
+		    !memcmp(c->f->desc[c->f->port[q].node].text, name, len))
+			return true;
+	}
+	return false;
+}
+
+static void check_rails(struct check *c, uint32_t leaf)
+{
+	const struct fab_node *node = &c->f->node[leaf];
+	uint32_t is = 0, votes = 0, with = 0, all = 0, rail;
+
+	for (unsigned int i = 1; i <= node->nports; i++) {
+		const uint32_t p = c->f->port[fab_port_of(node, i)].peer;
+
+		if (p == FAB_NO_PORT || !is_host(c, c->f->port[p].node) || !rail_of(c, p, &rail))
+			continue;
+		if (!votes)
+			is = rail;
+		votes += !votes || rail == is ? 1 : -1;
+	}
+	for (unsigned int pass = 0; pass < 2; pass++) {
+		for (unsigned int i = 1; i <= node->nports; i++) {
+			const uint32_t to = fab_port_of(node, i), p = c->f->port[to].peer;
+
+			if (p == FAB_NO_PORT || !is_host(c, c->f->port[p].node) || !rail_of(c, p, &rail))
+				continue;
+			if (!pass) {
+				all++;
+				with += rail == is;
+			} else if (with * 2 > all && rail != is && !has_rail(c, leaf, p, is)) {
+				report(c, &(struct fab_finding){ .kind = FAB_FINDING_RAIL, .port = p,
+					.to = to, .node = FAB_NONE, .is = rail, .want = is });
+			}
+		}
+	}
+}
+
+bool fab_tree_check(const struct fab *f, void (*found)(void *ctx, const struct fab_finding *finding),
+		    void *ctx, struct fab_tree *tree)
+{
+	struct check c = { .f = f, .found = found, .ctx = ctx, .tree = tree };
+	struct wanted *w = malloc(sizeof(*w));
+	uint32_t (*rates)[RATES] = calloc(FAB_TREE_RANKS, sizeof(*rates));
+	bool ok;
+
+	*tree = (struct fab_tree){ 0 };
+	c.rank = malloc(f->nodes + 1);
+	c.block = calloc(f->nodes + 1, sizeof(*c.block));
+	c.next = calloc(f->nodes + 1, sizeof(*c.next));
+	c.last = calloc(f->nodes + 1, sizeof(*c.last));
+	c.count = calloc(f->nodes + 1, sizeof(*c.count));
+	c.seen = calloc(f->nodes + 1, sizeof(*c.seen));
+	c.tried = calloc(f->nodes + 1, sizeof(*c.tried));
+	c.stamp = calloc(f->nodes + 1, sizeof(*c.stamp));
+	ok = w && rates && c.rank && c.block && c.next && c.last && c.count && c.seen &&
+	     c.tried && c.stamp;
+	if (ok) {
+		find_ranks(&c);
+		find_blocks(&c);
+		for (uint32_t n = 0; n < f->nodes; n++) {
+			if (c.block[n] != n)
+				continue;
+			want(&c, n, w);
+			for (uint32_t m = n; m != FAB_NONE; m = c.next[m])
+				check_switch(&c, m, w);
+		}
+		/* above the last rank is nothing */
+		w->n = 0;
+		for (uint32_t n = 0; n < f->nodes; n++)
+			if (c.rank[n] != NO_RANK && c.rank[n] + 1u == tree->ranks)
+				check_switch(&c, n, w);
+		check_rates(&c, rates);
+		for (uint32_t n = 0; n < f->nodes; n++)
+			if (!c.rank[n])
+				check_rails(&c, n);
+	}
+	free(w);
+	free(rates);
+	free(c.rank);
+	free(c.block);
+	free(c.next);
+	free(c.last);
+	free(c.count);
+	free(c.seen);
+	free(c.tried);
+	free(c.stamp);
+	return ok;
+}
+
+static void put_name(const struct fab *f, uint32_t n, FILE *out)
+{
+	fprintf(out, "'%.*s'", (int)FAB_DESC_LEN, f->desc[n].text);
+}
+
+static void put_port(const struct fab *f, uint32_t p, FILE *out)
+{
+	put_name(f, f->port[p].node, out);
+	fprintf(out, " port %u", fab_port_num(f, p));
+}
+
+void fab_finding_write(const struct fab *f, const struct fab_finding *x, FILE *out)
+{
+	char is[16], wanted[16];
+
+	switch (x->kind) {
+	case FAB_FINDING_MISWIRED:
+	case FAB_FINDING_EXTRA:
+		fputs(x->kind == FAB_FINDING_MISWIRED ? "miswired: " : "extra: ", out);
+		put_port(f, x->port, out);
+		fputs(" leads to ", out);
+		put_port(f, x->to, out);
+		if (x->kind == FAB_FINDING_EXTRA) {
+			fputs(", and should lead to no switch", out);
+			break;
+		}
+		fputs(", and should lead to ", out);
+		put_name(f, x->node, out);
+		break;
+	case FAB_FINDING_MISSING:
+		fputs(x->is ? "uneven: " : "missing: ", out);
+		put_name(f, f->port[x->port].node, out);
+		if (x->node == FAB_NONE) {
+			fputs(" has no cable to the rank above", out);
+			break;
+		}
+		fprintf(out, " has %" PRIu32 " cable%s to ", x->is, x->is == 1 ? "" : "s");
+		put_name(f, x->node, out);
+		fprintf(out, ", others have %" PRIu32, x->want);
+		break;
+	case FAB_FINDING_SLOW:
+		fputs("slow: ", out);
+		put_port(f, x->port, out);
+		fputs(" and ", out);
+		put_port(f, x->to, out);
+		fprintf(out, " have %s, others have %s", topo_rate_name((uint8_t)x->is, is),
+			topo_rate_name((uint8_t)x->want, wanted));
+		break;
+	case FAB_FINDING_RAIL:
+		fputs("miswired: ", out);
+		put_port(f, x->port, out);
+		fputs(" is at ", out);
+		put_port(f, x->to, out);
+		fprintf(out, ", where others have rail %" PRIu32 ", not %" PRIu32, x->want, x->is);
+		break;
+	case FAB_FINDING_NO_TREE:
+		fputs("no tree: ", out);
+		put_name(f, x->node, out);
+		fputs(" is at no rank: less than a quarter of its cables lead to one rank", out);
+		break;
+	}
+	putc('\n', out);
+}
