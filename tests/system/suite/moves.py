@@ -21,7 +21,7 @@ GROUP = Group("moves", PAIR, prepare=prepare)
 MANY = Group("moving", PAIR, prepare=prepare, campaign=True)
 GROUPS = [GROUP, MANY]
 
-# Of perftest, for as long as they are not ended, each at its port: datagrams, an SRQ, paged regions.
+# Of perftest, until they are ended, each at its port: datagrams, an SRQ, paged regions.
 ENDLESS = ["ib_send_bw -c UD -s 1024", "ib_send_bw --use-srq -r 64 -s 4096",
            "ib_write_bw --odp -s 65536"]
 RATE = "-D 86000 --rate_limit 200 --rate_units p --burst_size 20 --rate_limit_type SW"
