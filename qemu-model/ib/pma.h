@@ -29,6 +29,9 @@ enum ib_pma_attr {
 	IB_PMA_ATTR_PORT_COUNTERS_EXT	= 0x001D,
 	IB_PMA_ATTR_SAMPLES_RESULT_EXT	= 0x001E,
 	IB_PMA_ATTR_EXT_SPEEDS		= 0x001F,
+	IB_PMA_ATTR_SW_VL_CONGESTION	= 0x0030,
+	IB_PMA_ATTR_XMIT_CON_CTRL	= 0x0034,
+	IB_PMA_ATTR_VL_XMIT_TIME_CONG	= 0x0035,
 	IB_PMA_ATTR_XMIT_DATA_SL	= 0x0036,
 	IB_PMA_ATTR_RCV_DATA_SL		= 0x0037,
 	IB_PMA_ATTR_XMIT_DATA_SL_EXT	= 0x0038,
@@ -96,6 +99,10 @@ struct ohca_port_counters {
 	uint64_t xmit_wait_vl[16];
 	uint64_t xmit_data_sl[16];
 	uint64_t rcv_data_sl[16];
+	/* of a switch: how often a VL has become congested, and ticks that it, or any of them, was */
+	uint64_t vl_congestion[16];
+	uint64_t xmit_time_cong;
+	uint64_t xmit_time_cong_vl[16];
 };
 
 /** ib_pma_count_xmit() - a packet of @len bytes, LRH to ICRC, has left by SL @sl */

@@ -86,6 +86,10 @@ static const struct ctr_field xmit_detail_ctrs[] = {
 	{ (first) + (n) * (width), (width), (n), C(member) + (n) * sizeof(uint64_t) }
 
 static const struct ctr_field vl_wait_ctrs[] = { EACH(32, 16, xmit_wait_vl) };
+static const struct ctr_field vl_cong_ctrs[] = { EACH(32, 16, vl_congestion) };
+static const struct ctr_field xmit_cong_ctrs[] = { { 32, 32, 0, C(xmit_time_cong) } };
+/* 15 of them: there is none of VL 15 */
+static const struct ctr_field vl_time_cong_ctrs[] = { EACH(32, 32, xmit_time_cong_vl) };
 static const struct ctr_field xmit_sl_ctrs[] = { EACH(32, 32, xmit_data_sl) };
 static const struct ctr_field rcv_sl_ctrs[] = { EACH(32, 32, rcv_data_sl) };
 static const struct ctr_field xmit_sl_ext_ctrs[] = { EACH(64, 64, xmit_data_sl) };
@@ -112,6 +116,12 @@ static const struct ctr_attr ctr_attrs[] = {
 	  false, false, xmit_detail_ctrs },
 	{ IB_PMA_ATTR_VL_XMIT_WAIT, IB_ARRAY_SIZE(vl_wait_ctrs), false, false, false,
 	  false, vl_wait_ctrs },
+	{ IB_PMA_ATTR_SW_VL_CONGESTION, IB_ARRAY_SIZE(vl_cong_ctrs), false, false, false, false,
+	  vl_cong_ctrs },
+	{ IB_PMA_ATTR_XMIT_CON_CTRL, IB_ARRAY_SIZE(xmit_cong_ctrs), false, false, false, false,
+	  xmit_cong_ctrs },
+	{ IB_PMA_ATTR_VL_XMIT_TIME_CONG, IB_ARRAY_SIZE(vl_time_cong_ctrs) - 1, false, false, false,
+	  false, vl_time_cong_ctrs },
 	{ IB_PMA_ATTR_XMIT_DATA_SL, IB_ARRAY_SIZE(xmit_sl_ctrs), false, false, false,
 	  false, xmit_sl_ctrs },
 	{ IB_PMA_ATTR_RCV_DATA_SL, IB_ARRAY_SIZE(rcv_sl_ctrs), false, false, false,
@@ -389,6 +399,9 @@ static uint16_t dispatch(struct ib_pma *a, const struct ib_mad_hdr *h, uint8_t *
 		return h->attr_mod ? IB_MAD_BAD_FIELD :
 		       samples_result(a, attr == IB_PMA_ATTR_SAMPLES_RESULT_EXT, d);
 	}
+	/* no channel adapter here has congestion control */
+	if (a->first_port && attr >= IB_PMA_ATTR_SW_VL_CONGESTION && attr <= IB_PMA_ATTR_VL_XMIT_TIME_CONG)
+		return IB_MAD_BAD_METHOD_ATTR;
 	for (unsigned int i = 0; i < IB_ARRAY_SIZE(ctr_attrs); i++) {
 		if (ctr_attrs[i].attr != attr)
 			continue;

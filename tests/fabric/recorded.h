@@ -18,6 +18,9 @@
 
 #include <zlib.h>
 
+/* Counters of a port that outcomes have: there are none of congestion control in these fabrics. */
+#define RECORDED_COUNTERS	(offsetof(struct ohca_port_counters, vl_congestion) / sizeof(uint64_t))
+
 /**
  * struct recorded - outcomes of a test
  * @file: of the recorded ones

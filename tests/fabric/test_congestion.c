@@ -242,6 +242,40 @@ static uint8_t *to_core(struct fab *f, struct ib_mad *mad, uint8_t method, uint1
 	return (uint8_t *)mad;
 }
 
+/* Counters of the port to the hot host, in microseconds and 0 if it is not @congested. */
+static void expect_counters(struct fab *f, uint16_t attr, bool congested, uint64_t ns)
+{
+	static struct fab_mgmt m;
+	struct ib_mad mad = { .hdr = {
+		.base_version = 1, .mgmt_class = IB_CLASS_PERF, .class_version = 1, .method = IB_METHOD_GET,
+		.attr_id = ib_to_be16(attr),
+	} };
+	const uint8_t *d = (const uint8_t *)&mad + IB_PMA_DATA_OFF;
+
+	fab_mgmt_init(&m, f, no_manager, NULL);
+	((uint8_t *)&mad)[IB_PMA_DATA_OFF + 1] = 1;
+	assert_true(fab_pma(&m, 0, &mad));
+	if (attr != IB_PMA_ATTR_SW_VL_CONGESTION && attr != IB_PMA_ATTR_XMIT_CON_CTRL &&
+	    attr != IB_PMA_ATTR_VL_XMIT_TIME_CONG) {
+		assert_int_equal(ib_be16(mad.hdr.status), IB_MAD_BAD_METHOD_ATTR);
+		return;
+	}
+	assert_int_equal(ib_be16(mad.hdr.status), IB_MAD_OK);
+	if (!congested)
+		assert_int_equal(ib_get_be32(d + 4), 0);
+	else if (attr == IB_PMA_ATTR_SW_VL_CONGESTION)
+		assert_in_range(ib_get_be16(d + 4), 1, 1000);
+	else
+		assert_in_range(ib_get_be32(d + 4), ns / 2000, ns / 1000);
+	/* of VL 1 */
+	if (attr != IB_PMA_ATTR_XMIT_CON_CTRL)
+		assert_int_equal(ib_get_be32(d + (attr == IB_PMA_ATTR_SW_VL_CONGESTION ? 6 : 8)), 0);
+	/* a host has none of them */
+	mad.hdr.method = IB_METHOD_GET;
+	assert_true(fab_pma(&m, f->nodes - 1, &mad));
+	assert_int_equal(ib_be16(mad.hdr.status), IB_MAD_BAD_METHOD_ATTR);
+}
+
 /* What a manager has set of a switch holds, also if its hosts have no congestion control. */
 static void test_set_by_mad(void **st)
 {
@@ -277,6 +311,10 @@ static void test_set_by_mad(void **st)
 		assert_int_equal(b[8 + 31] >> 1 & 1, !own);
 		/* to one of them, whose LIDs are the first */
 		assert_in_range(ib_get_be16(b + 40 + 2), !own, own ? 0 : 2);
+		/* the hot port is congested most of the time */
+		for (uint16_t attr = IB_PMA_ATTR_SW_VL_CONGESTION; attr <= IB_PMA_ATTR_VL_XMIT_TIME_CONG;
+		     attr++)
+			expect_counters(f, attr, !own, r.ns);
 		/* a switch that was off has forgotten it */
 		assert_true(fab_reset_node(f, 0));
 		b = to_core(f, &mad, IB_METHOD_GET, IB_CC_ATTR_SWITCH_SETTING) + IB_CC_DATA_OFF;

@@ -321,7 +321,7 @@ static void show(void)
 		ib_port_info_pack(&f->port[p].pi, d);
 		for (unsigned int i = 0; i < sizeof(d); i++)
 			fprintf(out, "%02x", d[i]);
-		for (unsigned int i = 0; i < sizeof(c) / sizeof(uint64_t); i++)
+		for (unsigned int i = 0; i < RECORDED_COUNTERS; i++)
 			fprintf(out, " %llu", (unsigned long long)((const uint64_t *)&c)[i]);
 		if (x && x->fault)
 			fprintf(out, " lost %llu downs %u", (unsigned long long)x->fault->lost,

@@ -307,7 +307,7 @@ static void show(void)
 	for (uint32_t p = 1; p < f->ports; p++) {
 		fab_counters(&m, p, &c);
 		fprintf(out, "port %u state %u", p, f->port[p].pi.state);
-		for (unsigned int i = 0; i < sizeof(c) / sizeof(uint64_t); i++)
+		for (unsigned int i = 0; i < RECORDED_COUNTERS; i++)
 			fprintf(out, " %llu", (unsigned long long)((const uint64_t *)&c)[i]);
 		putc('\n', out);
 	}

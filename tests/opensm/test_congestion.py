@@ -119,6 +119,11 @@ class Congestion(Case):
         self.assertEqual(self.query("CongestionLog", host)["LogType"], ["2"])
         stamps = [int(self.query("Timestamp", lid)["Timestamp"][0]) for lid in (host, switch, host)]
         self.assertEqual(stamps, sorted(stamps))
+        for option, name in (("--swportvlcong", "SWPortVLCongestion0"),
+                             ("--xmitcc", "PortXmitTimeCong"),
+                             ("--vlxmittimecc", "PortVLXmitTimeCong14")):
+            self.assertEqual(fields(self.tool("perfquery", option, switch, "1"))[name], ["0"])
+            self.tool("perfquery", option, host, "1", good=False)
         for wrong in (("ibccquery", "SwitchCongestionSetting", host),
                       ("ibccquery", "CACongestionSetting", switch),
                       ("ibccconfig", "CongestionControlTable", host, "128", "2", "0:0")):

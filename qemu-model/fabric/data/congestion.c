@@ -103,28 +103,60 @@ static void count_busy(const struct fab_dport *out)
 	c->busy_ns /= 2;
 }
 
+void fab_congestion_count(struct fab_data *d, const struct fab_dport *dp)
+{
+	struct fab_congestion *c = dp->congestion;
+	const uint64_t now = fab_data_clock(d);
+
+	if (c->logged)
+		dp->ctr->xmit_time_cong += ib_pma_ticks(&c->since_ns, now);
+	for (uint16_t m = c->logged; m; m &= (uint16_t)(m - 1)) {
+		const unsigned int vl = (unsigned int)__builtin_ctz(m);
+
+		dp->ctr->xmit_time_cong_vl[vl] += ib_pma_ticks(&c->vl_since_ns[vl], now);
+		/* what has waited may have ended without being sent */
+		if (c->queued[vl] < c->limit || !c->limit)
+			c->logged &= (uint16_t)~(1u << vl);
+	}
+}
+
+/* Lane @vl of @out has become congested: @f is marked. */
+static void congested(struct fab_data *d, const struct fab_dport *out, unsigned int vl,
+		      const struct fab_frame *f)
+{
+	struct fab_congestion *c = out->congestion;
+	const uint64_t now = fab_data_clock(d);
+	/* the switch may have forgotten all that was set since this port looked at it */
+	struct ib_cc *cc = settings_of(d, out);
+
+	if (cc)
+		ib_cc_event(cc, out->num, ib_get_be16(f->lrh + 6), ib_get_be16(f->lrh + 2),
+			    f->lrh[1] >> 4, now);
+	out->ctr->vl_congestion[vl]++;
+	if (!c->logged)
+		c->since_ns = now;
+	c->vl_since_ns[vl] = now;
+	c->logged |= (uint16_t)(1u << vl);
+}
+
 void fab_congestion_sent(struct fab_data *d, const struct fab_dport *out, unsigned int vl,
 			 const struct fab_frame *f, bool marked)
 {
 	struct fab_congestion *c = out->congestion;
 	const uint16_t lane = (uint16_t)(1u << vl);
-	struct ib_cc *cc;
 
 	if (c->queued[vl] < c->limit) {
 		c->starved &= (uint16_t)~lane;
-		c->logged &= (uint16_t)~lane;
+		if (c->logged & lane)
+			fab_congestion_count(d, out);
 	}
 	if (fab_is_paced(out))
 		count_busy(out);
 	if (!marked)
 		return;
 	d->n.fecns++;
-	/* the switch may have forgotten all that was set since this port looked at it */
-	cc = settings_of(d, out);
-	if (cc && !(c->logged & lane))
-		ib_cc_event(cc, out->num, ib_get_be16(f->lrh + 6), ib_get_be16(f->lrh + 2),
-			    f->lrh[1] >> 4, fab_data_clock(d));
-	c->logged |= lane;
+	if (!(c->logged & lane))
+		congested(d, out, vl, f);
 }
 
 void fab_congestion_starves(const struct fab_dport *out, unsigned int vl)

@@ -14,6 +14,7 @@
  * @victim: packets of @starved lanes are marked, too
  * @starved: lanes that have waited for credits since less than @limit was queued; @logged: and that have
  *	marked packets since, which is in the switch's log
+ * @since_ns, @vl_since_ns: the time that @logged lanes are congested is counted up to there
  * @busy_ns, @idle_ns: times that its wire has sent, and has not, lately; @ready_ns: when it has sent the last
  * @rng: state of the generator that chooses packets
  */
@@ -24,6 +25,7 @@ struct fab_congestion {
 	uint16_t rate;
 	bool victim;
 	uint16_t starved, logged;
+	uint64_t since_ns, vl_since_ns[FAB_DATA_LANES];
 	uint64_t busy_ns, idle_ns;
 	uint64_t ready_ns;
 	uint64_t rng;
@@ -44,6 +46,9 @@ bool fab_congestion_marks(const struct fab_dport *out, unsigned int vl, const st
 /** fab_congestion_sent() - @f, which had that @marked, has left */
 void fab_congestion_sent(struct fab_data *d, const struct fab_dport *out, unsigned int vl,
 			 const struct fab_frame *f, bool marked);
+
+/** fab_congestion_count() - bring PortXmitTimeCong of @dp, which marks packets, up to date */
+void fab_congestion_count(struct fab_data *d, const struct fab_dport *dp);
 
 /** fab_congestion_starves() - it has not, though its wire is ready: there are no credits */
 void fab_congestion_starves(const struct fab_dport *out, unsigned int vl);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The links of a fabric's ports: they come, train, and go. */
-#include "data_priv.h"
+#include "congestion.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -75,6 +75,8 @@ void fab_link_count(void *ctx, uint32_t port)
 	if (!dp)
 		return;
 	fab_count_wait(d, dp);
+	if (fab_unlikely(dp->congestion))
+		fab_congestion_count(d, dp);
 	if (!dp->link)
 		return;
 	n = ohca_link_vl15_dropped_by_peer(dp->link);
