@@ -247,7 +247,7 @@ static int check_topology(const char *name, bool tree)
 	return ok ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-static int check(int argc, char **argv)
+static int check_files(int argc, char **argv)
 {
 	const bool tree = argc > 2 && !strcmp(argv[2], "--fat-tree");
 	const int first = tree ? 3 : 2;
@@ -841,7 +841,7 @@ int main(int argc, char **argv)
 	if (!strcmp(verb, "generate"))
 		return fab_generate_client(argc - 1, argv + 1);
 	if (!strcmp(verb, "check"))
-		return check(argc, argv);
+		return check_files(argc, argv);
 	if (!strcmp(verb, "serve"))
 		return with_fabric(argc - 1, argv + 1, serve);
 	if (!strcmp(verb, "hosts"))
