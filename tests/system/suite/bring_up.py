@@ -117,6 +117,14 @@ GROUP = Group("bring_up", PAIR)
 GROUPS = [GROUP]
 
 
+@GROUP.test(debug=False)
+def devices(b):
+    """A node has the devices that shells take for granted."""
+    text = b.sh(1, "echo a >/tmp/a; bash -c 'diff /tmp/a <(echo a) && echo b | cat /dev/stdin "
+                   ">/dev/stdout && echo c >/dev/stderr'")
+    need(text.split() == ["b", "c"], text)
+
+
 @GROUP.test
 def modinfo(b):
     """The module describes itself."""
