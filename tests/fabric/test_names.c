@@ -87,6 +87,31 @@ static const char *const requests[] = {
 	"{\"command\": \"script\", \"text\": \"at 0 node kill '@'\", \"replace\": true}",
 };
 
+/* A node that is called like the GUID of another one is not meant by it; others may be called so. */
+static void test_guid(void **st)
+{
+	static const char text[] =
+		"caguid=0x99\nCa 1 \"H-0000000000000099\" # \"0x00000000000000aa\"\n"
+		"[1](9901) \"S-00000000000000aa\"[1]\n"
+		"caguid=0x98\nCa 1 \"H-0000000000000098\" # \"0x0000000000000bbb\"\n"
+		"[1](9801) \"S-00000000000000aa\"[2]\n"
+		"switchguid=0xaa\nSwitch 2 \"S-00000000000000aa\" # \"leaf\"\n"
+		"[1] \"H-0000000000000099\"[1]\n"
+		"[2] \"H-0000000000000098\"[1]\n";
+	const struct fab_report r = { .say = wrong_line };
+	struct fab *g = fab_new();
+
+	(void)st;
+	assert_non_null(g);
+	assert_true(fab_topology_parse(g, text, sizeof(text) - 1, &r));
+	assert_true(fab_seal(g));
+	assert_int_equal(g->node[fab_find_node(g, "0x00000000000000aa")].guid, 0xaa);
+	assert_int_equal(g->port[fab_find_port(g, "0x00000000000000aa:2")].node, fab_find_guid(g, 0xaa));
+	assert_int_equal(g->node[fab_find_node(g, "0xaa")].guid, 0xaa);
+	assert_int_equal(g->node[fab_find_node(g, "0x0000000000000bbb")].guid, 0x98);
+	fab_free(g);
+}
+
 /* All names of a node are one node, for all commands; one that is none's is told with what is. */
 static void test_commands(void **st)
 {
@@ -215,6 +240,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(longest),
+		cmocka_unit_test(test_guid),
 		cmocka_unit_test_setup_teardown(test_commands, setup_file, teardown),
 		cmocka_unit_test_setup_teardown(test_ports, setup_file, teardown),
 		cmocka_unit_test_setup_teardown(test_near, setup_file, teardown),

@@ -24,6 +24,10 @@ WRONG = [
     (["--join", "a/b:1", "--number", "2"], "HOST:PORT"),
     (["--listen", ":1"], "HOST:PORT"),
     (["--listen", "a:123456"], "HOST:PORT"),
+    (["--listen", "a:65536"], "HOST:PORT"),
+    (["--listen", "a:\u0661"], "HOST:PORT"),
+    (["--join", "a:0", "--number", "2"], "HOST:PORT"),
+    (["--join", THERE, "--number", "9", "-n", "1", "--device", "9:smp=off"], "count from 1 to 1"),
     (["--listen", THERE, "--fabric", "rxe"], "no switch"),
     (["--listen", THERE, "--topology", "star:4"], "--serve=--wire"),
     (["--listen", THERE, "--hcas", "2"], "--serve=--wire"),
@@ -62,8 +66,35 @@ class Join(unittest.TestCase):
         """node is a lab of one node, and it joins."""
         opt = options("--join", THERE, "--number", "7", "--", "true", what="node")
         self.assertEqual((opt.nodes, opt.number), (1, 7))
-        with self.assertRaisesRegex(LabError, "--join HOST:PORT"):
-            cli.cmd_node(options("--", "true", what="node"))
+        for argv, why in (((), "--join HOST:PORT"),
+                          (("-n", "2", "--join", THERE, "--number", "7"), "one node")):
+            with self.assertRaisesRegex(LabError, why):
+                cli.cmd_node(options(*argv, what="node"))
+
+    def test_file(self):
+        """A file gives its first node to node; its names are not those of other labs' nodes."""
+        with tempfile.TemporaryDirectory() as d:
+            path = os.path.join(d, "lab.yaml")
+
+            def said(text, what, *argv):
+                with open(path, "w", encoding="ascii") as f:
+                    f.write(text)
+                return options("-f", path, "--join", THERE, "--number", "5", *argv, what=what)
+
+            self.assertEqual(said("memory: 512", "node").nodes, 1)
+            opt = said("nodes: {node1: , client: }", "up")
+            self.assertIn("calls node5 'node1'", cli.wrong_lab(opt))
+            opt = said("nodes: {server: , client: }", "up")
+            self.assertIsNone(cli.wrong_lab(opt))
+            with self.assertRaisesRegex(LabError, "run --join"):
+                cli.cmd_node(said("commands: ['true']", "node"))
+
+    def test_address(self):
+        """The port that a lab got which asked for any is the one that its fabric's log has."""
+        with tempfile.TemporaryDirectory() as d:
+            with open(os.path.join(d, "fabric.log"), "w", encoding="ascii") as f:
+                f.write("ohca-fabric: wires come by tcp:127.0.0.1:35379\nohca-fabric: ready\n")
+            self.assertEqual(join.address(mock.Mock(dir=d)), "127.0.0.1:35379")
 
     def test_fabric(self):
         """The lab that listens has a wire at each free port; one that joins has one, and a site."""
@@ -102,7 +133,7 @@ class Join(unittest.TestCase):
                 stdout=subprocess.PIPE, text=True).stdout)
             join.routes(here)
             self.assertEqual(said[0].splitlines(), [
-                f"route add 10.76.0.{k} via 10.77.0.{k} dev ib0" for k in range(1, 65)
+                f"route replace 10.76.0.{k} via 10.77.0.{k} dev ib0" for k in range(1, 65)
                 if k not in own])
         join.routes(mock.Mock(opt=options(), sh_all=self.fail))
 

@@ -4,6 +4,7 @@ import argparse
 import fcntl
 import json
 import os
+import re
 import select
 import signal
 import struct
@@ -84,6 +85,10 @@ def cmd_node(opt):
     """ohca-lab node: one node of another lab's fabric, for a command or until a signal."""
     if not opt.join:
         raise LabError("node: say --join HOST:PORT, where a lab listens ('up --listen')")
+    if opt.nodes != 1:
+        raise LabError("node: this is one node; 'up --join' has several")
+    if opt.commands or opt.after:
+        raise LabError("node: 'commands' and 'after' of a file are for 'run --join'")
     catch_signals()
     lab = Lab(opt.name or f"r{os.getpid()}", opt)
     try:
@@ -518,7 +523,7 @@ def parser(said=()):
     lab_options(node, said)
     join.options(node)
     node.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND")
-    node.set_defaults(work=cmd_node, nodes=said.get("nodes", 1))
+    node.set_defaults(work=cmd_node, nodes=1)
     virt = sub.add_parser("libvirt", help="N nodes that libvirt runs, on a fabric of ohca-lab's",
                           description="Starts the fabric, writes a domain for each node, prints "
                                       "the commands that start them, and brings the nodes up as "
@@ -596,6 +601,10 @@ def wrong_lab(opt):
         return f"--kernel debug: only {paths.GUESTS[0]} has a debug kernel"
     if opt.what == "libvirt" and any(paths.Guest(g).arch != "amd64" for g in opt.guest):
         return "libvirt: only guests of amd64 have a domain"
+    for x in opt.device:
+        k = re.match(r"(\d+)(?:\.\d+)?:", x, re.A)
+        if k and not 1 <= int(k[1]) <= opt.nodes:
+            return f"--device {x}: this lab's nodes count from 1 to {opt.nodes}"
     memory = sum(of_node(opt.memory, k) for k in range(1, opt.nodes + 1))
     if memory > total_memory():
         return (f"--memory: {opt.nodes} nodes of {memory} MiB in all do not fit into the "

@@ -11,7 +11,7 @@ JOIN_S = 300        # how long a joined port may wait for the other lab's OpenSM
 # The management network is of one host. The way to what has an address of it elsewhere is IPoIB.
 ROUTES = """
 for k in $(seq {last_node}); do
-	[ $k -ge {first} ] && [ $k -le {last} ] || echo "route add 10.76.0.$k via 10.77.0.$k dev ib0"
+	[ $k -ge {first} ] && [ $k -le {last} ] || echo "route replace 10.76.0.$k via 10.77.0.$k dev ib0"
 done | ip -batch -
 """
 
@@ -40,7 +40,8 @@ def wrong(opt):
     name = "--join" if opt.join else "--listen"
     if opt.join and opt.listen:
         return "--join: a lab that joins another one does not listen; join that one"
-    if not re.fullmatch(r"[^/=\s]+:\d{1,5}", opt.join or opt.listen):
+    where = re.fullmatch(r"[^/=\s]+:(\d{1,5})", opt.join or opt.listen, re.A)
+    if not where or not bool(opt.join) <= int(where[1]) <= 65535:
         return f"{name}: HOST:PORT is expected, as in 192.0.2.1:7471"
     if opt.fabric != "ohca":
         return f"{name}: --fabric {opt.fabric} has no switch"
@@ -49,13 +50,20 @@ def wrong(opt):
                 "ohca-fabric the wires: --serve=--wire=NODE:PORT (ohca-fabric serve --help)")
     if opt.nodes >= SWITCH_PORTS:
         return f"-n: {name} needs a port of the switch: at most {SWITCH_PORTS - 1} nodes"
-    if opt.join:
-        if opt.number is None:
-            return "--join: say --number K, the number of the first node, which no other lab has"
-        if not 2 <= opt.number <= LAST_NODE - opt.nodes + 1:
-            return f"--number: nodes are numbered to {LAST_NODE}, and 1 is of the lab that listens"
-        if opt.opensm or opt.partitions:
-            return "--join: OpenSM runs in the lab that listens: its options belong there"
+    return wrong_number(opt) if opt.join else None
+
+
+def wrong_number(opt):
+    """The same for the numbers and names of nodes that join, and for their OpenSM."""
+    if opt.number is None:
+        return "--join: say --number K, the number of the first node, which no other lab has"
+    if not 2 <= opt.number <= LAST_NODE - opt.nodes + 1:
+        return f"--number: nodes are numbered to {LAST_NODE}, and 1 is of the lab that listens"
+    if opt.opensm or opt.partitions:
+        return "--join: OpenSM runs in the lab that listens: its options belong there"
+    for k, called in enumerate(opt.names[:opt.nodes], opt.number):
+        if re.fullmatch(r"node\d+", called, re.A | re.I) and called != f"node{k}":
+            return f"--number: the file calls node{k} '{called}', which is another node's name"
     return None
 
 
@@ -82,6 +90,13 @@ def routes(lab):
         lab.sh_all(ROUTES.format(first=lab.first, last=lab.first + lab.opt.nodes - 1,
                                  last_node=LAST_NODE),
                    30 * lab.slow, "it has no way to nodes of other hosts")
+
+
+def address(lab):
+    """Where the lab listens, as its fabric's log says it."""
+    with open(f"{lab.dir}/fabric.log", encoding="utf-8", errors="replace") as f:
+        found = re.search(r"wires come by tcp:(\S+)", f.read())
+    return found[1] if found else lab.opt.listen
 
 
 def state(lab):

@@ -128,7 +128,7 @@ class Lab:
     first = 1       # the number of its first node
 
     def __init__(self, name, opt):
-        self.name, self.opt, self.first = name, opt, opt.number or 1
+        self.name, self.opt, self.first = name, opt, opt.number or self.first
         self.dir = os.path.join(paths.runtime(), name)
         self.helpers, self.vms, self.clocks = [], [], {}
         self.lock = None
@@ -290,6 +290,8 @@ class Lab:
                       *join.serve(self.opt), *self.opt.serve],
                      "fabric")
         self._wait_listening(self.helpers[-1], f"{self.dir}/fabric")
+        if self.opt.listen:
+            say(f"others join at {join.address(self)}")
 
     def stop_fabric(self):
         """Ends it; the nodes see their cables pulled, or their cards gone away."""

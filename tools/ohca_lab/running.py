@@ -35,7 +35,7 @@ class Running:
         try:
             channel = Channel(node_dir(self.name, node), deadline)
         except (Timeout, GuestGone) as e:
-            raise LabError(f"node{node} does not answer: {e}") from None
+            raise LabError(f"{self.state['names'][node - 1]} does not answer: {e}") from None
         try:
             status = channel.run(["/bin/sh", "-c", script],
                                  environment(self.first + node - 1, self.state["nodes"]),

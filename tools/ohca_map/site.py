@@ -19,10 +19,12 @@ FAULTS = ("link", "node", "loss", "corrupt", "delay", "drop", "preset", "script"
 ROOM = 2 << 20          # bytes of replies in one answer; the page asks for the rest
 
 
-def page():
+def page(reads_only):
     """The page as an answer. Browsers run its own script, and no other one, and in no frame."""
     with open(PAGE, encoding="utf-8") as f:
         text = f.read()
+    if reads_only:
+        text = text.replace("<body>", "<body data-read-only>", 1)
     allowed = [f"{kind}-src 'sha256-{digest(re.search(pattern, text, re.DOTALL)[1])}'"
                for kind, pattern in (("script", "<script>(.*)</script>"),
                                      ("style", "<style>(.*)</style>"))]
@@ -49,7 +51,7 @@ class Site:
         self.control, self.token, self.tls = control, token, tls
         self.commands = READS if reads_only else READS + FAULTS
         self.reads_only = reads_only
-        self.page = page()
+        self.page = page(reads_only)
 
     def admit(self, method, path, headers):
         """HttpError if a request may not come, or there is nothing at its path."""

@@ -27,6 +27,8 @@ class Control:
             raise HttpError(503, "the fabric answers too many others")
         try:
             return what(time.monotonic() + PATIENCE)
+        except RecursionError:
+            raise HttpError(400, "the request is too deep") from None
         except (OSError, ValueError, KeyError, TypeError, subprocess.SubprocessError) as e:
             raise HttpError(503, f"the fabric does not answer: {e}") from None
         finally:

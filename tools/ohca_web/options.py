@@ -61,6 +61,9 @@ def tls_of(opt):
         context.load_cert_chain(opt.certificate, opt.key)
     except ssl.SSLError as e:
         raise ConfError(f"{opt.certificate}: {e}") from None
+    except OSError as e:
+        key = f", {opt.key}" if opt.key else ""
+        raise ConfError(f"{opt.certificate}{key}: {e.strerror}") from None
     return context
 
 

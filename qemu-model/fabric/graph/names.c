@@ -118,10 +118,16 @@ static uint32_t port_with_guid(const struct fab *f, uint64_t guid)
 
 static uint32_t find_node(const struct fab *f, const char *text, size_t len)
 {
-	uint32_t i = find_desc(f, text, len), p;
-	uint64_t guid;
+	uint32_t i = FAB_NONE, p;
+	uint64_t guid = 0;
+	const bool is = is_guid(text, len, &guid);
 
-	if (i != FAB_NONE || !is_guid(text, len, &guid))
+	/* programs name nodes so, whatever another node, whose machine chooses its name, is called */
+	if (is && len == strlen("0x0123456789abcdef"))
+		i = fab_find_guid(f, guid);
+	if (i == FAB_NONE)
+		i = find_desc(f, text, len);
+	if (i != FAB_NONE || !is)
 		return i;
 	i = fab_find_guid(f, guid);
 	if (i != FAB_NONE)

@@ -6,7 +6,8 @@
  *	its NodeGUID, or the PortGUID of one of its ports: 0x and hexadecimal digits, or 16 digits
  *	the same as ibnetdiscover prints it: S-, H- or R- and hexadecimal digits
  *
- * A NodeDescription counts before a GUID, and of several nodes with the same one the first counts.
+ * A NodeGUID of 0x and 16 digits, as replies have it, counts first; then a NodeDescription, of several nodes
+ * with the same one the first; then other GUIDs.
  * Each look-up is one in a hash table. Owner thread only.
  */
 #ifndef OHCA_FABRIC_NAMES_H
