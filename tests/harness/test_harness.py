@@ -150,6 +150,27 @@ class Kernel(HarnessTest):
         self.assertEqual(self.outcomes(), {"one": "passed", "two": "kernel", "lab": "passed"})
         self.assertEqual(self.out.count("g.lab"), 2)
 
+    def test_defect_of_linux(self):
+        cut, where = "------------[ cut here ]------------", "WARNING: CPU: 0 PID: 850 at x.c:2030 "
+        trace = ["Call Trace:", " <TASK>", "---[ end trace 0000000000000000 ]---"]
+
+        def add(name, *lines):
+            def f(_):
+                for line in lines:
+                    self.vm(1).says(line)
+            f.__name__ = name
+            self.test(f)
+
+        add("known", cut, where + "ipoib_ndo_uninit+0x136/0x140 [ib_ipoib]", *trace)
+        add("other", cut, where + "ipoib_open+0x136/0x140 [ib_ipoib]", *trace)
+        add("behind", cut, where + "ipoib_ndo_uninit+0x136/0x140 [ib_ipoib]", *trace, cut,
+            where + "ohca_remove+0x2f/0x70 [ohca]", *trace)
+        add("cut_off", cut, where + "ipoib_ndo_uninit+0x136/0x140 [ib_ipoib]", cut,
+            where + "ohca_remove+0x2f/0x70 [ohca]", *trace)
+        self.assertEqual(self.outcomes(), {"known": "passed", "other": "kernel",
+                                           "behind": "kernel", "cut_off": "kernel",
+                                           "lab": "passed"})
+
     def test_skipped_test(self):
         @self.test
         def one(b):

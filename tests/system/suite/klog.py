@@ -25,6 +25,13 @@ SAID = r"ohca .*(fatal|gone|away|reset behind|does not answer|no answer|timed ou
 # What lockdep says of an order of locks, to the end of its stack trace.
 LOCK_ORDER = re.compile(r"^.*possible circular locking(?:.*\n)*?.*</TASK>$", re.M)
 
+# Reports, each as a whole, of a defect of Linux that whoever takes an adapter away may meet. The
+# work for a port's event looks whether the interface is up, and then sets IPOIB_FLAG_OPER_UP
+# (__ipoib_ib_dev_flush() in drivers/infiniband/ulp/ipoib/ipoib_ib.c). Between the two ipoib_stop()
+# may have cleared it for good.
+LINUX = re.compile(r"^.*\[ cut here \].*\n.*WARNING: .* ipoib_ndo_uninit\+.*\n"
+                   r"(?:(?!.*\[ cut here \]).*\n)*?.*\[ end trace .*$", re.M)
+
 STAMP = re.compile(r"^\[ *\d+\.\d{6}\] ")
 END = re.compile(r"^next (\d+) lost (\d+)$")
 
@@ -100,7 +107,7 @@ class KernelLog:
         """
         new = self.lines[self.judged:]
         self.judged = len(self.lines)
-        text, off = "\n".join(new), False
+        text, off = LINUX.sub("", "\n".join(new)), False
         report = LOCK_ORDER.search(text)
         if report and lock_order and re.search(lock_order, report[0], re.S):
             text, off = text.replace(report[0], ""), True
