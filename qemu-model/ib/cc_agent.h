@@ -19,7 +19,14 @@
 #define IB_CC_LOG_OFF		32u	/* of a CongestionLog, */
 #define IB_CC_DATA_OFF		64u	/* and of any other attribute */
 #define IB_CC_DATA_LEN		192u
-#define IB_CC_PORTS_PER_BLOCK	48u	/* of SwitchPortCongestionSetting */
+
+/*
+ * Elements of a SwitchPortCongestionSetting: as many of 4 bytes as its data have room for. So ibccquery and the Set of
+ * ibccconfig count them. The headers of OpenSM and libibmad have 32 (IB_CC_SW_PORT_SETTING_ELEMENTS), which
+ * nothing uses but the Get that ibccconfig sends before its Set: of ports from 32 on that is of another
+ * block. OpenSM does not ask for this attribute.
+ */
+#define IB_CC_PORTS_PER_BLOCK	48u
 
 enum ib_cc_attr {
 	IB_CC_ATTR_CLASS_PORT_INFO	= 0x0001,

@@ -227,18 +227,24 @@ static bool no_manager(void *ctx, uint32_t port, const struct fab_mad *mad)
 	return false;
 }
 
-/* One MAD to the core. Return: its data. */
-static uint8_t *to_core(struct fab *f, struct ib_mad *mad, uint8_t method, uint16_t attr)
+/* A MAD as it is to the core. Return: the status of its answer. */
+static uint16_t status_of(struct fab *f, struct ib_mad *mad)
 {
 	static struct fab_mgmt m;
 
 	fab_mgmt_init(&m, f, no_manager, NULL);
+	assert_true(fab_answer_cc(&m, fab_port_of(&f->node[0], 3), mad));
+	return ib_be16(mad->hdr.status);
+}
+
+/* One MAD to the core. Return: its data. */
+static uint8_t *to_core(struct fab *f, struct ib_mad *mad, uint8_t method, uint16_t attr)
+{
 	mad->hdr = (struct ib_mad_hdr){
 		.base_version = 1, .mgmt_class = IB_CLASS_CC, .class_version = IB_CC_CLASS_VERSION,
 		.method = method, .attr_id = ib_to_be16(attr),
 	};
-	assert_true(fab_answer_cc(&m, fab_port_of(&f->node[0], 3), mad));
-	assert_int_equal(ib_be16(mad->hdr.status), IB_MAD_OK);
+	assert_int_equal(status_of(f, mad), IB_MAD_OK);
 	return (uint8_t *)mad;
 }
 
@@ -282,7 +288,9 @@ static void test_set_by_mad(void **st)
 	uint8_t *b;
 
 	(void)st;
-	for (unsigned int own = 0; own < 2; own++) {
+	/* of the switch alone; ports without a threshold; the port of the hot host alone */
+	for (unsigned int own = 0; own < 3; own++) {
+		const bool marks = own != 1;
 		struct ib_mad mad = { 0 };
 		struct fab *f = tree();
 		uint8_t *d = (uint8_t *)&mad + IB_CC_DATA_OFF;
@@ -295,26 +303,27 @@ static void test_set_by_mad(void **st)
 
 		ib_put_be32(d, IB_CC_SW_THRESHOLD);
 		d[68] = 12 << 4;
-		to_core(f, &mad, IB_METHOD_SET, IB_CC_ATTR_SWITCH_SETTING);
+		if (own < 2)
+			to_core(f, &mad, IB_METHOD_SET, IB_CC_ATTR_SWITCH_SETTING);
 		memset(d, 0, IB_CC_DATA_LEN);
-		/* ports of the hot host and the free one: valid, threshold 0 */
-		d[4] = 0x80;
+		/* ports of the hot host and the free one: valid, with a threshold or without */
+		d[4] = own == 2 ? 0x80 | 12 : 0x80;
 		d[8] = 0x80;
 		if (own)
 			to_core(f, &mad, IB_METHOD_SET, IB_CC_ATTR_SWITCH_PORT_SETTING);
 		assert_true(fab_traffic_run(f, &cfg, &r, why, sizeof(why)));
 		assert_int_equal(r.lost, 0);
-		assert_int_equal(r.fecns > 0, !own);
+		assert_int_equal(r.fecns > 0, marks);
 		assert_int_equal(r.ccti_max, 0);
 		b = to_core(f, &mad, IB_METHOD_GET, IB_CC_ATTR_LOG) + IB_CC_LOG_OFF;
-		assert_int_equal(ib_get_be16(b + 2) > 0, !own);
-		assert_int_equal(b[8 + 31] >> 1 & 1, !own);
+		assert_int_equal(ib_get_be16(b + 2) > 0, marks);
+		assert_int_equal(b[8 + 31] >> 1 & 1, marks);
 		/* to one of them, whose LIDs are the first */
-		assert_in_range(ib_get_be16(b + 40 + 2), !own, own ? 0 : 2);
+		assert_in_range(ib_get_be16(b + 40 + 2), marks, marks ? 2 : 0);
 		/* the hot port is congested most of the time */
 		for (uint16_t attr = IB_PMA_ATTR_SW_VL_CONGESTION; attr <= IB_PMA_ATTR_VL_XMIT_TIME_CONG;
 		     attr++)
-			expect_counters(f, attr, !own, r.ns);
+			expect_counters(f, attr, marks, r.ns);
 		/* a switch that was off has forgotten it */
 		assert_true(fab_reset_node(f, 0));
 		b = to_core(f, &mad, IB_METHOD_GET, IB_CC_ATTR_SWITCH_SETTING) + IB_CC_DATA_OFF;
@@ -322,6 +331,28 @@ static void test_set_by_mad(void **st)
 		fab_circle_end(&r.circle);
 		fab_free(f);
 	}
+}
+
+/* A Set that is wrong, and a Get, take no memory; nor do the agents of others with one that is right. */
+static void test_memory(void **st)
+{
+	struct ib_mad mad = { 0 };
+	struct fab *f = tree();
+	size_t one;
+
+	(void)st;
+	to_core(f, &mad, IB_METHOD_GET, IB_CC_ATTR_SWITCH_PORT_SETTING);
+	mad.hdr.method = IB_METHOD_SET;
+	mad.hdr.attr_mod = ib_to_be32(1);
+	assert_int_equal(fab_cc_bytes(f), 0);
+	assert_int_equal(status_of(f, &mad), IB_MAD_BAD_FIELD);
+	assert_int_equal(fab_cc_bytes(f), 0);
+	to_core(f, &mad, IB_METHOD_SET, IB_CC_ATTR_SWITCH_PORT_SETTING);
+	one = fab_cc_bytes(f);
+	assert_in_range(one, sizeof(struct ib_cc), f->ports * sizeof(void *) + 2 * sizeof(struct ib_cc));
+	to_core(f, &mad, IB_METHOD_SET, IB_CC_ATTR_SWITCH_SETTING);
+	assert_int_equal(fab_cc_bytes(f), one);
+	fab_free(f);
 }
 
 /* ---- settings ------------------------------------------------------------------ */
@@ -360,7 +391,7 @@ int main(void)
 		cmocka_unit_test(test_ccti), cmocka_unit_test(test_delay), cmocka_unit_test(test_without),
 		cmocka_unit_test(test_with), cmocka_unit_test(test_fat_tree),
 		cmocka_unit_test(test_nothing_set), cmocka_unit_test(test_marks),
-		cmocka_unit_test(test_set_by_mad), cmocka_unit_test(test_parse),
+		cmocka_unit_test(test_set_by_mad), cmocka_unit_test(test_memory), cmocka_unit_test(test_parse),
 	};
 
 	return cmocka_run_group_tests_name("congestion control", tests, NULL, NULL);

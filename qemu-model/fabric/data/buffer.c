@@ -230,7 +230,7 @@ void fab_release(struct fab_data *d, struct fab_dport *in, unsigned int vl)
 	l->first = b->next;
 	l->used -= fab_blocks(b->len);
 	if (fab_unlikely(b->out))
-		fab_congestion_leave(b);
+		fab_congestion_leave(d, b);
 	if (!l->first)
 		in->buffered &= (uint16_t)~(1u << vl);
 	fab_credit(d, in);

@@ -8,11 +8,13 @@
  * marked, and those of a victim if the Victim_Mask has the port.
  *
  * What waits is counted when it comes into an input buffer, by the tables of then, and as that output's until
- * it leaves the buffer. Multicast is not. A switch of which nothing was set counts nothing.
+ * it leaves the buffer, whatever becomes of it. Multicast is not. A switch of which nothing was set counts
+ * nothing; of which anything was, all of its input buffers count, also of ports that mark nothing.
  */
 #include "congestion.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define LATELY		(4ull * 64 * FAB_LANE_BLOCKS)	/* bytes */
 #define IDLE_PART	16u	/* a root is idle for less than this part of the time */
@@ -57,10 +59,15 @@ void fab_congestion_queue(const struct fab_data *d, const struct fab_dport *in, 
 		b->out->congestion->queued[b->ovl] += fab_blocks(b->len);
 }
 
-void fab_congestion_leave(struct fab_buffer *b)
+void fab_congestion_leave(struct fab_data *d, struct fab_buffer *b)
 {
-	b->out->congestion->queued[b->ovl] -= fab_blocks(b->len);
+	struct fab_dport *out = b->out;
+	struct fab_congestion *c = out->congestion;
+
+	c->queued[b->ovl] -= fab_blocks(b->len);
 	b->out = NULL;
+	if (c->logged >> b->ovl & 1 && c->queued[b->ovl] < c->limit)
+		fab_congestion_count(d, out);
 }
 
 /* More comes for @out than its wire can send, and nothing else keeps it waiting. */
@@ -108,16 +115,27 @@ void fab_congestion_count(struct fab_data *d, const struct fab_dport *dp)
 	struct fab_congestion *c = dp->congestion;
 	const uint64_t now = fab_data_clock(d);
 
-	if (c->logged)
-		dp->ctr->xmit_time_cong += ib_pma_ticks(&c->since_ns, now);
+	if (!settings_of(d, dp)) {
+		/* it was off: it counts from 0 */
+		c->logged = 0;
+		c->since_ns = 0;
+		memset(c->vl_since_ns, 0, sizeof(c->vl_since_ns));
+		return;
+	}
+	if (!c->logged)
+		return;
+	dp->ctr->xmit_time_cong += ib_pma_ticks(&c->since_ns, now);
 	for (uint16_t m = c->logged; m; m &= (uint16_t)(m - 1)) {
 		const unsigned int vl = (unsigned int)__builtin_ctz(m);
 
 		dp->ctr->xmit_time_cong_vl[vl] += ib_pma_ticks(&c->vl_since_ns[vl], now);
-		/* what has waited may have ended without being sent */
-		if (c->queued[vl] < c->limit || !c->limit)
-			c->logged &= (uint16_t)~(1u << vl);
+		if (c->queued[vl] >= c->limit && c->limit)
+			continue;
+		c->logged &= (uint16_t)~(1u << vl);
+		c->vl_since_ns[vl] = now - c->vl_since_ns[vl];
 	}
+	if (!c->logged)
+		c->since_ns = now - c->since_ns;
 }
 
 /* Lane @vl of @out has become congested: @f is marked. */
@@ -134,8 +152,8 @@ static void congested(struct fab_data *d, const struct fab_dport *out, unsigned 
 			    f->lrh[1] >> 4, now);
 	out->ctr->vl_congestion[vl]++;
 	if (!c->logged)
-		c->since_ns = now;
-	c->vl_since_ns[vl] = now;
+		c->since_ns = now - c->since_ns;
+	c->vl_since_ns[vl] = now - c->vl_since_ns[vl];
 	c->logged |= (uint16_t)(1u << vl);
 }
 
@@ -145,11 +163,8 @@ void fab_congestion_sent(struct fab_data *d, const struct fab_dport *out, unsign
 	struct fab_congestion *c = out->congestion;
 	const uint16_t lane = (uint16_t)(1u << vl);
 
-	if (c->queued[vl] < c->limit) {
+	if (c->queued[vl] < c->limit)
 		c->starved &= (uint16_t)~lane;
-		if (c->logged & lane)
-			fab_congestion_count(d, out);
-	}
 	if (fab_is_paced(out))
 		count_busy(out);
 	if (!marked)
@@ -161,7 +176,8 @@ void fab_congestion_sent(struct fab_data *d, const struct fab_dport *out, unsign
 
 void fab_congestion_starves(const struct fab_dport *out, unsigned int vl)
 {
-	out->congestion->starved |= (uint16_t)(1u << vl);
+	if (out->congestion->limit)
+		out->congestion->starved |= (uint16_t)(1u << vl);
 }
 
 void fab_congestion_refresh(struct fab_data *d, struct fab_dport *dp)
@@ -172,7 +188,7 @@ void fab_congestion_refresh(struct fab_data *d, struct fab_dport *dp)
 
 	if (cc)
 		set = ib_cc_of_port(cc, dp->num);
-	if (!c && !set.threshold)
+	if (!c && !cc)
 		return;
 	if (!c) {
 		/* without memory it marks nothing */
@@ -183,8 +199,13 @@ void fab_congestion_refresh(struct fab_data *d, struct fab_dport *dp)
 		dp->congestion = c;
 		d->congestion_bytes += sizeof(*c);
 	}
+	/* without a limit nobody says when it ends */
+	if (!set.threshold)
+		c->starved = 0;
 	c->limit = set.threshold ? FAB_LANE_BLOCKS * (THRESHOLDS - set.threshold) / THRESHOLDS : 0;
 	c->min_len = 64u * set.packet_size;
 	c->rate = set.marking_rate;
 	c->victim = cc && ib_cc_in_mask(cc->sw.victim_mask, dp->num);
+	if (c->logged)
+		fab_congestion_count(d, dp);
 }

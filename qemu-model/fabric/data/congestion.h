@@ -6,7 +6,7 @@
 #include "data_priv.h"
 
 /**
- * struct fab_congestion - of a port of a switch that marks packets
+ * struct fab_congestion - of a port of a switch of which anything was set
  * @queued: blocks in the input buffers of the switch for this output, by its lane
  * @limit: blocks of a lane from which on it is congested; 0: it marks nothing
  * @min_len: bytes of packets that may be marked
@@ -14,7 +14,8 @@
  * @victim: packets of @starved lanes are marked, too
  * @starved: lanes that have waited for credits since less than @limit was queued; @logged: and that have
  *	marked packets since, which is in the switch's log
- * @since_ns, @vl_since_ns: the time that @logged lanes are congested is counted up to there
+ * @since_ns, @vl_since_ns: the time that @logged lanes are congested is counted up to there; of others, and
+ *	if there are none, what is less than a tick and was not counted
  * @busy_ns, @idle_ns: times that its wire has sent, and has not, lately; @ready_ns: when it has sent the last
  * @rng: state of the generator that chooses packets
  */
@@ -34,11 +35,11 @@ struct fab_congestion {
 /** fab_congestion_refresh() - @dp has what management has set of its switch */
 void fab_congestion_refresh(struct fab_data *d, struct fab_dport *dp);
 
-/** fab_congestion_queue() - @b is in the input buffer of @in, whose switch marks packets */
+/** fab_congestion_queue() - @b is in the input buffer of @in, of whose switch something was set */
 void fab_congestion_queue(const struct fab_data *d, const struct fab_dport *in, struct fab_buffer *b);
 
-/** fab_congestion_leave() - @b, which is counted for an output, is not there any more */
-void fab_congestion_leave(struct fab_buffer *b);
+/** fab_congestion_leave() - @b, which is counted for an output, is not there any more, sent or discarded */
+void fab_congestion_leave(struct fab_data *d, struct fab_buffer *b);
 
 /** fab_congestion_marks() - whether @f, which leaves lane @vl of @out if it can, is marked */
 bool fab_congestion_marks(const struct fab_dport *out, unsigned int vl, const struct fab_frame *f);
@@ -47,7 +48,7 @@ bool fab_congestion_marks(const struct fab_dport *out, unsigned int vl, const st
 void fab_congestion_sent(struct fab_data *d, const struct fab_dport *out, unsigned int vl,
 			 const struct fab_frame *f, bool marked);
 
-/** fab_congestion_count() - bring PortXmitTimeCong of @dp, which marks packets, up to date */
+/** fab_congestion_count() - bring PortXmitTimeCong of @dp up to date; what is not congested any more ends */
 void fab_congestion_count(struct fab_data *d, const struct fab_dport *dp);
 
 /** fab_congestion_starves() - it has not, though its wire is ready: there are no credits */

@@ -251,7 +251,7 @@ uint64_t fab_data_host_ns(const struct fab_data *d);
  * @buffer_bytes: memory of all buffers for packets, which is kept for others
  * @capture_bytes: memory of captures, and of what they wait in
  * @stood_ns: during which the daemon had no processor while something waited
- * @fecns: packets that switches have marked by FECN
+ * @fecns: marks by FECN that switches have made; a packet has one of each that marks it
  * @late_ns: during which a wire was free while something waited, since the daemon was late, but for
  *	what it has made up for; the sum of all wires
  */

@@ -23,15 +23,21 @@ bool fab_answer_cc(struct fab_mgmt *m, uint32_t at, struct ib_mad *mad)
 	struct ib_cc *cc = fab_cc_of(m->f, end);
 	enum ib_cc_verdict v;
 
-	if (!cc && mad->hdr.method == IB_METHOD_SET)
-		cc = fab_cc(m->f, end);
-	if (!cc && mad->hdr.method == IB_METHOD_SET)
-		return false;
-	if (!cc) {
+	if (cc) {
+		v = ib_cc_process(&node, cc, mad, m->now_ns);
+	} else {
 		memset(&none, 0, sizeof(none));
-		cc = &none.cc;
+		v = ib_cc_process(&node, &none.cc, mad, m->now_ns);
+		/* a MAD that sets nothing takes no memory */
+		if (v == IB_CC_CHANGED) {
+			cc = fab_cc(m->f, end);
+			if (!cc)
+				return false;
+			memcpy(cc, &none, sizeof(*cc));
+			if (node.is_switch)
+				memcpy(cc->port, none.cc.port, (n->nports + 1u) * sizeof(*cc->port));
+		}
 	}
-	v = ib_cc_process(&node, cc, mad, m->now_ns);
 	if (v == IB_CC_CHANGED && node.is_switch)
 		fab_changed(m, end);
 	return v != IB_CC_DROP;

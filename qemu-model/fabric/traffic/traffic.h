@@ -117,7 +117,7 @@ struct fab_traffic_flow {
  * @ns: from the begin, when hosts with a load of 100 percent send, to the last packet
  * @bus_bytes: that a host has to send and to get for its all-reduces: 2 (n - 1) / n of its own
  * @hot: of an incast, what the first host gets; @victim: what a host gets from the last one beside that
- * @fecns: packets that switches have marked; @becns: notifications that have come to the senders
+ * @fecns: marks that switches have made; @becns: notifications that have come to the senders
  * @ccti_max: the highest CCTI that a host had
  * @circle: of channels that may wait for each other for ever; for fab_circle_end()
  * @p50_ns, @p90_ns, @p99_ns, @max_ns: so many percent of the messages have taken no longer, from when
