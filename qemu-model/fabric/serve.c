@@ -711,8 +711,11 @@ int fab_serve(struct fab *f, const struct fab_serve_cfg *cfg)
 	fab_mgmt_init(&l->m, f, nobody, NULL);
 	fab_mgmt_seed(&l->m, cfg->seed);
 	l->cfg = cfg;
-	/* so that a client which has followed the daemon before this one is behind by too much */
-	l->m.log.count = now_ns(l);
+	/*
+	 * So that a client which has followed the daemon before this one is behind by too much. In us: programs whose
+	 * numbers have 53 bits know them all.
+	 */
+	l->m.log.count = now_ns(l) / 1000;
 	l->epfd = l->sigfd = l->file = l->schedfd = -1;
 	ok = open_loop(l, cfg);
 	if (ok) {

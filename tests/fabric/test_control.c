@@ -15,6 +15,7 @@
 #include "fabric/base/event.h"
 #include "fabric/control/control.h"
 #include "fabric/client/client.h"
+#include "fabric/fault/fault.h"
 #include "link/link.h"
 
 static struct fab *f;
@@ -491,6 +492,22 @@ static void what_changed(void **st)
 	v = changes_since(since);
 	assert_int_equal(json_array_size(json_object_get(v, "ports")), 0);
 	json_decref(v);
+
+	/* a link that comes and goes is one cable, whichever end was first */
+	for (i = 0; i < 8; i++)
+		assert_true(fab_fault_link(&m, leaf, i % 2, now_ns));
+	v = changes_since(since);
+	assert_int_equal(json_array_size(json_object_get(v, "ports")), 2);
+	since = since_of(v);
+	/* a switch that was off has lost its LID, that of port 0, which no cable leads to */
+	for (i = 0; i < 2; i++)
+		assert_true(fab_fault_node(&m, f->port[leaf].node, i, now_ns));
+	v = changes_since(since);
+	found = 0;
+	json_array_foreach(json_object_get(v, "ports"), i, end)
+		found += !json_integer_value(json_object_get(end, "port"));
+	assert_int_equal(found, 1);
+	since = since_of(v);
 
 	for (i = 0; i < FAB_LOG; i++)
 		fab_changed(&m, leaf);

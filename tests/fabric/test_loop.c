@@ -9,6 +9,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <jansson.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/epoll.h>
@@ -694,6 +695,53 @@ static void test_closer(void **state)
 	assert_int_equal(open_fds(), fds);
 }
 
+/* What the control socket at @path answers to a request. */
+static json_t *asked(const char *path, const char *ask)
+{
+	struct sockaddr_un un = { .sun_family = AF_UNIX };
+	const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+	char answer[4096];
+	size_t len = 0;
+	json_t *v;
+
+	assert_true(fd >= 0);
+	snprintf(un.sun_path, sizeof(un.sun_path), "%s", path);
+	assert_int_equal(connect(fd, (struct sockaddr *)&un, sizeof(un)), 0);
+	assert_int_equal(write(fd, ask, strlen(ask)), strlen(ask));
+	do {
+		const ssize_t n = read(fd, answer + len, sizeof(answer) - len);
+
+		assert_true(n > 0);
+		len += (size_t)n;
+	} while (answer[len - 1] != '\n');
+	close(fd);
+	v = json_loadb(answer, len, 0, NULL);
+	assert_non_null(v);
+	return v;
+}
+
+/* The moment of "changes" is one that JavaScript knows exactly, also of a host that is up for ten years. */
+static void test_moment(void **state)
+{
+	char dir[] = "/tmp/ohca-fab-XXXXXX", path[64], control[64];
+	struct live v = { .now_ns = 10ull * 365 * 86400 * 1000000000, .cfg.control = control };
+	json_int_t since;
+	json_t *reply;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/s", dir);
+	snprintf(control, sizeof(control), "%s/c", dir);
+	live_start(&v, path, 1);
+	reply = asked(control, "{\"command\": \"changes\"}\n");
+	since = json_integer_value(json_object_get(reply, "since"));
+	assert_true(since > FAB_LOG && since < 1ll << 53);
+	json_decref(reply);
+	live_stop(&v);
+	live_free(&v);
+	assert_int_equal(rmdir(dir), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -706,6 +754,7 @@ int main(void)
 		cmocka_unit_test(test_interrupted),
 		cmocka_unit_test(test_unwatched),
 		cmocka_unit_test(test_closer),
+		cmocka_unit_test(test_moment),
 	};
 
 	return cmocka_run_group_tests_name("the loop", tests, NULL, NULL);

@@ -396,7 +396,8 @@ static json_t *changes(struct fab_request *r)
 	for (unsigned int n = 0; at < log->count && n < PAGE_CHANGES; n++, at++) {
 		const uint32_t p = log->port[at % FAB_LOG], peer = r->m->f->port[p].peer;
 
-		if (p == last)
+		/* the two ends of a link that comes and goes follow each other */
+		if (p == last || (peer == last && last != FAB_NO_PORT))
 			continue;
 		last = p;
 		append_end(list, r->m, p);

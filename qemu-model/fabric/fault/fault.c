@@ -237,6 +237,9 @@ bool fab_fault_node(struct fab_mgmt *m, uint32_t node, bool on, uint64_t now_ns)
 		const uint32_t p = fab_port_of(n, i);
 		struct fab_extra *x = fab_extra_of(m->f, p);
 
+		/* it has no LID any more */
+		if (on && fab_end_port(m->f, p) == p)
+			fab_changed(m, p);
 		/* the programs at a host are still there */
 		if (on && fab_occupied(m, p) == FAB_SUBNET_MANAGER)
 			m->f->port[p].pi.cap_mask |= IB_CAP_SM;
