@@ -2,10 +2,15 @@
 /* Trees with cables that differ from the others: all of these are found, and nothing else is. */
 #include "cases.h"
 
+#include <time.h>
+
+#include "fabric/graph/wire.h"
 #include "fabric/graph/topo_rate.h"
 #include "fabric/graph/tree.h"
 
 #define MOST	256u
+#define LEAVES	3000u	/* of the hostile fabric, which has as many spines, of as many cables each */
+#define UPLINKS	60u
 
 struct findings {
 	struct fab_finding x[MOST];
@@ -19,6 +24,12 @@ static void keep(void *ctx, const struct fab_finding *x)
 
 	assert_true(to->n < MOST);
 	to->x[to->n++] = *x;
+}
+
+static void ignore(void *ctx, const struct fab_finding *x)
+{
+	(void)ctx;
+	(void)x;
 }
 
 static struct fab_tree check(const struct fab *f, struct findings *to)
@@ -265,24 +276,84 @@ static void cut_off(struct fab *f)
 		unplug(f, port_of(f, "leaf8", i));
 }
 
+/* The host at a port of @leaf has another name. */
+static void name_host(struct fab *f, const char *leaf, unsigned int num, const char *name)
+{
+	char *desc = f->desc[f->port[f->port[port_of(f, leaf, num)].peer].node].text;
+
+	memset(desc, 0, FAB_DESC_LEN);
+	memcpy(desc, name, strlen(name));
+}
+
 /* Both adapters of a are at leaf1, and the first of two other machines: that is as it is. */
 static void several_rails(struct fab *f)
 {
 	static const char * const names[] = { "a ohca_0", "a ohca_1", "b ohca_0", "c ohca_0" };
 
-	for (unsigned int i = 0; i < 4; i++) {
-		char *desc = f->desc[f->port[f->port[port_of(f, "leaf1", i + 1)].peer].node].text;
-
-		memset(desc, 0, FAB_DESC_LEN);
-		memcpy(desc, names[i], strlen(names[i]));
-	}
+	for (unsigned int i = 0; i < 4; i++)
+		name_host(f, "leaf1", i + 1, names[i]);
 }
 
-/* The second adapter of d is where the first ones are. */
+/* d has one adapter, that another machine's second one is named as: nothing could be elsewhere. */
+static void other_name(struct fab *f)
+{
+	several_rails(f);
+	name_host(f, "leaf1", 2, "d ohca_1");
+	name_host(f, "leaf2", 1, "d2 ohca_0");
+	name_host(f, "leaf2", 2, "d ohca_2");
+}
+
+/* The second adapter of d is where the first ones are, and the first one elsewhere. */
 static void other_rail(struct fab *f)
 {
 	several_rails(f);
-	memcpy(f->desc[f->port[f->port[port_of(f, "leaf1", 2)].peer].node].text, "d", 1);
+	name_host(f, "leaf1", 2, "d ohca_1");
+	name_host(f, "leaf2", 1, "d ohca_0");
+}
+
+/* leaf32 is for the management: it has one host, others 16, and cables to two of 16 spines. */
+static void small_leaf(struct fab *f)
+{
+	for (unsigned int i = 2; i <= 32; i++)
+		if (i <= 16 || i > 18)
+			unplug(f, port_of(f, "leaf32", i));
+}
+
+/* It has none. */
+static void empty_leaf(struct fab *f)
+{
+	small_leaf(f);
+	unplug(f, port_of(f, "leaf32", 1));
+}
+
+/* Two servers are at spine1, in place of its cables to leaf31 and leaf32. */
+static void servers_at_spine(struct fab *f)
+{
+	for (unsigned int i = 31; i <= 32; i++) {
+		const uint32_t at = port_of(f, "leaf1", i - 30), host = f->port[at].peer, to = port_of(f, "spine1", i);
+
+		unplug(f, at);
+		unplug(f, to);
+		fab_cable(f, host, to);
+	}
+}
+
+static void set_cable(struct fab *f, uint32_t p, const char *rate)
+{
+	topo_rate_set(topo_rate(rate, strlen(rate)), &f->port[p].pi);
+	topo_rate_set(topo_rate(rate, strlen(rate)), &f->port[f->port[p].peer].pi);
+}
+
+/* 18 of 32 cables have 200 Gb/s, in two ways, one has less, and 13 have twice as much. */
+static void mixed_rates(struct fab *f)
+{
+	for (unsigned int i = 0; i < 32; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "leaf%u", 1 + i / 4);
+		set_cable(f, port_of(f, name, 5 + i % 4),
+			  i < 8 ? "2xNDR" : i < 18 ? "4xHDR" : i < 19 ? "1xNDR" : "4xNDR");
+	}
 }
 
 static void test_text(void **unused)
@@ -300,8 +371,50 @@ static void test_text(void **unused)
 	says("fat-tree:8", several_rails, "");
 	says("fat-tree:8", other_rail, "miswired: 'd ohca_1' port 1 is at 'leaf1' port 2, where others have "
 	     "rail 0, not 1\n");
+	says("fat-tree:8", other_name, "");
+	says("fat-tree:32", small_leaf, "");
+	says("fat-tree:32", empty_leaf, "no tree: 'leaf32' is at no rank: it has too few cables to one, or most "
+	     "switches there have none to its like\n");
+	says("fat-tree:32", servers_at_spine,
+	     "missing: 'leaf31' has 0 cables to 'spine1', others have 1\n"
+	     "missing: 'leaf32' has 0 cables to 'spine1', others have 1\n");
+	says("fat-tree:8", mixed_rates, "slow: 'leaf5' port 7 and 'spine3' port 5 have 1xNDR, others have 4xHDR\n");
 	says("rails:1,4,4", uneven,
 	     "uneven: 'unit1 leaf1' has 1 cable to 'spine2', others have 2\n");
+}
+
+/* Cables at random, so that each leaf is a block: the time is that of cables times the ports of a switch. */
+static void test_hostile(void **unused)
+{
+	struct fab *f = fab_new();
+	uint8_t used[LEAVES] = { 0 };
+	uint64_t rng = fab_random_state(1);
+	struct fab_tree tree;
+	clock_t begin;
+
+	(void)unused;
+	assert_non_null(f);
+	for (uint32_t i = 0; i < 3 * LEAVES; i++)
+		assert_int_equal(fab_add_node(f, i < 2 * LEAVES ? IB_NODE_SWITCH_DEVICE : IB_NODE_CHANNEL_ADAPTER,
+					      i < 2 * LEAVES ? UPLINKS + 1 : 1, 1 + i, "any", 3), i);
+	for (uint32_t i = 0; i < LEAVES; i++)
+		fab_cable(f, fab_port_of(&f->node[i], UPLINKS + 1), fab_port_of(&f->node[2 * LEAVES + i], 1));
+	for (uint32_t i = 0; i < LEAVES * UPLINKS; i++) {
+		const uint32_t up = fab_random(&rng) % LEAVES;
+
+		/* a spine that is full gets no more */
+		if (used[up] < UPLINKS)
+			fab_cable(f, fab_port_of(&f->node[i % LEAVES], 1 + i / LEAVES),
+				  fab_port_of(&f->node[LEAVES + up], ++used[up]));
+	}
+	assert_true(fab_seal(f));
+	begin = clock();
+	assert_true(fab_tree_check(f, ignore, NULL, &tree));
+	assert_int_equal(tree.switches[0], LEAVES);
+	assert_int_equal(tree.switches[1], LEAVES);
+	/* some 2 s of a processor with sanitizers; 30 s if each switch were compared with each block */
+	assert_true(clock() - begin < 10 * CLOCKS_PER_SEC);
+	fab_free(f);
 }
 
 int main(void)
@@ -311,6 +424,7 @@ int main(void)
 		cmocka_unit_test(test_damage),
 		cmocka_unit_test(test_no_tree),
 		cmocka_unit_test(test_text),
+		cmocka_unit_test(test_hostile),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

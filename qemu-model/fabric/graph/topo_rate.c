@@ -99,7 +99,7 @@ const char *topo_rate_gbps(uint8_t rate)
 	return speeds[(rate - 1) % SPEEDS].gbps;
 }
 
-static uint32_t rate_mbps(uint8_t rate)
+uint32_t topo_rate_mbps(uint8_t rate)
 {
 	const unsigned int i = (rate - 1u) % SPEEDS;
 
@@ -109,7 +109,7 @@ static uint32_t rate_mbps(uint8_t rate)
 
 uint8_t topo_rate_lower(uint8_t a, uint8_t b)
 {
-	const uint32_t ma = rate_mbps(a), mb = rate_mbps(b);
+	const uint32_t ma = topo_rate_mbps(a), mb = topo_rate_mbps(b);
 
 	return ma < mb || (ma == mb && a < b) ? a : b;
 }

@@ -36,7 +36,10 @@ const char *topo_rate_speed(uint8_t rate);
 /** topo_rate_gbps() - speed of a lane as OpenSM's lists have it, "25" */
 const char *topo_rate_gbps(uint8_t rate);
 
-/** topo_rate_lower() - the rate with fewer Gb/s */
+/** topo_rate_mbps() - @rate, which is none of 0 and unknown, in Mb/s; those of 2xNDR and 4xHDR are equal */
+uint32_t topo_rate_mbps(uint8_t rate);
+
+/** topo_rate_lower() - the rate with fewer Gb/s, of two that have as many the one of fewer lanes */
 uint8_t topo_rate_lower(uint8_t a, uint8_t b);
 
 /** topo_rate_set() - what a port with that rate supports */

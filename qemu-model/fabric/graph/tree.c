@@ -17,19 +17,28 @@
 
 #define NO_RANK		UINT8_MAX
 #define RATES		256u
-#define LEAF_PART	8u	/* a leaf has at least that part of the hosts that the fullest switch has */
+#define FULLER		2u	/* a switch has so many times the hosts of one that may be above it */
 #define BELOW_PART	4u	/* that part of a switch's cables leads to the rank below it */
+
+/* struct rail - port number @number of the machine whose name is @name[@len] */
+struct rail {
+	const char *name;
+	size_t len;
+	uint32_t number;
+};
 
 /*
  * struct check - the work
  * @rank: [nodes] of switches, from 0, else NO_RANK
+ * @hosts: [nodes] of switches: cables to hosts
+ * @above: [nodes] of switches that are in a block: how many are above them
  * @block: [nodes] of switches: the first one of its block, FAB_NONE: in none yet
  * @next: [nodes] the next one of its block, FAB_NONE: it is the last
  * @last: [nodes] of the first one of a block the last one
  * @count: [nodes] cables to a switch, all 0 between two uses
  * @seen: [nodes] of @count what is not 0, @seens of them
- * @tried: [nodes] of the first switch of a block the last one that was compared with it, and 1
- * @stamp: [nodes] which call of common() has counted a switch, @stamps of them
+ * @stamp: [nodes] of a switch the last thing, of @stamps, for which it was counted
+ * @rail: [@rails] of all ports of hosts whose name says it, sorted
  */
 struct check {
 	const struct fab *f;
@@ -37,8 +46,10 @@ struct check {
 	void *ctx;
 	struct fab_tree *tree;
 	uint8_t *rank;
-	uint32_t *block, *next, *last, *count, *seen, *tried, *stamp;
+	uint32_t *hosts, *above, *block, *next, *last, *count, *seen, *stamp;
 	uint32_t seens, stamps;
+	struct rail *rail;
+	uint32_t rails;
 };
 
 static void report(struct check *c, const struct fab_finding *finding)
@@ -100,35 +111,6 @@ static bool is_above(const struct check *c, uint32_t n, uint8_t rank)
 	return down && down * BELOW_PART >= all;
 }
 
-static void find_ranks(struct check *c)
-{
-	uint32_t most = 0;
-
-	memset(c->rank, NO_RANK, c->f->nodes);
-	for (uint32_t n = 0; n < c->f->nodes; n++)
-		if (is_switch(c, n) && hosts_of(c, n) > most)
-			most = hosts_of(c, n);
-	for (uint32_t n = 0; n < c->f->nodes; n++) {
-		if (!is_switch(c, n) || !most || hosts_of(c, n) * LEAF_PART < most)
-			continue;
-		c->rank[n] = 0;
-		c->tree->switches[0]++;
-	}
-	c->tree->ranks = c->tree->switches[0] ? 1 : 0;
-	for (uint8_t r = 1; r < FAB_TREE_RANKS && c->tree->switches[r - 1]; r++) {
-		for (uint32_t n = 0; n < c->f->nodes; n++) {
-			if (!is_switch(c, n) || c->rank[n] != NO_RANK || !is_above(c, n, r - 1))
-				continue;
-			c->rank[n] = r;
-			c->tree->switches[r]++;
-		}
-		c->tree->ranks += c->tree->switches[r] != 0;
-	}
-	for (uint32_t n = 0; n < c->f->nodes; n++)
-		if (is_switch(c, n) && c->rank[n] == NO_RANK)
-			report(c, &(struct fab_finding){ .kind = FAB_FINDING_NO_TREE, .node = n });
-}
-
 /* Port @p leads one rank up. */
 static bool leads_up(const struct check *c, uint32_t p)
 {
@@ -136,6 +118,84 @@ static bool leads_up(const struct check *c, uint32_t p)
 
 	return far != FAB_NONE && is_switch(c, far) && c->rank[far] != NO_RANK &&
 	       c->rank[far] == c->rank[c->f->port[p].node] + 1;
+}
+
+/*
+ * A switch with hosts. It is above other leaves, and none itself, if enough of its cables lead to several switches that
+ * have many more hosts: so a server at a spine does not make it a leaf.
+ */
+static bool is_leaf(const struct check *c, uint32_t n)
+{
+	const struct fab_node *node = &c->f->node[n];
+	uint32_t all = 0, fuller = 0, one = FAB_NONE;
+	bool several = false;
+
+	if (!is_switch(c, n) || !c->hosts[n])
+		return false;
+	for (unsigned int i = 1; i <= node->nports; i++) {
+		const uint32_t far = far_of(c, fab_port_of(node, i));
+
+		if (far == FAB_NONE || !is_switch(c, far))
+			continue;
+		all++;
+		if (c->hosts[far] < FULLER * c->hosts[n])
+			continue;
+		fuller++;
+		several |= one != FAB_NONE && one != far;
+		one = far;
+	}
+	return !several || fuller * BELOW_PART < all;
+}
+
+static bool has_above(const struct check *c, uint32_t n)
+{
+	const struct fab_node *node = &c->f->node[n];
+
+	for (unsigned int i = 1; i <= node->nports; i++)
+		if (leads_up(c, fab_port_of(node, i)))
+			return true;
+	return false;
+}
+
+/* The switches above @rank; none if most have no cable to them, as to a leaf without hosts. */
+static void find_above(struct check *c, uint8_t rank)
+{
+	uint32_t below = 0;
+
+	for (uint32_t n = 0; n < c->f->nodes; n++) {
+		if (!is_switch(c, n) || c->rank[n] != NO_RANK || !is_above(c, n, rank))
+			continue;
+		c->rank[n] = rank + 1;
+		c->tree->switches[rank + 1]++;
+	}
+	for (uint32_t n = 0; n < c->f->nodes; n++)
+		below += c->rank[n] == rank && has_above(c, n);
+	if (!rank || below * 2 >= c->tree->switches[rank])
+		return;
+	for (uint32_t n = 0; n < c->f->nodes; n++)
+		if (c->rank[n] == rank + 1)
+			c->rank[n] = NO_RANK;
+	c->tree->switches[rank + 1] = 0;
+}
+
+static void find_ranks(struct check *c)
+{
+	memset(c->rank, NO_RANK, c->f->nodes);
+	for (uint32_t n = 0; n < c->f->nodes; n++)
+		if (is_switch(c, n))
+			c->hosts[n] = hosts_of(c, n);
+	for (uint32_t n = 0; n < c->f->nodes; n++) {
+		if (!is_leaf(c, n))
+			continue;
+		c->rank[n] = 0;
+		c->tree->switches[0]++;
+	}
+	while (c->tree->ranks < FAB_TREE_RANKS && c->tree->switches[c->tree->ranks])
+		if (++c->tree->ranks < FAB_TREE_RANKS)
+			find_above(c, (uint8_t)(c->tree->ranks - 1));
+	for (uint32_t n = 0; n < c->f->nodes; n++)
+		if (is_switch(c, n) && c->rank[n] == NO_RANK)
+			report(c, &(struct fab_finding){ .kind = FAB_FINDING_NO_TREE, .node = n });
 }
 
 /* ---- counts -------------------------------------------------------------------- */
@@ -152,73 +212,46 @@ static void forget(struct check *c)
 		c->count[c->seen[--c->seens]] = 0;
 }
 
-/* Switches above @n; counts them, each once. */
-static uint32_t count_above(struct check *c, uint32_t n)
-{
-	const struct fab_node *node = &c->f->node[n];
-	const uint32_t before = c->seens;
-
-	for (unsigned int i = 1; i <= node->nports; i++) {
-		const uint32_t p = fab_port_of(node, i);
-
-		if (leads_up(c, p) && !c->count[far_of(c, p)])
-			count(c, far_of(c, p));
-	}
-	return c->seens - before;
-}
-
 /* ---- blocks -------------------------------------------------------------------- */
 
-/* How many switches are above @n and counted; *@all: above it. */
-static uint32_t common(struct check *c, uint32_t n, uint32_t *all)
+/* Counts, for the switch @up above one of @rank, the first ones of blocks below it, each once. */
+static void count_blocks(struct check *c, uint32_t up, uint8_t rank)
 {
-	const struct fab_node *node = &c->f->node[n];
-	uint32_t both = 0;
+	const struct fab_node *node = &c->f->node[up];
+	const uint32_t stamp = ++c->stamps;
 
-	*all = 0;
-	c->stamps++;
 	for (unsigned int i = 1; i <= node->nports; i++) {
-		const uint32_t p = fab_port_of(node, i), far = far_of(c, p);
+		const uint32_t far = far_of(c, fab_port_of(node, i));
 
-		if (!leads_up(c, p) || c->stamp[far] == c->stamps)
+		if (far == FAB_NONE || c->block[far] != far || c->rank[far] != rank || c->stamp[far] == stamp)
 			continue;
-		c->stamp[far] = c->stamps;
-		++*all;
-		both += c->count[far] != 0;
+		c->stamp[far] = stamp;
+		count(c, far);
 	}
-	return both;
 }
 
 /* The block with which @n has most above it in common, or itself. */
 static uint32_t block_for(struct check *c, uint32_t n)
 {
 	const struct fab_node *node = &c->f->node[n];
-	const uint32_t mine = count_above(c, n);
+	const uint32_t stamp = ++c->stamps;
 	uint32_t best = n, most = 0;
 
 	for (unsigned int i = 1; i <= node->nports; i++) {
-		const uint32_t p = fab_port_of(node, i);
-		const struct fab_node *up;
+		const uint32_t p = fab_port_of(node, i), up = far_of(c, p);
 
-		if (!leads_up(c, p))
+		if (!leads_up(c, p) || c->stamp[up] == stamp)
 			continue;
-		up = &c->f->node[far_of(c, p)];
-		for (unsigned int k = 1; k <= up->nports; k++) {
-			const uint32_t other = far_of(c, fab_port_of(up, k));
-			uint32_t block, all, both;
+		c->stamp[up] = stamp;
+		c->above[n]++;
+		count_blocks(c, up, c->rank[n]);
+	}
+	for (uint32_t i = 0; i < c->seens; i++) {
+		const uint32_t block = c->seen[i], both = c->count[block];
 
-			if (other == FAB_NONE || c->block[other] == FAB_NONE ||
-			    c->rank[other] != c->rank[n])
-				continue;
-			block = c->block[other];
-			if (c->tried[block] == n + 1)
-				continue;
-			c->tried[block] = n + 1;
-			both = common(c, block, &all);
-			if (both > most && both * 2 >= mine && both * 2 >= all) {
-				most = both;
-				best = block;
-			}
+		if (both > most && both * 2 >= c->above[n] && both * 2 >= c->above[block]) {
+			most = both;
+			best = block;
 		}
 	}
 	forget(c);
@@ -415,9 +448,31 @@ static bool is_up(const struct check *c, uint32_t p)
 	return c->f->port[p].pi.state >= IB_PS_INIT;
 }
 
+/* What most links have by Gb/s, of as many the faster one, and of that the usual one. 0: there are none. */
+static uint8_t most_of(const uint32_t rates[RATES])
+{
+	uint32_t most = 0, most_mbps = 0;
+	uint8_t best = 0;
+
+	for (unsigned int a = 1; a < RATES; a++) {
+		const uint32_t mbps = rates[a] ? topo_rate_mbps((uint8_t)a) : 0;
+		uint32_t same = 0;
+
+		for (unsigned int b = 1; rates[a] && b < RATES; b++)
+			same += rates[b] && topo_rate_mbps((uint8_t)b) == mbps ? rates[b] : 0;
+		if (same < most || !same || (same == most && mbps < most_mbps) ||
+		    (same == most && mbps == most_mbps && rates[a] <= rates[best]))
+			continue;
+		most = same;
+		most_mbps = mbps;
+		best = (uint8_t)a;
+	}
+	return best;
+}
+
 static void check_rates(struct check *c, uint32_t (*rates)[RATES])
 {
-	uint8_t most[FAB_TREE_RANKS] = { 0 };
+	uint8_t most[FAB_TREE_RANKS];
 
 	for (unsigned int pass = 0; pass < 2; pass++) {
 		for (uint32_t p = 1; p < c->f->ports; p++) {
@@ -430,15 +485,15 @@ static void check_rates(struct check *c, uint32_t (*rates)[RATES])
 			if (!is_up(c, p))
 				continue;
 			rate = topo_rate_of(&c->f->port[p].pi);
-			if (!pass) {
-				if (++rates[level][rate] > rates[level][most[level]] || !most[level])
-					most[level] = rate;
-			} else if (rate != most[level] && topo_rate_lower(rate, most[level]) == rate) {
+			if (!pass)
+				rates[level][rate]++;
+			else if (topo_rate_mbps(rate) < topo_rate_mbps(most[level]))
 				report(c, &(struct fab_finding){
 					.kind = FAB_FINDING_SLOW, .port = p, .to = c->f->port[p].peer,
 					.node = FAB_NONE, .is = rate, .want = most[level] });
-			}
 		}
+		for (unsigned int level = 0; !pass && level < FAB_TREE_RANKS; level++)
+			most[level] = most_of(rates[level]);
 	}
 }
 
@@ -463,6 +518,46 @@ static bool rail_of(const struct check *c, uint32_t p, uint32_t *rail)
 		number = number * 10 + (uint32_t)(text[at++] - '0');
 	*rail = number * c->f->node[n].nports + fab_port_num(c->f, p) - 1;
 	return true;
+}
+
+static struct rail rail_name(const struct check *c, uint32_t p, uint32_t number)
+{
+	const char *name = c->f->desc[c->f->port[p].node].text;
+
+	return (struct rail){ name, (size_t)((const char *)memchr(name, ' ', FAB_DESC_LEN) - name), number };
+}
+
+static int compare_rails(const void *a, const void *b)
+{
+	const struct rail *x = a, *y = b;
+	const int order = memcmp(x->name, y->name, x->len < y->len ? x->len : y->len);
+
+	if (order || x->len != y->len)
+		return order ? order : x->len < y->len ? -1 : 1;
+	return x->number < y->number ? -1 : x->number > y->number;
+}
+
+/* Return: false: out of memory. */
+static bool find_rails(struct check *c)
+{
+	uint32_t number;
+
+	c->rail = calloc(c->f->ports, sizeof(*c->rail));
+	if (!c->rail)
+		return false;
+	for (uint32_t p = 1; p < c->f->ports; p++)
+		if (c->f->port[p].peer != FAB_NO_PORT && is_host(c, c->f->port[p].node) && rail_of(c, p, &number))
+			c->rail[c->rails++] = rail_name(c, p, number);
+	qsort(c->rail, c->rails, sizeof(*c->rail), compare_rails);
+	return true;
+}
+
+/* Whether the machine of port @p has the rail @number anywhere. */
+static bool is_rail(const struct check *c, uint32_t p, uint32_t number)
+{
+	const struct rail key = rail_name(c, p, number);
+
+	return bsearch(&key, c->rail, c->rails, sizeof(key), compare_rails);
 }
 
 /* Whether the machine of port @p has its @rail at @leaf, too: then it is a leaf of several rails. */
@@ -506,7 +601,8 @@ static void check_rails(struct check *c, uint32_t leaf)
 			if (!pass) {
 				all++;
 				with += rail == is;
-			} else if (with * 2 > all && rail != is && !has_rail(c, leaf, p, is)) {
+			} else if (with * 2 > all && rail != is && is_rail(c, p, is) &&
+				   !has_rail(c, leaf, p, is)) {
 				report(c, &(struct fab_finding){ .kind = FAB_FINDING_RAIL, .port = p,
 					.to = to, .node = FAB_NONE, .is = rail, .want = is });
 			}
@@ -529,10 +625,11 @@ bool fab_tree_check(const struct fab *f, void (*found)(void *ctx, const struct f
 	c.last = calloc(f->nodes + 1, sizeof(*c.last));
 	c.count = calloc(f->nodes + 1, sizeof(*c.count));
 	c.seen = calloc(f->nodes + 1, sizeof(*c.seen));
-	c.tried = calloc(f->nodes + 1, sizeof(*c.tried));
+	c.hosts = calloc(f->nodes + 1, sizeof(*c.hosts));
+	c.above = calloc(f->nodes + 1, sizeof(*c.above));
 	c.stamp = calloc(f->nodes + 1, sizeof(*c.stamp));
 	ok = w && rates && c.rank && c.block && c.next && c.last && c.count && c.seen &&
-	     c.tried && c.stamp;
+	     c.hosts && c.above && c.stamp && find_rails(&c);
 	if (ok) {
 		find_ranks(&c);
 		find_blocks(&c);
@@ -561,8 +658,10 @@ bool fab_tree_check(const struct fab *f, void (*found)(void *ctx, const struct f
 	free(c.last);
 	free(c.count);
 	free(c.seen);
-	free(c.tried);
+	free(c.hosts);
+	free(c.above);
 	free(c.stamp);
+	free(c.rail);
 	return ok;
 }
 
@@ -624,7 +723,7 @@ void fab_finding_write(const struct fab *f, const struct fab_finding *x, FILE *o
 	case FAB_FINDING_NO_TREE:
 		fputs("no tree: ", out);
 		put_name(f, x->node, out);
-		fputs(" is at no rank: less than a quarter of its cables lead to one rank", out);
+		fputs(" is at no rank: it has too few cables to one, or most switches there have none to its like", out);
 		break;
 	}
 	putc('\n', out);

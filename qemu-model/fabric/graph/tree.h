@@ -3,10 +3,12 @@
  * Whether a fabric is the tree that it was meant to be. Nobody says what was meant: most cables are
  * right, so what differs from them is wrong.
  *
- * A leaf is a switch with hosts. A switch is a rank above those to which it has cables. The cables between a
- * rank and the next one are those of blocks: each switch of the lower rank in a block has as
- * many cables to each switch of the upper rank in it. That is so in fat trees of any number of levels, with
- * pods or without, and in rail-optimised trees.
+ * A leaf is a switch with hosts, unless a quarter of its cables to switches lead to ones with at least
+ * twice as many hosts, and to several of them: then it is above these. Another switch is a rank above those to
+ * which a quarter of its cables to switches lead; but there is no rank 2 if most switches of rank 1 have no cable
+ * to it, and so on. The cables between a rank and the next one are those of blocks: each switch of the lower
+ * rank in a block has as many cables to each switch of the upper rank in it. That is so in fat trees of any
+ * number of levels, with pods or without, and in rail-optimised trees.
  */
 #ifndef OHCA_FABRIC_TREE_H
 #define OHCA_FABRIC_TREE_H
@@ -24,8 +26,8 @@
  *	to any switch above it
  * @FAB_FINDING_SLOW: the link of port @port and @to has the rate @is, others of the level have @want
  * @FAB_FINDING_RAIL: port @port of a host is at the leaf of @to, where most adapters are those with
- *	number @want of their hosts; this one has number @is
- * @FAB_FINDING_NO_TREE: @node is no part of the tree: it has no way down to hosts by ranks
+ *	number @want of their hosts; this one has number @is, and its host has number @want elsewhere
+ * @FAB_FINDING_NO_TREE: @node is no part of the tree: it is no leaf, and above no rank
  */
 enum fab_finding_kind {
 	FAB_FINDING_MISWIRED,
@@ -60,7 +62,7 @@ struct fab_tree {
  * @ctx: its first argument
  * @tree: filled in
  *
- * Time and memory grow with the number of cables times the ports of a switch. Return: false if out of memory.
+ * Time grows with the number of cables times the ports of a switch, memory with the number of ports. Return: false if out of memory.
  */
 bool fab_tree_check(const struct fab *f, void (*found)(void *ctx, const struct fab_finding *finding),
 		    void *ctx, struct fab_tree *tree);
