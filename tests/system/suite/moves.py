@@ -108,7 +108,8 @@ def rounds(b):
         b.background(1, command, f"grep -qi ':{PERF_PORT + 10 + i:04X} 0.*:0000 0A' "
                                  "/proc/net/tcp /proc/net/tcp6")
         b.background(2, f"{command} node1")
-    ping = b.background(2, "exec ping -D -O -i 0.05 -s 1000 node1-ib >/tmp/pings")
+    # not more often: the answers of a pause, which come at once, have to fit into ping's socket
+    ping = b.background(2, "exec ping -D -O -i 0.2 -s 1000 node1-ib >/tmp/pings")
     before, pauses = {k: port(b, k) for k in (1, 2)}, []
     end = time.monotonic() + b.run.opt.seconds
     while time.monotonic() < end or not pauses:
