@@ -103,11 +103,13 @@ def percentile(values, share):
 def rounds(b):
     """Nodes move in turns, under RC, UD, SRQ, ODP and IPoIB: no peer sees an error."""
     load = Load(b)
+    clients = []
     for i, program in enumerate(ENDLESS):
         command = f"{program} -d {DEV} -p {PERF_PORT + 10 + i} {RATE}"
+        # at the end a server fails, as its client has gone
         b.background(1, command, f"grep -qi ':{PERF_PORT + 10 + i:04X} 0.*:0000 0A' "
-                                 "/proc/net/tcp /proc/net/tcp6")
-        b.background(2, f"{command} node1")
+                                 "/proc/net/tcp /proc/net/tcp6", ends=(1, 137))
+        clients.append(b.background(2, f"{command} node1"))
     # not more often: the answers of a pause, which come at once, have to fit into ping's socket
     ping = b.background(2, "exec ping -D -O -i 0.2 -s 1000 node1-ib >/tmp/pings")
     before, pauses = {k: port(b, k) for k in (1, 2)}, []
@@ -125,9 +127,9 @@ def rounds(b):
     sent, answered = re.search(r"(\d+) packets transmitted, (\d+) received",
                                b.sh(2, "cat /tmp/pings")).groups()
     need(int(sent) - int(answered) <= 1, f"{answered} of {sent} pings are answered")
-    for p in b.programs:
-        if p not in (ping, *load.ends):
-            p.kill()
+    for p in clients:
+        p.kill()
+    b.sh(1, "pkill -KILL '^ib_(send|write)_bw$'", status=None)
     load.kill()
     all_active(b)
     b.peer("verify rc")
