@@ -17,7 +17,7 @@ import tty
 from . import course, doctor, gdb, job, join, labfile, libvirt, move, paths, traffic
 from .channel import SIZE, Channel, GuestGone, Timeout
 from .document import FileError
-from .lab import (COMMAND_S, Lab, command_argv, connect_console, environment, labs, node_dir,
+from .lab import (COMMAND_S, Lab, command_argv, connect_console, environment_of, labs, node_dir,
                   sweep)
 from .places import MAX_HCAS
 from .vm import numa_node, of_node
@@ -173,11 +173,6 @@ def number_of(state, node):
     names = [n for k, n in enumerate(state["names"], first) if n != f"node{k}"]
     raise LabError(f"the lab has nodes {first} to {first + state['nodes'] - 1}" +
                    (f", or {', '.join(names)}" if names else ""))
-
-
-def environment_of(state, node):
-    """What a command on a node of the lab finds in its environment; node from 1 on."""
-    return environment(state["first"] + node - 1, state["nodes"])
 
 
 def check_own(state, k, instead):

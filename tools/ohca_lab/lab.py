@@ -122,6 +122,11 @@ def environment(k, nodes):
             "PATH": PATH, "LANG": "C.UTF-8", "TERM": os.environ.get("TERM", "dumb")}
 
 
+def environment_of(state, node):
+    """The same on a node of a running lab, from its state; node counts from 1."""
+    return environment(state["first"] + node - 1, state["nodes"])
+
+
 class Lab:
     """One lab, owned by the process that made it."""
     MACHINE = VM

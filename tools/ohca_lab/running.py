@@ -7,7 +7,7 @@ import time
 
 from . import paths
 from .channel import Channel, GuestGone, Timeout
-from .lab import environment, node_dir
+from .lab import environment_of, node_dir
 from .words import LabError
 
 PORT = "/sys/class/infiniband/ohca_0/ports/1"
@@ -38,7 +38,7 @@ class Running:
             raise LabError(f"{self.state['names'][node - 1]} does not answer: {e}") from None
         try:
             status = channel.run(["/bin/sh", "-c", script],
-                                 environment(self.first + node - 1, self.state["nodes"]),
+                                 environment_of(self.state, node),
                                  lambda _, data: parts.append(data), deadline)
         finally:
             channel.close()

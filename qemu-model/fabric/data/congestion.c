@@ -3,7 +3,7 @@
  * Congestion at the outputs of a switch (IBTA volume 1, annex A10). A lane of an output is congested while
  * more waits for it, in all input buffers of the switch, than the threshold allows. It is the root of the
  * congestion if nothing but its wire keeps it waiting: there were credits since less was queued, and
- * the wire has sent as much as the threshold without a pause. Otherwise it is a victim of congestion elsewhere: its
+ * the wire, if it has a rate, was idle for a small part of the time lately. Otherwise it is a victim of congestion elsewhere: its
  * packets wait for credits, or behind those for another output. Packets that leave a root are
  * marked, and those of a victim if the Victim_Mask has the port.
  *

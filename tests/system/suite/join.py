@@ -4,7 +4,7 @@ import os
 import re
 import subprocess
 
-from ohca_lab import paths
+from ohca_lab import join, paths
 
 from .harness import DEV, PERF_PORT, Group, find, need, tail, until
 
@@ -24,16 +24,10 @@ ib_send_bw {TRAFFIC} node1
 """
 
 
-def address(b):
-    """Where the lab listens, from the log of its fabric."""
-    with open(os.path.join(b.lab.dir, "fabric.log"), encoding="utf-8") as f:
-        return find(r"wires come by tcp:(\S+)", f.read())
-
-
 def node(b, number, *words):
     """Starts a node that joins; returns its process."""
-    return subprocess.Popen([LAB, "node", "--join", address(b), "--number", str(number), *words],
-                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+    return subprocess.Popen([LAB, "node", "--join", join.address(b.lab), "--number", str(number),
+                             *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                             stderr=subprocess.STDOUT, text=True)
 
 
