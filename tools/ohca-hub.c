@@ -2,8 +2,8 @@
 /*
  * ohca-hub - the management network of a lab with other than two nodes
  *
- * ohca-hub SOCKET listens on a UNIX stream socket, where the QEMU of each node connects
- * (-netdev stream), takes Ethernet frames and passes them on to the node that owns the
+ * ohca-hub SOCKET listens on a UNIX stream socket, says that it is ready, and the QEMU of each
+ * node connects there (-netdev stream). It takes Ethernet frames and passes them on to the node that owns the
  * destination address, or to all others. Each frame follows its length, 4 bytes, big
  * endian. A node that does not read has QUEUE bytes; what is for it beyond that is
  * dropped, as any Ethernet does.
@@ -174,6 +174,8 @@ int main(int argc, char **argv)
 		perror(argv[1]);
 		return 1;
 	}
+	puts("ohca-hub: ready");
+	fflush(stdout);
 	for (;;) {
 		pfd[MAX_NODES] = (struct pollfd){ .fd = listener, .events = POLLIN };
 		for (int k = 0; k < MAX_NODES; k++)

@@ -24,6 +24,17 @@ expect()
 	fi
 }
 
+# says TEXT FILE: it does before half a minute has gone
+says()
+{
+	for ((i = 0; i < 600; i++)); do
+		grep -sq "$1" "$2" && return
+		sleep 0.05
+	done
+	cat "$2"
+	return 1
+}
+
 expect help 0 '^Usage: ohca-fabric' "$fabric" --help
 expect 'no argument' 2 'generate, check, hosts, serve' "$fabric"
 expect 'no such verb' 2 'generate, check, hosts, serve' "$fabric" destroy
@@ -190,8 +201,8 @@ expect 'lft without a switch' 2 'write lft NODE, a switch' "$fabric" lft -c "$di
 expect 'status of a switch' 2 'write status' "$fabric" status -c "$dir/none" leaf1
 expect 'serve with a control socket in no directory' 1 'use another PATH' \
 	"$fabric" serve -g star:2 -c "$dir/none/control"
-"$fabric" serve -t "$dir/tree" -c "$dir/control" -l "$dir/machines" --rate-scale 250 >/dev/null &
-until [ -S "$dir/control" ]; do sleep 0.05; done
+"$fabric" serve -t "$dir/tree" -c "$dir/control" -l "$dir/machines" --rate-scale 250 >"$dir/ready" &
+says ready "$dir/ready"
 expect 'status' 0 'cables: 64' "$fabric" status -c "$dir/control"
 expect 'what the data path has counted' 0 'data delivered: 0$' "$fabric" status -c "$dir/control"
 expect 'wires have rates' 0 'data rate_scale: 250$' "$fabric" status -c "$dir/control"
@@ -361,13 +372,10 @@ downs()
 {
 	local pid i
 
-	rm -f "$dir/control"
-	"$fabric" serve -g star:12 --seed "$1" -c "$dir/control" >/dev/null &
+	rm -f "$dir/ready"
+	"$fabric" serve -g star:12 --seed "$1" -c "$dir/control" >"$dir/ready" &
 	pid=$!
-	for ((i = 0; i < 600; i++)); do
-		[ -S "$dir/control" ] && break
-		sleep 0.05
-	done
+	says ready "$dir/ready"
 	for ((i = 0; i < 4; i++)); do
 		"$fabric" link down switch1:any -c "$dir/control" || break
 	done
@@ -690,17 +698,6 @@ expect 'a capture of 33 ports' 2 'no more than 32' \
 expect 'a capture without a file' 2 'needs --capture-port' "$fabric" serve -g star:2 --capture-port host1:1
 expect 'a capture to a directory' 1 "^ohca-fabric: --capture $dir: Is a directory$" \
 	"$fabric" serve -g star:2 --capture "$dir" --capture-port host1:1
-
-# says TEXT FILE: it does before half a minute has gone
-says()
-{
-	for ((i = 0; i < 600; i++)); do
-		grep -sq "$1" "$2" && return
-		sleep 0.05
-	done
-	cat "$2"
-	return 1
-}
 
 for o in INT HUP TERM; do
 	rm -f "$dir/out"

@@ -40,13 +40,18 @@ class Node:
 class FakeMonitor:
     """The monitor of a QEMU: has a list of answers to each command, of which the last one stays."""
 
-    def __init__(self, where, **answers):
+    def __init__(self, where, late=False, **answers):
         self.answers = {name.replace("_", "-"): a for name, a in answers.items()}
         self.asked = []
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(os.path.join(where, "qmp"))
-        self.listener.listen()
         self.thread = threading.Thread(target=self.run)
+        if not late:
+            self.listen()
+
+    def listen(self):
+        """From now on."""
+        self.listener.listen()
         self.thread.start()
 
     def run(self):
@@ -121,6 +126,45 @@ class Failure(unittest.TestCase):
                 monitor.close()
                 vm.process.kill()
                 vm.process.wait()
+
+
+class Incoming(unittest.TestCase):
+    """The other QEMU is asked when it listens, which is later than its socket's file is there."""
+
+    def setUp(self):
+        self.dir = self.enterContext(tempfile.TemporaryDirectory())
+        self.vm = types.SimpleNamespace(name="node1")
+        self.there = types.SimpleNamespace(dir=self.dir, alive=lambda: True,
+                                           last_words=lambda _: ["no memory"])
+        self.monitor = None
+
+    def incoming(self, sleeps, seconds=60):
+        """Has it asked; each sleep meanwhile calls one of these."""
+        with mock.patch.object(move.time, "sleep", side_effect=lambda _: sleeps.pop(0)()):
+            move._incoming(  # pylint: disable=protected-access
+                self.vm, self.there, "unix:x", time.monotonic() + seconds)
+
+    def bound(self):
+        """The file of the monitor's socket is there."""
+        self.monitor = FakeMonitor(self.dir, late=True)
+
+    def test_late(self):
+        """First there is no file, then nobody listens, then it does."""
+        sleeps = [self.bound, lambda: self.monitor.listen()]  # pylint: disable=unnecessary-lambda
+        try:
+            self.incoming(sleeps)
+            self.assertEqual((sleeps, self.monitor.asked), ([], ["migrate-incoming"]))
+        finally:
+            self.monitor.close()
+
+    def test_ended(self):
+        """It has ended before: its last words; and it may take too long."""
+        self.there.alive = lambda: False
+        with self.assertRaisesRegex(LabError, "node1: no memory"):
+            self.incoming([])
+        self.there.alive = lambda: True
+        with self.assertRaisesRegex(LabError, "node1: no memory"):
+            self.incoming([lambda: None] * 9, seconds=0)
 
 
 class Back(unittest.TestCase):

@@ -288,13 +288,12 @@ class Lab:
         return told
 
     def start_fabric(self):
-        """Starts ohca-fabric and waits until it listens."""
+        """Starts ohca-fabric, for the nodes and for control."""
         self._helper([paths.FABRIC, "serve", *places.fabric_options(self.opt),
                       "--listen", f"{self.dir}/fabric", "--control", f"{self.dir}/control",
                       *(x for p in self.opt.trace for x in ("--trace", p)),
                       *join.serve(self.opt), *self.opt.serve],
                      "fabric")
-        self._wait_listening(self.helpers[-1], f"{self.dir}/fabric")
         if self.opt.listen:
             say(f"others join at {join.address(self)}")
 
@@ -305,21 +304,26 @@ class Lab:
         self.helpers.remove(fabric)
 
     def _helper(self, argv, name):
-        log = open(os.path.join(self.dir, f"{name}.log"), "ab")
-        process = spawn(argv, stdout=log, stderr=subprocess.STDOUT)
-        process.what = name
-        self.helpers.append(process)
+        """Starts one, and waits until it says that it is ready.
 
-    def _wait_listening(self, process, path):
-        for _ in range(3000):
-            if process.poll() is not None:
-                with open(os.path.join(self.dir, f"{process.what}.log"),
-                          encoding="utf-8", errors="replace") as f:
-                    raise LabError(f"ohca-{process.what} ended: {f.read()[-500:].strip()}")
-            if os.path.exists(path):
-                return
-            time.sleep(0.01)
-        raise LabError(f"ohca-{process.what} does not listen")
+        The file of a socket does not tell: it is there before anybody listens.
+        """
+        path = os.path.join(self.dir, f"{name}.log")
+        with open(path, "ab") as log, open(path, "rb") as written:
+            written.seek(0, os.SEEK_END)
+            process = spawn(argv, stdout=log, stderr=subprocess.STDOUT)
+            process.what, said = name, b""
+            self.helpers.append(process)
+            for _ in range(3000):
+                ended = process.poll() is not None
+                said += written.read()
+                if ended:
+                    raise LabError(f"ohca-{name} ended: "
+                                   f"{said[-500:].decode(errors='replace').strip()}")
+                if f"ohca-{name}: ready".encode() in said:
+                    return
+                time.sleep(0.01)
+        raise LabError(f"ohca-{name} is not ready")
 
     def _fabric(self):
         opt = self.opt

@@ -69,6 +69,23 @@ def _say(vm, command, **arguments):
         raise LabError(f"{vm.name}: {e}") from None
 
 
+def _incoming(vm, there, uri, deadline):
+    """Has the other QEMU wait for the state, as soon as its monitor listens.
+
+    The file of the monitor's socket does not tell: it is there before QEMU listens.
+    """
+    while True:
+        try:
+            return qmp(os.path.join(there.dir, "qmp"), "migrate-incoming", uri=uri)
+        except (ConnectionRefusedError, FileNotFoundError):
+            pass
+        except (QmpError, OSError, ValueError) as e:
+            raise LabError(f"{vm.name}: {e}") from None
+        if not there.alive() or time.monotonic() > deadline:
+            raise LabError(f"{vm.name}: {' '.join(there.last_words(3))}")
+        time.sleep(0.02)
+
+
 def _wait(vm, there, deadline):
     """Until the machine runs at the other QEMU."""
     while True:
@@ -110,12 +127,8 @@ def migrate(vm):
     deadline = time.monotonic() + MIGRATE_S
     try:
         there.start()
-        while not os.path.exists(os.path.join(there.dir, "qmp")):
-            if not there.alive() or time.monotonic() > deadline:
-                raise LabError(f"{vm.name}: {' '.join(there.last_words(3))}")
-            time.sleep(0.02)
         uri = f"unix:{there.dir}/state"
-        _say(there, "migrate-incoming", uri=uri)
+        _incoming(vm, there, uri, deadline)
         _say(vm, "migrate-set-parameters", **{"max-bandwidth": 1 << 40, "downtime-limit": 1000})
         _say(vm, "migrate", uri=uri)
         told = _wait(vm, there, deadline)
