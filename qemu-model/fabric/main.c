@@ -20,7 +20,7 @@
 #include "serve.h"
 #include "fabric/graph/topology.h"
 #include "fabric/graph/tree.h"
-#include "fabric/traffic/traffic.h"
+#include "fabric/client/client_traffic.h"
 #include "fabric/client/usage.h"
 
 static const char usage_text[] =
@@ -97,18 +97,7 @@ static const char usage_text[] =
 /* A string has 8,191 bytes at most. */
 static const char usage_rest[] =
 	"Options of traffic, beside --mtu, --vls, --rate-scale (1), --hoq-scale and --seed:\n"
-	"      --pattern NAME        uniform, permutation, incast, incast-victim, hot-spot,\n"
-	"                            all-to-all, all-reduce-ring or all-reduce-halving (uniform)\n"
-	"      --routing NAME        minhop or updn (minhop)\n"
-	"      --size BYTES          of a message, or what all reduce, or with K or M (64K)\n"
-	"      --messages N          of each host (16, or of all-to-all one to each other host), or\n"
-	"                            all-reduces (1)\n"
-	"      --load PERCENT        of the rate of their links (100)\n"
-	"      --sl N                service level, 0 to 15 (0)\n"
-	"      --congestion-control[=NAME=VALUE,...]  switches mark packets of ports that are\n"
-	"                            congested, and hosts send more slowly then: threshold,\n"
-	"                            packet_size, marking_rate, ccti_timer, ccti_increase,\n"
-	"                            ccti_min, ccti_limit, cct_shift\n\n"
+	FAB_TRAFFIC_HELP
 	"VERBs that ask a fabric:\n"
 	FAB_CONTROL_HELP "\n"
 	"A topology is a file of ibnetdiscover (also -f, -g, -p), ibsim, ibdiagnet (.lst,\n"
@@ -147,9 +136,7 @@ struct serve_options {
 	uint8_t mtu;
 	uint16_t pkeys;
 	uint8_t site;
-	struct fab_traffic_cfg traffic;
-	struct fab_congestion_cfg congestion;
-	bool has_traffic;
+	struct fab_traffic_options traffic;
 	char token[FAB_TOKEN_MAX + 1];
 	char listen_tcp[OHCA_LINK_TCP_MAX];
 };
@@ -263,61 +250,17 @@ static int check_files(int argc, char **argv)
 
 enum { O_SHIFT = 256, O_HOQ, O_SPIN, O_STATS, O_HOSTS_OFF, O_CAPTURE, O_CAPTURE_PORT, O_PKEYS,
        O_UDP, O_SEED, O_TRACE, O_NO_SANDBOX, O_WIRE, O_LISTEN_TCP, O_TOKEN, O_SITE, O_DISK_MEMORY,
-       O_LISTEN_NODE, O_FRONT_MEMORY, O_HCA_MEMORY, O_RATE,
-       O_PATTERN, O_ROUTING, O_SIZE, O_MESSAGES, O_LOAD, O_SL,
-       O_CONGESTION };
-
-/* Return: false: it is no number from 0 to @most; said so. */
-static bool option_number(const char *name, const char *s, unsigned int most, unsigned int *v)
-{
-	unsigned long n;
-	char *end;
-
-	n = strtoul(s, &end, 10);
-	if (end == s || *end || *s == '-' || n > most) {
-		fprintf(stderr, "ohca-fabric: %s: '%s' is not a number from 0 to %u\n", name, s,
-			most);
-		return false;
-	}
-	*v = (unsigned int)n;
-	return true;
-}
-
-/*
- * Bytes, or as many KiB, MiB, GiB or TiB as K, M, G or T says, up to the end or a comma.
- * Return: the rest; NULL: it is no such number.
- */
-static const char *parse_size(const char *s, uint64_t *v)
-{
-	static const char units[] = "KMGT";
-	const char *unit;
-	unsigned long long n;
-	char *end;
-
-	errno = 0;
-	n = strtoull(s, &end, 10);
-	if (*s < '0' || *s > '9' || errno)
-		return NULL;
-	unit = *end ? strchr(units, *end) : NULL;
-	for (const char *u = units; unit && u <= unit; u++) {
-		if (n > UINT64_MAX >> 10)
-			return NULL;
-		n <<= 10;
-	}
-	*v = n;
-	end += unit ? 1 : 0;
-	return *end && *end != ',' ? NULL : end;
-}
+       O_LISTEN_NODE, O_FRONT_MEMORY, O_HCA_MEMORY, O_RATE };
 
 /* SIZE[,ALL] */
 static bool set_front_memory(struct serve_options *o, const char *arg)
 {
 	uint64_t *one = &o->cfg.front_memory, *all = &o->cfg.fronts_memory;
-	const char *rest = parse_size(arg, one);
+	const char *rest = fab_option_size(arg, one);
 
 	*all = FAB_FRONTS_BYTES;
 	if (rest && *rest)
-		rest = parse_size(rest + 1, all);
+		rest = fab_option_size(rest + 1, all);
 	if (rest && !*rest && *one && *all && *one <= FAB_FRONT_BYTES && *all <= FAB_FRONTS_BYTES)
 		return true;
 	fprintf(stderr, "ohca-fabric: --front-memory: '%s' is not SIZE[,ALL], up to 4T and 64T\n", arg);
@@ -326,7 +269,7 @@ static bool set_front_memory(struct serve_options *o, const char *arg)
 
 static bool set_hca_memory(struct serve_options *o, const char *arg)
 {
-	const char *rest = parse_size(arg, &o->cfg.hca_memory);
+	const char *rest = fab_option_size(arg, &o->cfg.hca_memory);
 
 	if (rest && !*rest && o->cfg.hca_memory >= FAB_FRONT_HCA_LEAST &&
 	    o->cfg.hca_memory <= OHCA_MEM_DEFAULT)
@@ -339,7 +282,7 @@ static bool set_vls(struct serve_options *o, const char *arg)
 {
 	unsigned int v;
 
-	if (!option_number("--vls", arg, 15, &v))
+	if (!fab_option_number("--vls", arg, 15, &v))
 		return false;
 	o->vls = (uint8_t)v;
 	if (v && ib_opvls_count(fab_vl_code(v)) == v)
@@ -352,7 +295,7 @@ static bool set_mtu(struct serve_options *o, const char *arg)
 {
 	unsigned int v;
 
-	if (!option_number("--mtu", arg, 4096, &v))
+	if (!fab_option_number("--mtu", arg, 4096, &v))
 		return false;
 	o->mtu = ib_mtu_code(v);
 	if (v && ib_mtu_bytes(o->mtu) == v)
@@ -365,7 +308,7 @@ static bool set_pkeys(struct serve_options *o, const char *arg)
 {
 	unsigned int v;
 
-	if (!option_number("--pkeys", arg, FAB_CA_PKEYS, &v))
+	if (!fab_option_number("--pkeys", arg, FAB_CA_PKEYS, &v))
 		return false;
 	o->pkeys = (uint16_t)v;
 	if (v && v % IB_PKEYS_PER_BLOCK == 0)
@@ -444,66 +387,6 @@ static bool read_token(struct serve_options *o, const char *name)
 	return false;
 }
 
-static bool set_size(struct serve_options *o, const char *arg)
-{
-	uint64_t size;
-	const char *rest = parse_size(arg, &size);
-
-	if (rest && !*rest && size && size <= FAB_TRAFFIC_SIZE) {
-		o->traffic.size = (uint32_t)size;
-		return true;
-	}
-	fprintf(stderr, "ohca-fabric: --size: '%s' is not a size from 1 to 1G\n", arg);
-	return false;
-}
-
-/* One option of traffic. */
-static bool set_traffic_option(struct serve_options *o, int c, const char *arg)
-{
-	unsigned int v;
-	char why[128];
-
-	o->has_traffic = true;
-	switch (c) {
-	case O_PATTERN:
-		o->traffic.pattern = fab_pattern_find(arg);
-		if (o->traffic.pattern != FAB_PATTERNS)
-			return true;
-		fprintf(stderr, "ohca-fabric: --pattern: '%s' is none of uniform, permutation, incast, "
-			"incast-victim, hot-spot, all-to-all, all-reduce-ring, all-reduce-halving\n", arg);
-		return false;
-	case O_ROUTING:
-		o->traffic.routing = fab_routing_find(arg);
-		if (o->traffic.routing != FAB_ROUTINGS)
-			return true;
-		fprintf(stderr, "ohca-fabric: --routing: '%s' is neither minhop nor updn\n", arg);
-		return false;
-	case O_SIZE:
-		return set_size(o, arg);
-	case O_MESSAGES:
-		return option_number("--messages", arg, FAB_TRAFFIC_MESSAGES, &o->traffic.messages);
-	case O_LOAD:
-		if (option_number("--load", arg, 100, &o->traffic.load) && !o->traffic.load)
-			return fab_usage_error("--load: at least 1"), false;
-		return o->traffic.load;
-	case O_SL:
-		if (!option_number("--sl", arg, 15, &v))
-			return false;
-		o->traffic.sl = (uint8_t)v;
-		return true;
-	case O_CONGESTION:
-		o->traffic.cc = &o->congestion;
-		fab_congestion_usual(&o->congestion);
-		if (!arg || fab_congestion_parse(&o->congestion, arg, why, sizeof(why)))
-			return true;
-		fprintf(stderr, "ohca-fabric: --congestion-control: %s\n", why);
-		return false;
-	default:
-		fab_usage_error("leave out what --help does not list");
-		return false;
-	}
-}
-
 /* One option of wires to other hosts. */
 static bool set_wire_option(struct serve_options *o, int c, const char *arg)
 {
@@ -517,12 +400,12 @@ static bool set_wire_option(struct serve_options *o, int c, const char *arg)
 	case O_TOKEN:
 		return read_token(o, arg);
 	case O_SITE:
-		if (!option_number("--site", arg, 255, &v))
+		if (!fab_option_number("--site", arg, 255, &v))
 			return false;
 		o->site = (uint8_t)v;
 		return true;
 	default:
-		return set_traffic_option(o, c, arg);
+		return fab_traffic_option(&o->traffic, c, arg);
 	}
 }
 
@@ -597,16 +480,16 @@ static bool set_option(struct serve_options *o, int c, char *arg)
 		o->cfg.captured[o->cfg.ncaptured++] = arg;
 		return true;
 	case O_SHIFT:
-		if (!option_number("--credit-shift", arg, OHCA_LINK_SHIFT_MAX, &v))
+		if (!fab_option_number("--credit-shift", arg, OHCA_LINK_SHIFT_MAX, &v))
 			return false;
 		o->cfg.data.shift = (uint8_t)v;
 		return true;
 	case O_HOQ:
-		return option_number("--hoq-scale", arg, 1000000, &o->cfg.data.hoq_scale);
+		return fab_option_number("--hoq-scale", arg, 1000000, &o->cfg.data.hoq_scale);
 	case O_RATE:
-		return option_number("--rate-scale", arg, 1000000, &o->cfg.data.rate_scale);
+		return fab_option_number("--rate-scale", arg, 1000000, &o->cfg.data.rate_scale);
 	case O_SEED:
-		return option_number("--seed", arg, UINT32_MAX, &o->cfg.seed);
+		return fab_option_number("--seed", arg, UINT32_MAX, &o->cfg.seed);
 	case O_TRACE:
 		o->cfg.events |= fab_hca_events(arg);
 		if (fab_hca_events(arg))
@@ -616,7 +499,7 @@ static bool set_option(struct serve_options *o, int c, char *arg)
 	case O_SPIN:
 		o->cfg.spin_us = FAB_SPIN_AUTO;
 		return !strcmp(arg, "auto") ||
-		       option_number("--spin-us", arg, 1000000, &o->cfg.spin_us);
+		       fab_option_number("--spin-us", arg, 1000000, &o->cfg.spin_us);
 	default:
 		return set_machine_option(o, c, arg);
 	}
@@ -647,13 +530,7 @@ static int parse_options(struct serve_options *o, int argc, char **argv)
 		{ "hoq-scale", required_argument, NULL, O_HOQ },
 		{ "rate-scale", required_argument, NULL, O_RATE },
 		{ "seed", required_argument, NULL, O_SEED },
-		{ "pattern", required_argument, NULL, O_PATTERN },
-		{ "routing", required_argument, NULL, O_ROUTING },
-		{ "size", required_argument, NULL, O_SIZE },
-		{ "messages", required_argument, NULL, O_MESSAGES },
-		{ "load", required_argument, NULL, O_LOAD },
-		{ "sl", required_argument, NULL, O_SL },
-		{ "congestion-control", optional_argument, NULL, O_CONGESTION },
+		FAB_TRAFFIC_OPTIONS,
 		{ "spin-us", required_argument, NULL, O_SPIN },
 		{ "stats", no_argument, NULL, O_STATS },
 		{ "trace", required_argument, NULL, O_TRACE },
@@ -671,8 +548,6 @@ static int parse_options(struct serve_options *o, int argc, char **argv)
 			return FAB_EXIT_USAGE;
 	if (optind < argc)
 		return fab_usage_error("options only, and NAME comes behind a =");
-	if (!o->file == !o->spec)
-		return fab_usage_error("either --topology or --generate is needed");
 	if (o->cfg.umad2sim_udp && !o->cfg.umad2sim)
 		return fab_usage_error("--umad2sim-udp needs --umad2sim");
 	if (o->cfg.disk && !o->cfg.listen && !o->cfg.ntenants)
@@ -721,61 +596,16 @@ static int serve(struct fab *f, const struct serve_options *o)
 	return fab_serve(f, &o->cfg);
 }
 
-static void print_ns(const char *name, uint64_t ns)
-{
-	printf("%s: %" PRIu64 ".%03u us\n", name, ns / 1000, (unsigned int)(ns % 1000));
-}
-
-static void print_flow(const char *name, const struct fab_traffic_flow *flow)
-{
-	printf("%s: %.3f Gb/s\n", name, flow->ns ? 8.0 * (double)flow->bytes / (double)flow->ns : 0);
-}
-
-/* Ports of switches whose packets may wait for each other for ever. */
-static void print_circle(const struct fab *f, const struct fab_circle *c)
-{
-	fputs(c->n ? "circle:" : "circle: none", stdout);
-	for (uint32_t i = 0; i < c->n; i++)
-		printf("%s %.64s:%u", i ? "," : "", f->desc[f->port[c->port[i]].node].text,
-		       fab_port_num(f, c->port[i]));
-	putchar('\n');
-}
-
 static int traffic(struct fab *f, const struct serve_options *o)
 {
-	struct fab_traffic_cfg cfg = o->traffic;
-	struct fab_traffic_result r;
-	char why[128];
+	struct fab_traffic_options to = o->traffic;
 
-	cfg.rate_scale = o->cfg.data.rate_scale ? o->cfg.data.rate_scale : 1;
-	cfg.hoq_scale = o->cfg.data.hoq_scale;
-	cfg.seed = o->cfg.seed;
-	if (!fab_traffic_run(f, &cfg, &r, why, sizeof(why))) {
-		fprintf(stderr, "ohca-fabric: %s\n", why);
-		return EXIT_FAILURE;
-	}
-	printf("pattern: %s\nrouting: %s\nrate_scale: %u\nhosts: %u\nmessages: %" PRIu64 "\nlost: %" PRIu64 "\n"
-	       "packets: %" PRIu64 "\nhops: %" PRIu64 "\nbytes: %" PRIu64 "\n",
-	       fab_pattern_name(cfg.pattern), fab_routing_name(cfg.routing), cfg.rate_scale, r.hosts, r.messages, r.lost, r.packets,
-	       r.hops, r.bytes);
-	print_ns("time", r.ns);
-	printf("host: %.3f Gb/s\n", r.ns ? 8.0 * (double)r.bytes / (double)r.ns / r.hosts : 0);
-	if (cfg.pattern == FAB_PATTERN_INCAST || cfg.pattern == FAB_PATTERN_INCAST_VICTIM)
-		print_flow("hot", &r.hot);
-	if (cfg.pattern == FAB_PATTERN_INCAST_VICTIM)
-		print_flow("victim", &r.victim);
-	if (cfg.cc)
-		printf("fecn: %" PRIu64 "\nbecn: %" PRIu64 "\nccti_max: %" PRIu64 "\n", r.fecns, r.becns,
-		       r.ccti_max);
-	if (r.bus_bytes)
-		printf("bus: %.3f Gb/s\n", r.ns ? 8.0 * (double)r.bus_bytes / (double)r.ns : 0);
-	print_ns("message_p50", r.p50_ns);
-	print_ns("message_p90", r.p90_ns);
-	print_ns("message_p99", r.p99_ns);
-	print_ns("message_max", r.max_ns);
-	print_circle(f, &r.circle);
-	fab_circle_end(&r.circle);
-	return EXIT_SUCCESS;
+	to.cfg.rate_scale = o->cfg.data.rate_scale ? o->cfg.data.rate_scale : 1;
+	to.cfg.hoq_scale = o->cfg.data.hoq_scale;
+	to.cfg.seed = o->cfg.seed;
+	if (o->cfg.control)
+		to.cfg.routing = FAB_ROUTING_LOADED;
+	return fab_traffic_client(f, &to);
 }
 
 static int hosts(struct fab *f, const struct serve_options *o)
@@ -797,6 +627,19 @@ static int hosts(struct fab *f, const struct serve_options *o)
 	return EXIT_SUCCESS;
 }
 
+/* @runs: it may be that of a fabric that runs. Return: as of parse_options(). */
+static int check_source(const struct serve_options *o, bool runs)
+{
+	const bool control = runs && o->cfg.control;
+
+	if (!!o->file + !!o->spec + control != 1)
+		return fab_usage_error(runs ? "one of --topology, --generate and --control is needed" :
+					      "either --topology or --generate is needed");
+	if (control && (o->traffic.cfg.routing || o->vls || o->mtu))
+		return fab_usage_error("--routing, --vls and --mtu are those of the fabric of --control");
+	return EXIT_SUCCESS;
+}
+
 /* Do @verb with the fabric that the options describe. */
 static int with_fabric(int argc, char **argv,
 		       int (*verb)(struct fab *f, const struct serve_options *o))
@@ -806,20 +649,22 @@ static int with_fabric(int argc, char **argv,
 		.cfg.spin_us = FAB_SPIN_AUTO,
 		.cfg.sandbox = FAB_SANDBOX,
 		.cfg.data = { .shift = OHCA_LINK_SHIFT_DEFAULT, .hoq_scale = 1 },
-		.traffic = { .size = 65536, .load = 100 },
+		.traffic.cfg = { .size = 65536, .load = 100 },
 	};
 	int rc = parse_options(&o, argc, argv);
 	struct fab *f;
 
-	if (!rc && o.has_traffic && verb != traffic)
-		rc = fab_usage_error("--pattern, --routing, --size, --messages, --load, --sl and "
+	if (!rc && o.traffic.any && verb != traffic)
+		rc = fab_usage_error("--pattern, --routing, --size, --messages, --load, --sl, --path-sl and "
 				     "--congestion-control are of traffic");
-	if (rc)
-		return rc;
-	f = make(&o);
-	if (!f)
-		return EXIT_FAILURE;
-	rc = verb(f, &o);
+	if (!rc)
+		rc = check_source(&o, verb == traffic);
+	f = rc ? NULL : verb == traffic && o.cfg.control ? fab_client_fabric(o.cfg.control) : make(&o);
+	if (f)
+		rc = verb(f, &o);
+	else if (!rc)
+		rc = EXIT_FAILURE;
+	fab_paths_end(&o.traffic.paths);
 	fab_free(f);
 	return rc;
 }

@@ -17,7 +17,7 @@
 /* Four switches with a host each. */
 #define SPEC	"ring:4"
 
-#define ASKS	8u	/* the first ones change nothing */
+#define ASKS	9u	/* the first ones change nothing */
 
 static const char *const good[] = {
 	"{\"command\": \"status\"}",
@@ -26,6 +26,7 @@ static const char *const good[] = {
 	"{\"command\": \"counters\", \"first\": 0}",
 	"{\"command\": \"changes\", \"since\": 0}",
 	"{\"command\": \"lft\", \"node\": \"switch1\", \"first\": 3}",
+	"{\"command\": \"tables\", \"first\": 0}",
 	"{\"command\": \"trace\", \"from\": \"host1\", \"to\": \"9\"}",
 	"{\"command\": \"capture\", \"ports\": [\"host1:1\", \"switch2:1\"], \"count\": 4}",
 	"{\"command\": \"link\", \"state\": \"down\", \"node\": \"switch1\", \"port\": 2}",

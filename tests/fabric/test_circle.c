@@ -39,7 +39,7 @@ static uint32_t circle_of(const struct fab *f, uint8_t sl)
 	struct fab_circle c;
 	uint32_t n;
 
-	assert_true(fab_circle_find(f, sl, &c));
+	assert_true(fab_circle_find(f, (uint16_t)(1u << sl), NULL, &c));
 	for (uint32_t i = 0; i < c.n; i++) {
 		const struct fab_port *p = &f->port[c.port[i]];
 
@@ -230,9 +230,10 @@ static void test_deadlock(void **st)
 static void test_names(void **st)
 {
 	(void)st;
-	for (unsigned int i = 0; i < FAB_ROUTINGS; i++)
+	for (unsigned int i = 0; i < FAB_ROUTING_LOADED; i++)
 		assert_int_equal(fab_routing_find(fab_routing_name(i)), i);
 	assert_int_equal(fab_routing_find("dor"), FAB_ROUTINGS);
+	assert_int_equal(fab_routing_find("loaded"), FAB_ROUTINGS);
 }
 
 int main(void)

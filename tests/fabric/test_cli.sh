@@ -187,6 +187,24 @@ expect 'traffic, congestion control' 0 '^becn: [1-9][0-9]*$' "$fabric" traffic -
 expect 'traffic, without it' 0 '^hot: 99.369 Gb/s$' "$fabric" traffic -g star:4 --pattern incast
 expect 'traffic, no setting' 2 'threshold is a number from 0 to 15' "$fabric" traffic -g star:4 --congestion-control=threshold=16
 expect 'traffic, no routing' 2 'neither minhop nor updn' "$fabric" traffic -g star:4 --routing dor
+expect 'traffic, shares' 0 '^sl1: 49.574 Gb/s, 50.00 %$' "$fabric" traffic -g star:3 --pattern incast --sl 0,1
+printf '# SLID DLID SL\n0x2 1 5\n\n' >"$dir/paths"
+expect 'traffic, an SL of a path' 0 '^sl5: 49.574 Gb/s, 50.00 %$' "$fabric" traffic -g star:3 --pattern incast --path-sl "$dir/paths"
+for line in '2 1' '2 1 16' '2 1 0 7' '65536 1 0' '-2 1 0'; do
+	echo "$line" >"$dir/paths"
+	expect "traffic, no path: $line" 2 "paths:1: a line has three numbers" "$fabric" traffic -g star:3 --path-sl "$dir/paths"
+done
+expect 'traffic, no paths' 2 'No such file' "$fabric" traffic -g star:3 --path-sl "$dir/none"
+expect 'traffic where none runs' 1 'give the PATH' "$fabric" traffic --control "$dir/none"
+expect 'traffic of two fabrics' 2 'one of --topology, --generate and --control' "$fabric" traffic --control "$dir/none" -g star:3
+expect 'traffic with other tables' 2 'are those of the fabric' "$fabric" traffic --control "$dir/none" --routing updn
+expect 'traffic of nothing' 2 'one of --topology, --generate and --control' "$fabric" traffic
+"$fabric" serve -g star:3 --control "$dir/runs" >"$dir/runs.log" 2>&1 &
+runs=$!
+says ready "$dir/runs.log"
+expect 'traffic without a subnet manager' 1 'no two hosts with LIDs' "$fabric" traffic --control "$dir/runs"
+kill $runs
+wait $runs
 expect 'traffic of one' 1 'no two hosts' "$fabric" traffic -g star:1
 expect 'traffic, no pattern' 2 'none of uniform' "$fabric" traffic -g star:4 --pattern ring
 expect 'traffic, no size' 2 'not a size from 1' "$fabric" traffic -g star:4 --size 0
@@ -418,11 +436,11 @@ other_listens()
 
 none='there is no such command: use status'
 python3 "$dir/other.py" "$dir/other" "{\"error\": \"$none\", \"version\": 1}" \
-	"{\"error\": \"$none\", \"version\": 2}" "{\"error\": \"$none\"}" '{}' '{}' '{}' '{}' '{}' '{}' '[1]' \
+	"{\"error\": \"$none\", \"version\": 3}" "{\"error\": \"$none\"}" '{}' '{}' '{}' '{}' '{}' '{}' '[1]' \
 	'HTTP/1.0 400 Bad Request' '{"done": true}' &
 other_listens
 expect 'a fabric of another version' 1 "^ohca-fabric: $none (the fabric has version 1 of the control \
-protocol, this program 2: take both from one release)\$" "$fabric" status -c "$dir/other"
+protocol, this program 3: take both from one release)\$" "$fabric" status -c "$dir/other"
 for o in 'of this version' 'that says no version'; do
 	expect "a fabric $o" 1 "^ohca-fabric: $none\$" "$fabric" status -c "$dir/other"
 done

@@ -277,7 +277,7 @@ static void test_refused(void **st)
 	struct fab_traffic_cfg cfg = usual;
 
 	(void)st;
-	expect_refused("star:1", &cfg, "there are no two hosts at switches");
+	expect_refused("star:1", &cfg, "there are no two hosts with LIDs at switches");
 	cfg.messages = FAB_TRAFFIC_MESSAGES / 8 + 1;
 	expect_refused("star:8", &cfg, many);
 	cfg.pattern = FAB_PATTERN_ALL_REDUCE_HALVING;

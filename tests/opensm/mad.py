@@ -93,12 +93,13 @@ class Host:
                struct.pack(">Q", mask) + record.ljust(200, b"\0"))
         return self.send(lid or self.sm_lid(), mad)[56:120]
 
-    def path(self, here, there):
-        """PathRecord between two LIDs: {"sl", "mtu", "rate", "dlid", "pkey"}"""
+    def path(self, here, there, service=None):
+        """PathRecord between two LIDs, of a ServiceID: {"sl", "mtu", "rate", "dlid", "pkey"}"""
         record = bytearray(64)
+        struct.pack_into(">Q", record, 0, service or 0)
         struct.pack_into(">HH", record, 40, there, here)
-        # DLID, SLID; NumbPath is 1 for a Get
-        found = self.sa(GET, PATH, 1 << 4 | 1 << 5, bytes(record))
+        # DLID, SLID, both parts of ServiceID; NumbPath is 1 for a Get
+        found = self.sa(GET, PATH, 1 << 4 | 1 << 5 | (0 if service is None else 3), bytes(record))
         return {"dlid": struct.unpack_from(">H", found, 40)[0],
                 "slid": struct.unpack_from(">H", found, 42)[0],
                 "pkey": struct.unpack_from(">H", found, 50)[0], "sl": found[53] & 15,

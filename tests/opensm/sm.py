@@ -311,6 +311,14 @@ class Case(unittest.TestCase):
         self.assertIn("SUBNET UP", sm.text())
         return sm
 
+    def traffic(self, fabric, *arguments):
+        """What ohca-fabric traffic prints of the tables that a fabric has now."""
+        done = subprocess.run(
+            [CONFIG["fabric"], "traffic", "--control", fabric.control, *arguments], cwd=self.dir,
+            check=False, text=True, timeout=PATIENCE, capture_output=True)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        return done.stdout
+
     def at(self, fabric, host):
         """A program of ours at a host."""
         program = mad.Host(fabric.environment(host), fabric.directory)

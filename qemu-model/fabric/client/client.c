@@ -305,30 +305,54 @@ static json_t *trace_words(const char *from, const char *to, const char *mlid)
 			 "multicast", mlid ? json_integer(n) : NULL);
 }
 
-/* Ask until there is no further part. Return: exit status. */
-static int ask_all(FILE *s, unsigned int verb, const char *node, bool json)
+bool fab_client_pages(FILE *s, const char *command, const char *node, bool file,
+		      bool (*part)(void *ctx, json_t *v), void *ctx)
 {
-	int rc = EXIT_SUCCESS;
 	char *line = NULL;
 	size_t size = 0;
+	bool ok = true;
 
-	for (json_int_t first = 0; rc == EXIT_SUCCESS && first >= 0;) {
+	for (json_int_t first = 0; ok && first >= 0;) {
 		json_t *v, *next;
 
-		send_request(fileno(s), verbs[verb].name, node, first,
-			     !json && verbs[verb].print == print_text);
+		send_request(fileno(s), command, node, first, file);
 		v = fab_client_reply(s, NULL, &line, &size);
 		next = json_object_get(v, "next");
-		if (!v || (!json && !fab_client_complete(v, verbs[verb].needs)))
-			rc = EXIT_FAILURE;
-		else if (json)
-			fputs(line, stdout);
-		else
-			verbs[verb].print(v);
+		ok = v && part(ctx, v);
 		first = next && json_integer_value(next) > first ? json_integer_value(next) : -1;
 		json_decref(v);
 	}
 	free(line);
+	return ok;
+}
+
+/* How the replies to a verb are printed. */
+struct printer {
+	unsigned int verb;
+	bool json;
+};
+
+static bool print_part(void *ctx, json_t *v)
+{
+	const struct printer *p = ctx;
+
+	if (p->json)
+		return !json_dumpf(v, stdout, 0) && putchar('\n') != EOF;
+	if (!fab_client_complete(v, verbs[p->verb].needs))
+		return false;
+	verbs[p->verb].print(v);
+	return true;
+}
+
+/* Ask until there is no further part. Return: exit status. */
+static int ask_all(FILE *s, unsigned int verb, const char *node, bool json)
+{
+	struct printer p = { verb, json };
+	int rc = EXIT_SUCCESS;
+
+	if (!fab_client_pages(s, verbs[verb].name, node, !json && verbs[verb].print == print_text,
+			      print_part, &p))
+		rc = EXIT_FAILURE;
 	if (fflush(stdout) || ferror(stdout)) {
 		perror("ohca-fabric: standard output");
 		rc = EXIT_FAILURE;

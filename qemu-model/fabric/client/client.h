@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "fabric/control/control.h"
+#include "fabric/graph/graph.h"
 
 /** fab_client_dial() - a stream from the socket at @path, or NULL: what is wrong was printed */
 FILE *fab_client_dial(const char *path);
@@ -23,6 +24,32 @@ bool fab_client_send(int fd, json_t *v);
  * Return: NULL: an error, which was printed.
  */
 json_t *fab_client_reply(FILE *s, const char *name, char **line, size_t *size);
+
+/**
+ * fab_client_pages() - all parts of the answer to a request
+ * @node: that it is about, or NULL: all
+ * @file: the topology is wanted as a file
+ * @part: is given each with @ctx, and says whether it is good
+ *
+ * Return: false: one was not, or what went wrong was printed.
+ */
+bool fab_client_pages(FILE *s, const char *command, const char *node, bool file,
+		      bool (*part)(void *ctx, json_t *v), void *ctx);
+
+/** fab_client_say() - print an error of a topology; @ctx: the file's name. As of struct fab_report. */
+void fab_client_say(void *ctx, unsigned int line, const char *text);
+
+/** fab_client_warn() - the same of a warning */
+void fab_client_warn(void *ctx, unsigned int line, const char *text);
+
+/**
+ * fab_client_topology() - the nodes and links of the fabric behind @s
+ * @f: an empty fabric, to be sealed next
+ * @path: of the socket, for errors
+ *
+ * Return: false: what went wrong was printed.
+ */
+bool fab_client_topology(FILE *s, struct fab *f, const char *path);
 
 /**
  * fab_client_complete() - whether reply @v has the member @needs

@@ -23,60 +23,22 @@ static void print_finding(const char *name, unsigned int line, const char *kind,
 		fprintf(stderr, "%s: %s%s\n", name, kind, text);
 }
 
-static void say_error(void *ctx, unsigned int line, const char *text)
+void fab_client_say(void *ctx, unsigned int line, const char *text)
 {
 	print_finding(ctx, line, "", text);
 }
 
-static void say_warning(void *ctx, unsigned int line, const char *text)
+void fab_client_warn(void *ctx, unsigned int line, const char *text)
 {
 	print_finding(ctx, line, "warning: ", text);
-}
-
-/* All of the running fabric's topology file, or NULL; what went wrong was printed. */
-static char *ask_text(const char *path, size_t *len)
-{
-	char *text = NULL, *line = NULL;
-	FILE *s = fab_client_dial(path), *out;
-	size_t size = 0;
-	bool ok = true;
-
-	if (!s)
-		return NULL;
-	out = open_memstream(&text, len);
-	for (json_int_t first = 0; ok && out && first >= 0;) {
-		const json_t *part, *next;
-		json_t *v;
-
-		fab_client_send(fileno(s), json_pack("{s:s, s:I, s:b}", "command", "topology",
-						     "first", first, "file", 1));
-		v = fab_client_reply(s, NULL, &line, &size);
-		part = json_object_get(v, "text");
-		next = json_object_get(v, "next");
-		ok = json_is_string(part);
-		if (ok)
-			fputs(json_string_value(part), out);
-		if (ok && next && json_integer_value(next) > first)
-			first = json_integer_value(next);
-		else
-			first = -1;
-		json_decref(v);
-	}
-	fclose(s);
-	free(line);
-	if (out && !fclose(out) && ok)
-		return text;
-	free(text);
-	return NULL;
 }
 
 /* Return: whether @f is filled in; what is wrong was printed. */
 static bool fill_in(struct fab *f, const struct source *src)
 {
-	const char *name = src->file ? src->file : src->control;
-	const struct fab_report r = { say_error, (void *)name, say_warning, src->control };
-	char why[1024], *text;
-	size_t len;
+	const struct fab_report r = { fab_client_say, (void *)src->file, fab_client_warn, false };
+	char why[1024];
+	FILE *s;
 	bool ok;
 
 	if (src->spec) {
@@ -87,9 +49,10 @@ static bool fill_in(struct fab *f, const struct source *src)
 	}
 	if (src->file)
 		return fab_topology_load(f, src->file, &r);
-	text = ask_text(src->control, &len);
-	ok = text && fab_topology_parse(f, text, len, &r);
-	free(text);
+	s = fab_client_dial(src->control);
+	ok = s && fab_client_topology(s, f, src->control);
+	if (s)
+		fclose(s);
 	return ok;
 }
 

@@ -21,7 +21,6 @@
 #include "fabric/watch/trace.h"
 #include "fabric/graph/names.h"
 
-#define PAGE_PORTS	512u	/* of topology and counters; the node that reaches it is the last */
 #define PAGE_LIDS	4096u	/* of lft */
 #define PAGE_CHANGES	512u	/* of changes */
 
@@ -293,11 +292,7 @@ static json_t *node_json(const struct fab_mgmt *m, uint32_t i,
 			 fab_desc_json(&m->f->desc[i]), "type", fab_type_name(n), "ports", ports);
 }
 
-/*
- * The nodes that r is about, from r->first on or the one that it names: the last one of this part
- * is before *@end. Return: false: there are none, r->why says why.
- */
-static bool begin_page(struct fab_request *r, uint32_t *end)
+bool fab_request_page(struct fab_request *r, uint32_t *end)
 {
 	*end = r->m->f->nodes;
 	if (!r->node)
@@ -315,10 +310,10 @@ static json_t *nodes(struct fab_request *r,
 	uint32_t i, ports = 0, end;
 	json_t *list, *v;
 
-	if (!begin_page(r, &end))
+	if (!fab_request_page(r, &end))
 		return NULL;
 	list = json_array();
-	for (i = r->first; i < end && ports < PAGE_PORTS; i++) {
+	for (i = r->first; i < end && ports < FAB_PAGE_PORTS; i++) {
 		ports += f->node[i].nports;
 		json_array_append_new(list, node_json(r->m, i, port));
 	}
@@ -338,12 +333,12 @@ static json_t *topology_text(struct fab_request *r)
 	FILE *out;
 	json_t *v;
 
-	if (!begin_page(r, &end))
+	if (!fab_request_page(r, &end))
 		return NULL;
 	out = open_memstream(&text, &len);
 	if (!out)
 		return NULL;
-	for (i = r->first; i < end && ports < PAGE_PORTS; i++) {
+	for (i = r->first; i < end && ports < FAB_PAGE_PORTS; i++) {
 		ports += f->node[i].nports;
 		fab_topology_write_node(f, i, out);
 	}
@@ -450,6 +445,7 @@ static const struct {
 	{ "counters", port_counts },
 	{ "changes", changes },
 	{ "lft", lft },
+	{ "tables", fab_request_tables },
 	{ "capture", fab_request_capture },
 	{ "trace", fab_request_trace },
 	{ "script", fab_request_script },
@@ -495,7 +491,7 @@ static json_t *run_command(struct fab_request *r, const char *command)
 	if (fab_is_fault_command(command))
 		return fab_request_fault(r, command);
 	snprintf(r->why, sizeof(r->why), "there is no such command: use status, topology, "
-		 "counters, changes, lft, trace, capture, script, " FAB_FAULT_VERBS);
+		 "counters, changes, lft, tables, trace, capture, script, " FAB_FAULT_VERBS);
 	return NULL;
 }
 

@@ -7,6 +7,7 @@
  *	answer.c		a request and its reply
  *	capture_request.c	requests for a capture
  *	trace_request.c		requests for the way of a packet
+ *	tables_request.c	requests for the tables of ports
  *	script_request.c	requests for a script of faults
  *
  * fault/request.c has the requests that do something to the fabric, client/ the commands.
@@ -24,7 +25,7 @@
  * versions understand each other as far as they can: what they cannot is an error, which names
  * both.
  */
-#define FAB_CONTROL_VERSION	2
+#define FAB_CONTROL_VERSION	3
 
 #define FAB_CONTROL_CLIENTS	16u
 #define FAB_CONTROL_CAPTURES	8u		/* clients that have a capture at a time */
@@ -100,6 +101,16 @@ bool fab_is_conversion(int argc, char **argv);
  * Return: exit status; what went wrong was printed.
  */
 int fab_topology_client(int argc, char **argv);
+
+/**
+ * fab_client_fabric() - the fabric that has its control socket at @path
+ *
+ * Nodes, links and what a subnet manager has written: LIDs, states, forwarding tables, and what take_port() of
+ * client_fabric.c takes. P_KeyTables and multicast are as in a new fabric.
+ *
+ * Return: a sealed fabric, to be freed; NULL: what went wrong was printed.
+ */
+struct fab *fab_client_fabric(const char *path);
 
 #define FAB_CONTROL_HELP \
 	"  status                    what the fabric has, and the MADs that it answered\n" \

@@ -6,6 +6,16 @@
 #include "fabric/fault/request.h"
 #include "fabric/watch/spool.h"
 
+#define FAB_PAGE_PORTS	512u	/* of a reply; the node that reaches it is the last */
+
+/**
+ * fab_request_page() - the nodes that @r is about: from @r->first on, or the one that it names
+ * @end: the last one of this part is before it, at most
+ *
+ * Return: false: there are none, r->why says why.
+ */
+bool fab_request_page(struct fab_request *r, uint32_t *end);
+
 /** fab_is_capture_member() - a request for a capture may have a member @key */
 bool fab_is_capture_member(const char *key);
 
@@ -35,6 +45,9 @@ const char *fab_type_name(const struct fab_node *n);
 
 /** fab_state_name() - PortState, as replies have it */
 const char *fab_state_name(uint8_t state);
+
+/** fab_request_tables() - command tables. Return: the reply; NULL: r->why says why. */
+json_t *fab_request_tables(struct fab_request *r);
 
 /** fab_request_script() - command script. Return: as above, or a reply with its errors. */
 json_t *fab_request_script(struct fab_request *r);

@@ -358,6 +358,25 @@ bool fab_seal(struct fab *f)
 	return fab_names_seal(f);
 }
 
+bool fab_own_sl2vl(struct fab *f, const struct fab_node *n)
+{
+	const unsigned int dim = n->nports + 1u;
+	struct fab_switch *sw = &f->sw[n->sw];
+	uint32_t *t;
+
+	if (sw->sl2vl)
+		return true;
+	t = malloc(dim * dim * sizeof(*t));
+	if (!t)
+		return false;
+	for (unsigned int i = 0; i < dim * dim; i++) {
+		t[i] = f->port[fab_port_of(n, i % dim)].sl2vl;
+		fab_pool_ref(&f->sl2vl, t[i]);
+	}
+	sw->sl2vl = t;
+	return true;
+}
+
 void fab_drop_sl2vl(struct fab *f, const struct fab_node *n)
 {
 	struct fab_switch *sw = &f->sw[n->sw];

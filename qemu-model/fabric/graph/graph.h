@@ -349,6 +349,13 @@ void fab_switch_off(struct fab *f, uint32_t node);
  */
 bool fab_reset_node(struct fab *f, uint32_t node);
 
+/**
+ * fab_own_sl2vl() - switch @n has SLtoVLMappingTables for each pair of ports, those of its output ports
+ *
+ * Nothing changes if it has them already. Return: false if out of memory.
+ */
+bool fab_own_sl2vl(struct fab *f, const struct fab_node *n);
+
 /** fab_drop_sl2vl() - switch @n has the SLtoVLMappingTables of its output ports again */
 void fab_drop_sl2vl(struct fab *f, const struct fab_node *n);
 

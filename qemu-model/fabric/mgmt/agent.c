@@ -102,26 +102,11 @@ static struct ib_sl2vl *agent_sl2vl(void *ctx, unsigned int in, unsigned int out
 static bool own_sl2vl(struct fab_mgmt *m)
 {
 	const struct fab_node *n = agent_node(m);
-	const unsigned int dim = n->nports + 1u;
-	struct fab_switch *sw;
-	uint32_t *t;
 
-	if (n->sw == FAB_NONE || m->f->sw[n->sw].sl2vl)
+	if (n->sw == FAB_NONE || fab_own_sl2vl(m->f, n))
 		return true;
-	sw = &m->f->sw[n->sw];
-	t = malloc(dim * dim * sizeof(*t));
-	if (!t) {
-		m->job.starved = true;
-		return false;
-	}
-	for (unsigned int in = 0; in < dim; in++) {
-		for (unsigned int out = 0; out < dim; out++) {
-			t[in * dim + out] = agent_port_of(m, out)->sl2vl;
-			fab_pool_ref(&m->f->sl2vl, t[in * dim + out]);
-		}
-	}
-	sw->sl2vl = t;
-	return true;
+	m->job.starved = true;
+	return false;
 }
 
 /* @index gets the table that equals @v; without memory it keeps what it has. Return: whether. */

@@ -17,7 +17,10 @@ enum colour { WHITE, GREY, BLACK };
 
 /**
  * struct channels - the graph; a channel is the port's index * VLS + its VL
- * @lid: [channels] LID whose ways from this channel on were followed last
+ * @sls, @paths: as of fab_circle_find()
+ * @seen: [channels] number of the ways that were followed last from this channel on: those to a LID by an
+ *	SL
+ * @ways: that number now
  * @waits: [channels] NULL: no packet has it; else a bit for each channel of the next switch, its
  *	port's number * VLS + the VL
  * @colour: [channels]
@@ -27,8 +30,10 @@ enum colour { WHITE, GREY, BLACK };
  */
 struct channels {
 	const struct fab *f;
-	uint8_t sl;
-	uint16_t *lid;
+	uint16_t sls;
+	const struct fab_paths *paths;
+	uint32_t *seen;
+	uint32_t ways;
 	uint64_t **waits;
 	uint8_t *colour;
 	uint32_t *stack, *bit;
@@ -42,10 +47,11 @@ static uint32_t bits_of(const struct fab *f, uint32_t out)
 }
 
 /*
- * The channel by which a packet for @lid leaves the switch that it reached by port @in, and goes on to
+ * The channel by which a packet for @lid with @sl leaves the switch that it reached by port @in, and goes on to
  * another switch. Return: false: it does not.
  */
-static bool channel_of(const struct channels *c, uint32_t in, uint16_t lid, uint32_t *channel)
+static bool channel_of(const struct channels *c, uint32_t in, uint16_t lid, uint8_t sl,
+		       uint32_t *channel)
 {
 	const struct fab *f = c->f;
 	const struct fab_node *n = &f->node[f->port[in].node];
@@ -62,7 +68,7 @@ static bool channel_of(const struct channels *c, uint32_t in, uint16_t lid, uint
 	out = fab_port_of(n, num);
 	if (fab_next_switch(f, out) == FAB_NONE)
 		return false;
-	vl = ib_sl2vl_lookup(fab_sl2vl(f, n, fab_port_num(f, in), num), c->sl,
+	vl = ib_sl2vl_lookup(fab_sl2vl(f, n, fab_port_num(f, in), num), sl,
 			     ib_opvls_count(f->port[out].pi.op_vls));
 	if (vl < 0)
 		return false;
@@ -70,22 +76,22 @@ static bool channel_of(const struct channels *c, uint32_t in, uint16_t lid, uint
 	return true;
 }
 
-/* The way of packets for @lid that reach a switch by port @in. Return: false: out of memory. */
-static bool follow(struct channels *c, uint32_t in, uint16_t lid)
+/* The way of packets for @lid with @sl that reach a switch by port @in. Return: false: out of memory. */
+static bool follow(struct channels *c, uint32_t in, uint16_t lid, uint8_t sl)
 {
 	uint64_t *waits = NULL;
 	uint32_t channel;
 
-	/* a channel is followed once for a LID, so also a way that never ends does here */
-	while (channel_of(c, in, lid, &channel)) {
+	/* a channel is followed once, so also a way that never ends does here */
+	while (channel_of(c, in, lid, sl, &channel)) {
 		const uint32_t out = channel / VLS;
 		const uint32_t bit = fab_port_num(c->f, out) * VLS + channel % VLS;
 
 		if (waits)
 			waits[bit / 64] |= 1ull << (bit % 64);
-		if (c->lid[channel] == lid)
+		if (c->seen[channel] == c->ways)
 			return true;
-		c->lid[channel] = lid;
+		c->seen[channel] = c->ways;
 		if (!c->waits[channel]) {
 			c->waits[channel] = calloc((bits_of(c->f, out) + 63) / 64, sizeof(*waits));
 			if (!c->waits[channel])
@@ -98,14 +104,33 @@ static bool follow(struct channels *c, uint32_t in, uint16_t lid)
 	return true;
 }
 
+/* Whether packets from port @p to @lid may have @sl. */
+static bool has_sl(const struct channels *c, uint32_t p, uint16_t lid, uint8_t sl)
+{
+	const uint8_t known = fab_paths_sl(c->paths, c->f->port[p].pi.lid, lid, IB_NUM_SLS);
+
+	return known < IB_NUM_SLS ? known == sl : c->sls >> sl & 1;
+}
+
 /* From all other channel adapters. Return: as of follow(). */
-static bool follow_all(struct channels *c, uint32_t to, uint16_t lid)
+static bool follow_all(struct channels *c, uint32_t to, uint16_t lid, uint8_t sl)
 {
 	const struct fab *f = c->f;
 
+	c->ways++;
 	for (uint32_t p = 1; p < f->ports; p++)
 		if (p != to && f->node[f->port[p].node].type == IB_NODE_CHANNEL_ADAPTER &&
-		    fab_next_switch(f, p) != FAB_NONE && !follow(c, f->port[p].peer, lid))
+		    fab_next_switch(f, p) != FAB_NONE && has_sl(c, p, lid, sl) &&
+		    !follow(c, f->port[p].peer, lid, sl))
+			return false;
+	return true;
+}
+
+/* By all SLs. */
+static bool follow_sls(struct channels *c, uint32_t to, uint16_t lid)
+{
+	for (uint8_t sl = 0; sl < IB_NUM_SLS; sl++)
+		if ((c->paths || c->sls >> sl & 1) && !follow_all(c, to, lid, sl))
 			return false;
 	return true;
 }
@@ -120,7 +145,7 @@ static bool make_graph(struct channels *c)
 		if (f->node[f->port[p].node].type != IB_NODE_CHANNEL_ADAPTER || !pi->lid)
 			continue;
 		for (uint32_t i = 0; i < 1u << pi->lmc; i++)
-			if (!follow_all(c, p, (uint16_t)(pi->lid + i)))
+			if (!follow_sls(c, p, (uint16_t)(pi->lid + i)))
 				return false;
 	}
 	return true;
@@ -197,23 +222,25 @@ static bool find(struct channels *c, struct fab_circle *circle)
 	return true;
 }
 
-bool fab_circle_find(const struct fab *f, uint8_t sl, struct fab_circle *circle)
+bool fab_circle_find(const struct fab *f, uint16_t sls, const struct fab_paths *paths,
+		     struct fab_circle *circle)
 {
 	const size_t all = (size_t)f->ports * VLS;
 	struct channels c = {
 		.f = f,
-		.sl = sl,
-		.lid = calloc(all, sizeof(*c.lid)),
+		.sls = sls,
+		.paths = paths,
+		.seen = calloc(all, sizeof(*c.seen)),
 		.waits = calloc(all, sizeof(*c.waits)),
 		.colour = calloc(all, sizeof(*c.colour)),
 	};
 	bool ok;
 
 	*circle = (struct fab_circle){ 0 };
-	ok = c.lid && c.waits && c.colour && make_graph(&c) && find(&c, circle);
+	ok = c.seen && c.waits && c.colour && make_graph(&c) && find(&c, circle);
 	for (size_t i = 0; c.waits && i < all; i++)
 		free(c.waits[i]);
-	free(c.lid);
+	free(c.seen);
 	free(c.waits);
 	free(c.colour);
 	free(c.stack);

@@ -4,6 +4,7 @@
 #define OHCA_FABRIC_TRAFFIC_CIRCLE_H
 
 #include "fabric/graph/graph.h"
+#include "paths.h"
 
 /**
  * struct fab_circle - channels each of which may wait for the next one, and the last for the first
@@ -20,7 +21,8 @@ struct fab_circle {
 /**
  * fab_circle_find() - a circle of a subnet, if there is one
  * @f: with LIDs, forwarding tables and links that are up
- * @sl: service level of all packets
+ * @sls: service levels that packets may have, a bit for each
+ * @paths: those of which it is known have this one alone; NULL: there are none
  * @c: the circle, for fab_circle_end()
  *
  * A channel is a VL of a port by which packets leave a switch. A packet that waits in a buffer keeps the
@@ -32,7 +34,8 @@ struct fab_circle {
  *
  * Return: false: out of memory.
  */
-bool fab_circle_find(const struct fab *f, uint8_t sl, struct fab_circle *c);
+bool fab_circle_find(const struct fab *f, uint16_t sls, const struct fab_paths *paths,
+		     struct fab_circle *c);
 
 /** fab_circle_end() - free what a circle has */
 void fab_circle_end(struct fab_circle *c);

@@ -48,7 +48,7 @@ bool traffic_send_cnp(struct traffic_host *h)
 
 	if (!b)
 		return false;
-	b = ib_build_lrh(b, h->vl, t->cfg.sl, IB_LNH_IBA_LOCAL, t->host[msg / t->cfg.messages].lid,
+	b = ib_build_lrh(b, h->vl, h->sl, IB_LNH_IBA_LOCAL, t->host[msg / t->cfg.messages].lid,
 			 (uint16_t)(len / 4), h->lid);
 	ib_build_bth(b, IB_OP_CNP, 0, 0, IB_DEFAULT_PKEY, msg, false, 0);
 	ib_set_becn(b);
@@ -68,7 +68,7 @@ void traffic_becn(struct traffic_host *h)
 	t->becns++;
 	if (!t->cfg.cc)
 		return;
-	ccti = ib_cc_becn(&t->cfg.cc->ca, &h->cc, t->cfg.sl, t->now_ns, t->cfg.rate_scale);
+	ccti = ib_cc_becn(&t->cfg.cc->ca, &h->cc, h->sl, t->now_ns, t->cfg.rate_scale);
 	if (ccti > t->ccti_max)
 		t->ccti_max = ccti;
 }
@@ -77,7 +77,7 @@ void traffic_sent(struct traffic_host *h)
 {
 	const struct ib_cc_ca *ca = &h->t->cfg.cc->ca;
 	const uint64_t now = h->t->now_ns, free_ns = fab_hport_free_ns(h->h);
-	const uint16_t ccti = ib_cc_ccti(ca, &h->cc, h->t->cfg.sl, now, h->t->cfg.rate_scale);
+	const uint16_t ccti = ib_cc_ccti(ca, &h->cc, h->sl, now, h->t->cfg.rate_scale);
 	const uint64_t delay_ns = ib_cc_delay_ns(ca, ccti, free_ns > now ? free_ns - now : 0);
 
 	/* the wire alone knows when it is ready, to a fraction of a ns */

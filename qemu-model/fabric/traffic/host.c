@@ -23,6 +23,35 @@ static uint32_t message_of(const struct traffic_host *h)
 	return index_of(h) * h->t->cfg.messages + h->next;
 }
 
+/* The lane that @h has for @sl. Return: false: it has none. */
+static bool find_lane(struct traffic_host *h, uint8_t sl)
+{
+	const struct fab *f = h->t->f;
+	const uint32_t leaf = fab_hport_place(h->h), p = f->port[leaf].peer;
+	const unsigned int vls = ib_opvls_count(f->port[leaf].pi.op_vls);
+	const int vl = ib_sl2vl_lookup(fab_sl2vl(f, &f->node[f->port[p].node], 0, fab_port_num(f, p)),
+				       sl, vls);
+
+	h->sl = sl;
+	h->vl = (uint8_t)vl;
+	return vl >= 0;
+}
+
+/* The next message that it can send, whose lane is found: what has none is lost. */
+static void next_message(struct traffic_host *h)
+{
+	struct fab_traffic *t = h->t;
+	const uint8_t usual = t->cfg.sl[t->cfg.sls ? index_of(h) % t->cfg.sls : 0];
+
+	for (; h->next < t->cfg.messages; h->next++) {
+		h->to = traffic_target(t, index_of(h), h->next);
+		if (find_lane(h, fab_paths_sl(t->cfg.paths, h->lid, t->host[h->to].lid, usual)))
+			return;
+	}
+	if (!t->share_ns && !(traffic_is_incast(t) && !index_of(h)))
+		t->share_ns = t->now_ns;
+}
+
 /* The message at hand is the next one. It has begun by now if nothing else was sent before. */
 static void prepare(struct traffic_host *h, uint64_t begin_ns)
 {
@@ -34,12 +63,12 @@ static void prepare(struct traffic_host *h, uint64_t begin_ns)
 	if (traffic_is_incast(t) && !index_of(h))
 		h->next = t->cfg.messages;
 	h->begin_ns = UINT64_MAX;
+	next_message(h);
 	if (h->next == t->cfg.messages || (reduce && traffic_reduce_waits(t, index_of(h), h->next))) {
 		fab_timer_set(&t->due, &h->timer, UINT64_MAX);
 		return;
 	}
 	msg = &t->msg[message_of(h)];
-	h->to = traffic_target(t, index_of(h), h->next);
 	h->left = reduce ? traffic_reduce_bytes(t, index_of(h), h->next) : t->cfg.size;
 	h->begin_ns = begin_ns;
 	msg->left = h->left;
@@ -65,7 +94,7 @@ static bool send_packet(struct traffic_host *h)
 
 	if (!b)
 		return false;
-	b = ib_build_lrh(b, h->vl, t->cfg.sl, IB_LNH_IBA_LOCAL, t->host[h->to].lid,
+	b = ib_build_lrh(b, h->vl, h->sl, IB_LNH_IBA_LOCAL, t->host[h->to].lid,
 			 (uint16_t)(len / 4), h->lid);
 	ib_build_bth(b, IB_OP_UC_SEND_ONLY, 0, (uint8_t)pad, IB_DEFAULT_PKEY, message_of(h), false, 0);
 	t->sent++;
@@ -185,6 +214,8 @@ static void host_rx(void *ctx, const struct ohca_link_frame *f, const struct ib_
 	bytes = f->len - hdr - IB_ICRC_LEN - pad;
 	t->bytes += bytes;
 	t->last_ns = t->now_ns;
+	if (!t->share_ns)
+		t->share[f->data[1] >> 4] += bytes;
 	if (traffic_is_incast(t))
 		count_flow(h, bytes);
 	if (bits >> 31)
@@ -218,8 +249,8 @@ static bool host_make(struct fab_traffic *t, uint32_t p, uint32_t leaf)
 
 	ohca_link_cfg_init(&cfg);
 	cfg.port_guid = t->f->port[p].guid;
-	cfg.vl_cap = t->f->vls;
-	cfg.mtu_cap = t->f->mtu;
+	cfg.vl_cap = (uint8_t)ib_opvls_count(t->f->port[leaf].pi.op_vls);
+	cfg.mtu_cap = t->f->port[leaf].pi.mtu;
 	cfg.width_sup = pi->width_supported;
 	cfg.speed_sup = pi->speed_supported;
 	cfg.speed_ext_sup = pi->speed_ext_supported;
@@ -248,7 +279,7 @@ bool traffic_hosts_make(struct fab_traffic *t)
 
 		if (n->type != IB_NODE_CHANNEL_ADAPTER || leaf == FAB_NO_PORT ||
 		    t->f->node[t->f->port[leaf].node].sw == FAB_NONE ||
-		    t->f->port[p].pi.state == IB_PS_DOWN)
+		    t->f->port[p].pi.state == IB_PS_DOWN || !t->f->port[p].pi.lid)
 			continue;
 		if (!host_make(t, p, leaf))
 			return false;
@@ -265,7 +296,6 @@ void traffic_hosts_begin(struct fab_traffic *t)
 							pi->speed_ext_active);
 		double gap = 0;
 
-		h->vl = (uint8_t)(t->cfg.sl % ib_opvls_count(pi->op_vls));
 		if (kbps)
 			gap = NS_BITS * t->cfg.size * t->cfg.rate_scale / kbps * 100 / t->cfg.load;
 		h->gap_ns = gap < GAP_MAX ? (uint64_t)gap : (uint64_t)GAP_MAX;

@@ -11,7 +11,7 @@
 #define OPENSM_STALLS	7u
 #define FAR_AWAY	UINT16_MAX
 
-static const char *const names[FAB_ROUTINGS] = { "minhop", "updn" };
+static const char *const names[FAB_ROUTINGS] = { "minhop", "updn", "loaded" };
 
 /**
  * struct route_maker - a fabric whose tables are made
@@ -313,9 +313,9 @@ enum fab_routing fab_routing_find(const char *name)
 {
 	unsigned int i = 0;
 
-	while (i < FAB_ROUTINGS && strcmp(name, names[i]))
+	while (i < FAB_ROUTING_LOADED && strcmp(name, names[i]))
 		i++;
-	return (enum fab_routing)i;
+	return i < FAB_ROUTING_LOADED ? (enum fab_routing)i : FAB_ROUTINGS;
 }
 
 const char *fab_routing_name(enum fab_routing routing)

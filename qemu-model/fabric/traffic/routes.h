@@ -9,10 +9,11 @@
 enum fab_routing {
 	FAB_ROUTING_MINHOP,	/* shortest ways; in circles of switches they may wait for each other */
 	FAB_ROUTING_UPDN,	/* first towards roots, then away from them: none waits in a circle */
+	FAB_ROUTING_LOADED,	/* tables, LIDs and states are there, as a subnet manager has written them */
 	FAB_ROUTINGS
 };
 
-/** fab_routing_find() - the routing with that name. Return: FAB_ROUTINGS: there is none. */
+/** fab_routing_find() - the routing with that name, of those that can be made. Return: FAB_ROUTINGS: there is none. */
 enum fab_routing fab_routing_find(const char *name);
 
 /** fab_routing_name() - of fab_routing_find() */
@@ -20,6 +21,7 @@ const char *fab_routing_name(enum fab_routing routing);
 
 /**
  * fab_routes_make() - all that a subnet manager does before data can be sent, but for multicast
+ * @routing: one that can be made
  *
  * Channel adapters have LIDs from 1 on, in their order. Each switch sends to a LID by a port on a
  * shortest way of those that @routing has, of several the one that fewest LIDs have. The roots of

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "fabric/graph/wire.h"
 #include "ib/rate.h"
@@ -102,10 +103,22 @@ static void judge(struct fab_traffic *t, struct fab_traffic_result *r)
 		.max_ns = percentile(t, 100),
 		.hot = second_half(&t->hot),
 		.victim = second_half(&t->victim),
+		.share_ns = t->share_ns ? t->share_ns - BEGIN_NS : 0,
 		.fecns = fab_data_counts(t->d)->fecns,
 		.becns = t->becns,
 		.ccti_max = t->ccti_max,
 	};
+	memcpy(r->share, t->share, sizeof(r->share));
+}
+
+/* A bit for each. */
+static uint16_t service_levels(const struct fab_traffic_cfg *cfg)
+{
+	uint16_t sls = (uint16_t)(1u << cfg->sl[0]);
+
+	for (unsigned int i = 1; i < cfg->sls; i++)
+		sls |= (uint16_t)(1u << cfg->sl[i]);
+	return sls;
 }
 
 /* @circle: of the ways. Return: NULL, or why not. */
@@ -123,17 +136,17 @@ static const char *prepare_all(struct fab_traffic *t, struct fab_circle *circle)
 
 	fab_mgmt_init(t->m, t->f, no_manager, NULL);
 	fab_mgmt_seed(t->m, t->cfg.seed);
-	if (!fab_routes_make(t->f, t->cfg.routing))
+	if (t->cfg.routing != FAB_ROUTING_LOADED && !fab_routes_make(t->f, t->cfg.routing))
 		return "out of memory, or there are more hosts than LIDs";
 	if (!traffic_congestion_set(t))
 		return "out of memory";
-	if (!fab_circle_find(t->f, t->cfg.sl, circle))
+	if (!fab_circle_find(t->f, service_levels(&t->cfg), t->cfg.paths, circle))
 		return "out of memory";
 	t->d = fab_data_new(t->m, &data);
 	if (!t->d || !traffic_hosts_make(t))
 		return "out of memory";
 	if (t->hosts < 2)
-		return "there are no two hosts at switches";
+		return "there are no two hosts with LIDs at switches";
 	traffic_choose_victim(t);
 	if (traffic_is_reduce(t))
 		wrong = traffic_reduce_plan(t);

@@ -4,8 +4,8 @@
  * (data/pace.c), whose hosts send messages to each other. Time jumps from one event to the next, as
  * fast as the processor allows, so what happens depends on the configuration alone, to the ns.
  *
- * There is no subnet manager and no other time: forwarding tables are made (routes.h) and all links are
- * Active before the first message begins. A message is packets of the MTU; it has come when its last
+ * There is no subnet manager and no other time: forwarding tables are made (routes.h), or are those of
+ * another fabric, and all links are Active before the first message begins. A message is packets of the MTU; it has come when its last
  * packet has. Nothing acknowledges a message or sends it again.
  *
  *	traffic.c	all that happens, and what became of it
@@ -14,6 +14,7 @@
  *	congestion.c	hosts that send more slowly when a switch says so
  *	reduce.c	the steps of an all-reduce
  *	routes.c	forwarding tables
+ *	paths.c		service levels of paths
  *	circle.c	whether packets by these may wait for each other for ever
  */
 #ifndef OHCA_FABRIC_TRAFFIC_H
@@ -25,6 +26,7 @@
 
 #include "circle.h"
 #include "ib/cc.h"
+#include "ib/vl.h"
 #include "routes.h"
 
 #define FAB_TRAFFIC_MESSAGES	(1u << 24)	/* of all hosts */
@@ -81,7 +83,8 @@ bool fab_congestion_parse(struct fab_congestion_cfg *cc, const char *text, char 
  * @load: percent of the rate of a host's link at which messages begin, at times that vary by chance,
  *	1 to 100; 100: each begins when the one before has left, and of an all-reduce what the step needs
  *	has come
- * @sl: of all packets, 0 to 15
+ * @sl: [@sls] service levels that hosts have in turn, 0 to 15; without any it is @sl[0]
+ * @paths: those of which the SL is known have that; NULL: there are none
  * @rate_scale, @hoq_scale: as of struct fab_data_cfg; @rate_scale is not 0
  * @seed: of what happens by chance
  * @cc: congestion control, or NULL: there is none
@@ -92,7 +95,9 @@ struct fab_traffic_cfg {
 	uint32_t size;
 	uint32_t messages;
 	unsigned int load;
-	uint8_t sl;
+	uint8_t sl[IB_NUM_SLS];
+	unsigned int sls;
+	const struct fab_paths *paths;
 	unsigned int rate_scale, hoq_scale;
 	uint64_t seed;
 	const struct fab_congestion_cfg *cc;
@@ -117,6 +122,8 @@ struct fab_traffic_flow {
  * @ns: from the begin, when hosts with a load of 100 percent send, to the last packet
  * @bus_bytes: that a host has to send and to get for its all-reduces: 2 (n - 1) / n of its own
  * @hot: of an incast, what the first host gets; @victim: what a host gets from the last one beside that
+ * @share: [SL] bytes that had come by that service level when the first host had sent all, at @share_ns from
+ *	the begin
  * @fecns: marks that switches have made; @becns: notifications that have come to the senders
  * @ccti_max: the highest CCTI that a host had
  * @circle: of channels that may wait for each other for ever; for fab_circle_end()
@@ -132,6 +139,8 @@ struct fab_traffic_result {
 	uint64_t ns;
 	uint64_t p50_ns, p90_ns, p99_ns, max_ns;
 	struct fab_traffic_flow hot, victim;
+	uint64_t share[IB_NUM_SLS];
+	uint64_t share_ns;
 	uint64_t fecns, becns;
 	uint64_t ccti_max;
 	struct fab_circle circle;
@@ -139,7 +148,7 @@ struct fab_traffic_result {
 
 /**
  * fab_traffic_run() - until all messages have come or are lost
- * @f: sealed, without a data path; its tables and states change
+ * @f: sealed, without a data path; its tables and states change, unless its tables are loaded
  * @why: what is wrong, for people; [@len]
  *
  * Return: false: @why says why not.

@@ -17,7 +17,7 @@ struct fab_traffic;
  * @t: whose it is
  * @h: its port
  * @lid: of that
- * @vl: lane of what it sends
+ * @sl, @vl: service level and lane of what it sends
  * @fixed: host to which it sends, of a permutation
  * @to: of the message at hand, which is to begin at @begin_ns; UINT64_MAX: when another one has come
  * @next: number of that message, and @left bytes of it
@@ -31,7 +31,7 @@ struct traffic_host {
 	struct fab_traffic *t;
 	struct fab_hport *h;
 	uint16_t lid;
-	uint8_t vl;
+	uint8_t sl, vl;
 	uint32_t fixed;
 	uint32_t to;
 	uint64_t begin_ns;
@@ -77,6 +77,7 @@ struct traffic_message {
  * @sent: packets; @came: so many of them, with @bytes, the last at @last_ns. @becns of both are
  *	notifications
  * @victim_to: target of the last host beside an incast
+ * @share, @share_ns: as of struct fab_traffic_result, at the clock's time; 0: no host has sent all
  * @hot, @victim: of an incast; @ccti_max: as of struct fab_traffic_result
  */
 struct fab_traffic {
@@ -97,6 +98,7 @@ struct fab_traffic {
 	uint32_t done;
 	uint64_t sent, came, becns, bytes, last_ns;
 	uint32_t victim_to;
+	uint64_t share[IB_NUM_SLS], share_ns;
 	struct traffic_flow hot, victim;
 	uint16_t ccti_max;
 };

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* ohca-fabric traffic: its options, and what it prints. */
+#ifndef OHCA_FABRIC_CLIENT_TRAFFIC_H
+#define OHCA_FABRIC_CLIENT_TRAFFIC_H
+
+#include "fabric/traffic/traffic.h"
+
+/** enum fab_traffic_code - its options, as getopt_long() returns them */
+enum fab_traffic_code {
+	FAB_TRAFFIC_PATTERN = 512,
+	FAB_TRAFFIC_ROUTING,
+	FAB_TRAFFIC_SIZE_OPTION,
+	FAB_TRAFFIC_MESSAGES_OPTION,
+	FAB_TRAFFIC_LOAD,
+	FAB_TRAFFIC_SL,
+	FAB_TRAFFIC_PATH_SL,
+	FAB_TRAFFIC_CONGESTION
+};
+
+#define FAB_TRAFFIC_OPTIONS \
+	{ "pattern", required_argument, NULL, FAB_TRAFFIC_PATTERN }, \
+	{ "routing", required_argument, NULL, FAB_TRAFFIC_ROUTING }, \
+	{ "size", required_argument, NULL, FAB_TRAFFIC_SIZE_OPTION }, \
+	{ "messages", required_argument, NULL, FAB_TRAFFIC_MESSAGES_OPTION }, \
+	{ "load", required_argument, NULL, FAB_TRAFFIC_LOAD }, \
+	{ "sl", required_argument, NULL, FAB_TRAFFIC_SL }, \
+	{ "path-sl", required_argument, NULL, FAB_TRAFFIC_PATH_SL }, \
+	{ "congestion-control", optional_argument, NULL, FAB_TRAFFIC_CONGESTION }
+
+#define FAB_TRAFFIC_HELP \
+	"      --pattern NAME        uniform, permutation, incast, incast-victim, hot-spot,\n" \
+	"                            all-to-all, all-reduce-ring or all-reduce-halving (uniform)\n" \
+	"  -c, --control PATH        the fabric, with the tables that it has now, is the one that runs\n" \
+	"                            there, instead of --topology and --generate\n" \
+	"      --routing NAME        minhop or updn (minhop)\n" \
+	"      --size BYTES          of a message, or what all reduce, or with K or M (64K)\n" \
+	"      --messages N          of each host (16, or of all-to-all one to each other host), or\n" \
+	"                            all-reduces (1)\n" \
+	"      --load PERCENT        of the rate of their links (100)\n" \
+	"      --sl N[,N...]         service levels, 0 to 15, which hosts have in turn (0)\n" \
+	"      --path-sl FILE        SLs of paths, in lines of SLID, DLID and SL\n" \
+	"      --congestion-control[=NAME=VALUE,...]  switches mark packets of ports that are\n" \
+	"                            congested, and hosts send more slowly then: threshold,\n" \
+	"                            packet_size, marking_rate, ccti_timer, ccti_increase,\n" \
+	"                            ccti_min, ccti_limit, cct_shift\n\n"
+
+/**
+ * struct fab_traffic_options - what the command line says
+ * @cfg: of it, which has @congestion and @paths if these are said
+ * @any: one of its options is there
+ */
+struct fab_traffic_options {
+	struct fab_traffic_cfg cfg;
+	struct fab_congestion_cfg congestion;
+	struct fab_paths paths;
+	bool any;
+};
+
+/** fab_traffic_option() - option @code with @arg. Return: false: it is wrong, which was said. */
+bool fab_traffic_option(struct fab_traffic_options *o, int code, const char *arg);
+
+/** fab_traffic_client() - run it on @f, and print what became of it. Return: exit status. */
+int fab_traffic_client(struct fab *f, const struct fab_traffic_options *o);
+
+#endif
