@@ -223,6 +223,7 @@ expect 'serve with a control socket in no directory' 1 'use another PATH' \
 says ready "$dir/ready"
 expect 'status' 0 'cables: 64' "$fabric" status -c "$dir/control"
 expect 'what the data path has counted' 0 'data delivered: 0$' "$fabric" status -c "$dir/control"
+expect 'nothing is marked' 0 'data fecns: 0$' "$fabric" status -c "$dir/control"
 expect 'wires have rates' 0 'data rate_scale: 250$' "$fabric" status -c "$dir/control"
 expect 'what machines have' 0 'hosted machines: 0$' "$fabric" status -c "$dir/control"
 expect 'what machines were refused' 0 'hosted objects_refused: 0$' "$fabric" status -c "$dir/control"

@@ -181,6 +181,7 @@ static const struct {
 	{ NULL, "cpu_seconds", "counter", "cpu_seconds", "Processor time of the fabric" },
 	{ "data", "delivered", "counter", "delivered_packets", "Data packets that arrived" },
 	{ "data", "hops", "counter", "packet_hops", "Wires that data packets have passed" },
+	{ "data", "fecns", "counter", "fecn_marks", "Marks by FECN at switches" },
 	{ "data", "buffer_bytes", "gauge", "buffer_bytes", "Memory of packets that wait" },
 	{ "hosted", "machines", "gauge", "machines", "Machines whose HCAs the fabric hosts" },
 };

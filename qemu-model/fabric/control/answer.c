@@ -127,7 +127,7 @@ static json_t *data_json(const struct fab_data *d)
 		if (n->drop[i])
 			json_object_set_new(drops, fab_drop_name(i),
 					    json_integer((json_int_t)n->drop[i]));
-	return json_pack("{s:I, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
+	return json_pack("{s:I, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
 			 "delivered", (json_int_t)n->delivered, "dropped", drops,
 			 "hops", (json_int_t)n->hops, "forks", (json_int_t)n->forks,
 			 "copies", (json_int_t)n->copies, "mads_in", (json_int_t)n->mads_in,
@@ -137,7 +137,8 @@ static json_t *data_json(const struct fab_data *d)
 			 "capture_bytes", (json_int_t)n->capture_bytes,
 			 "stood_ns", (json_int_t)n->stood_ns,
 			 "rate_scale", (json_int_t)fab_data_rate_scale(d),
-			 "late_ns", (json_int_t)n->late_ns);
+			 "late_ns", (json_int_t)n->late_ns,
+			 "fecns", (json_int_t)n->fecns);
 }
 
 /* When the daemon sleeps. */
