@@ -186,6 +186,8 @@ enum ohca_trace {
  * @smp_off: the driver's software sends and receives no SMPs: what its QP0 sends is discarded,
  *	requests that the agent does not know are refused, MAD_IFC only reads, and no port
  *	can be said to have a subnet manager. The agents answer as ever.
+ * @rate_scale: wires take so many times as long for a packet, so static rates and delays by congestion
+ *	control do, too; 0: as 1
  * @node_desc: NodeDescription before a driver sets another; terminated
  */
 struct ohca_cfg {
@@ -209,6 +211,7 @@ struct ohca_cfg {
 	uint64_t mem_max;
 	uint64_t hash_seed;
 	uint64_t lacks;
+	unsigned int rate_scale;
 	bool mw_type_2a;
 	bool smp_off;
 	char node_desc[64];

@@ -30,6 +30,9 @@ enum ib_pma_attr {
 	IB_PMA_ATTR_SAMPLES_RESULT_EXT	= 0x001E,
 	IB_PMA_ATTR_EXT_SPEEDS		= 0x001F,
 	IB_PMA_ATTR_SW_VL_CONGESTION	= 0x0030,
+	IB_PMA_ATTR_RCV_CON_CTRL	= 0x0031,
+	IB_PMA_ATTR_SL_RCV_FECN		= 0x0032,
+	IB_PMA_ATTR_SL_RCV_BECN		= 0x0033,
 	IB_PMA_ATTR_XMIT_CON_CTRL	= 0x0034,
 	IB_PMA_ATTR_VL_XMIT_TIME_CONG	= 0x0035,
 	IB_PMA_ATTR_XMIT_DATA_SL	= 0x0036,
@@ -103,6 +106,9 @@ struct ohca_port_counters {
 	uint64_t vl_congestion[16];
 	uint64_t xmit_time_cong;
 	uint64_t xmit_time_cong_vl[16];
+	/* of a channel adapter: packets with FECN and BECN, also by SL */
+	uint64_t rcv_fecn, rcv_becn;
+	uint64_t rcv_fecn_sl[16], rcv_becn_sl[16];
 };
 
 /** ib_pma_count_xmit() - a packet of @len bytes, LRH to ICRC, has left by SL @sl */

@@ -87,6 +87,12 @@ static const struct ctr_field xmit_detail_ctrs[] = {
 
 static const struct ctr_field vl_wait_ctrs[] = { EACH(32, 16, xmit_wait_vl) };
 static const struct ctr_field vl_cong_ctrs[] = { EACH(32, 16, vl_congestion) };
+static const struct ctr_field rcv_cong_ctrs[] = {
+	{ 32, 32, 0, C(rcv_fecn) },
+	{ 64, 32, 1, C(rcv_becn) },
+};
+static const struct ctr_field fecn_sl_ctrs[] = { EACH(32, 32, rcv_fecn_sl) };
+static const struct ctr_field becn_sl_ctrs[] = { EACH(32, 32, rcv_becn_sl) };
 static const struct ctr_field xmit_cong_ctrs[] = { { 32, 32, 0, C(xmit_time_cong) } };
 /* 15 of them: there is none of VL 15 */
 static const struct ctr_field vl_time_cong_ctrs[] = { EACH(32, 32, xmit_time_cong_vl) };
@@ -118,6 +124,12 @@ static const struct ctr_attr ctr_attrs[] = {
 	  false, vl_wait_ctrs },
 	{ IB_PMA_ATTR_SW_VL_CONGESTION, IB_ARRAY_SIZE(vl_cong_ctrs), false, false, false, false,
 	  vl_cong_ctrs },
+	{ IB_PMA_ATTR_RCV_CON_CTRL, IB_ARRAY_SIZE(rcv_cong_ctrs), false, false, false, false,
+	  rcv_cong_ctrs },
+	{ IB_PMA_ATTR_SL_RCV_FECN, IB_ARRAY_SIZE(fecn_sl_ctrs), false, false, false, false,
+	  fecn_sl_ctrs },
+	{ IB_PMA_ATTR_SL_RCV_BECN, IB_ARRAY_SIZE(becn_sl_ctrs), false, false, false, false,
+	  becn_sl_ctrs },
 	{ IB_PMA_ATTR_XMIT_CON_CTRL, IB_ARRAY_SIZE(xmit_cong_ctrs), false, false, false, false,
 	  xmit_cong_ctrs },
 	{ IB_PMA_ATTR_VL_XMIT_TIME_CONG, IB_ARRAY_SIZE(vl_time_cong_ctrs) - 1, false, false, false,
@@ -399,8 +411,9 @@ static uint16_t dispatch(struct ib_pma *a, const struct ib_mad_hdr *h, uint8_t *
 		return h->attr_mod ? IB_MAD_BAD_FIELD :
 		       samples_result(a, attr == IB_PMA_ATTR_SAMPLES_RESULT_EXT, d);
 	}
-	/* no channel adapter here has congestion control */
-	if (a->first_port && attr >= IB_PMA_ATTR_SW_VL_CONGESTION && attr <= IB_PMA_ATTR_VL_XMIT_TIME_CONG)
+	/* switches mark packets, channel adapters receive them */
+	if (attr >= IB_PMA_ATTR_SW_VL_CONGESTION && attr <= IB_PMA_ATTR_VL_XMIT_TIME_CONG &&
+	    !a->first_port == (attr >= IB_PMA_ATTR_RCV_CON_CTRL && attr <= IB_PMA_ATTR_SL_RCV_BECN))
 		return IB_MAD_BAD_METHOD_ATTR;
 	for (unsigned int i = 0; i < IB_ARRAY_SIZE(ctr_attrs); i++) {
 		if (ctr_attrs[i].attr != attr)

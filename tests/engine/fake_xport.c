@@ -207,6 +207,13 @@ void ohca_xp_mcast_left(ohca_engine *e, const uint8_t mgid[16], uint32_t index)
 	(void)index;
 }
 
+void ohca_congestion_set(ohca_engine *e, unsigned int port, const struct ib_cc_ca *ca)
+{
+	(void)e;
+	(void)port;
+	(void)ca;
+}
+
 void ohca_xp_wait_update(ohca_engine *e)
 {
 	(void)e;

@@ -30,6 +30,7 @@
 #define HOST_PAGE_DIRTY	0x1u
 #define HOST_PAGE_GIVEN	0x2u
 
+struct ib_cc_ca;
 struct host;
 
 /** What becomes of a frame. */
@@ -368,6 +369,8 @@ void host_mr_create(struct host *h, struct host_mr *mr, uint64_t len, uint32_t p
 		    uint16_t access);
 /** host_mad_ifc() - MAD by command; Return: enum ohca_mad_verdict; @mad is replaced */
 int host_mad_ifc(struct host *h, unsigned int port, uint8_t mad[256]);
+/** host_congestion() - be the manager of congestion control of a port (annex A10) */
+void host_congestion(struct host *h, unsigned int port, const struct ib_cc_ca *ca);
 /** host_port_set() - be the subnet manager of one port: LID, P_Keys stay, up to @state */
 void host_port_set(struct host *h, unsigned int port, uint16_t lid, uint8_t state);
 

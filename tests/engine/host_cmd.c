@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "host.h"
+#include "ib/cc_agent.h"
 #include "host_priv.h"
 
 #define CMD_TURNS	10000u	/* the longest page list takes 8192 */
@@ -605,6 +606,50 @@ int host_mad_ifc(struct host *h, unsigned int port, uint8_t mad[256])
 	if (r.mad_ifc.verdict == OHCA_MAD_REPLY)
 		memcpy(mad, host_ptr(h, h->mbox[1]), 256);
 	return r.mad_ifc.verdict;
+}
+
+/* A Set of a manager of congestion control, which the agent answers. */
+static void congestion_set(struct host *h, unsigned int port, uint16_t attr, uint32_t mod,
+			   const uint8_t data[IB_CC_DATA_LEN])
+{
+	struct ib_mad m = {
+		.hdr = {
+			.base_version = 1,
+			.mgmt_class = IB_CLASS_CC,
+			.class_version = IB_CC_CLASS_VERSION,
+			.method = IB_METHOD_SET,
+			.attr_id = ib_to_be16(attr),
+			.attr_mod = ib_to_be32(mod),
+		},
+	};
+
+	memcpy((uint8_t *)&m + IB_CC_DATA_OFF, data, IB_CC_DATA_LEN);
+	if (host_mad_ifc(h, port, (uint8_t *)&m) != OHCA_MAD_REPLY || ib_be16(m.hdr.status))
+		host_die("congestion control refused");
+}
+
+void host_congestion(struct host *h, unsigned int port, const struct ib_cc_ca *ca)
+{
+	uint8_t d[IB_CC_DATA_LEN] = { 0 };
+
+	ib_put_be16(d, ca->port_control);
+	ib_put_be16(d + 2, 0xffff);
+	for (unsigned int i = 0; i < IB_CC_SLS; i++) {
+		uint8_t *sl = d + 4 + 8 * i;
+
+		ib_put_be16(sl, ca->sl[i].ccti_timer);
+		sl[2] = ca->sl[i].ccti_increase;
+		sl[3] = ca->sl[i].trigger_threshold;
+		sl[4] = ca->sl[i].ccti_min;
+	}
+	congestion_set(h, port, IB_CC_ATTR_CA_SETTING, 0, d);
+	for (unsigned int b = 0; b < IB_CCT_BLOCKS; b++) {
+		memset(d, 0, sizeof(d));
+		ib_put_be16(d, ca->ccti_limit);
+		for (unsigned int i = 0; i < IB_CCT_PER_BLOCK; i++)
+			ib_put_be16(d + 4 + 2 * i, ca->cct[b * IB_CCT_PER_BLOCK + i]);
+		congestion_set(h, port, IB_CC_ATTR_TABLE, b, d);
+	}
 }
 
 static void port_info(struct host *h, unsigned int port, uint8_t method,

@@ -11,6 +11,7 @@
 #include "engine/base/state.h"
 #include "fabric/hca/hca.h"
 #include "fabric/hosts.h"
+#include "fabric/traffic/traffic.h"
 #include "ib/rate.h"
 #include "rig.h"
 
@@ -337,10 +338,137 @@ static void test_rate(void **st)
 	teardown_hosts(st);
 }
 
+/* ---- congestion ---------------------------------------------------------------- */
+
+#define FLOWS		4u
+#define SCALE		100u
+#define DEPTH		4u
+#define MSG		65536u
+#define MESSAGES	2400u	/* that are done at the end */
+
+/* What the usual settings are (Documentation/congestion.rst), with a CCTI of each QP. */
+static void set_congestion(void)
+{
+	struct fab_congestion_cfg usual;
+
+	fab_congestion_usual(&usual);
+	for (uint32_t i = 0; i < f->nodes; i++) {
+		struct ib_cc *cc = f->node[i].sw == FAB_NONE ? NULL :
+				   fab_cc(f, fab_port_of(&f->node[i], 0));
+
+		if (cc)
+			cc->sw = usual.sw;
+	}
+	usual.ca.port_control = 0;
+	/* of three senders each sends a packet in three times 330 ns */
+	for (unsigned int sl = 0; sl < IB_CC_SLS; sl++)
+		usual.ca.sl[sl].ccti_timer = 1;
+	for (unsigned int i = 0; i < NODES; i++)
+		host_congestion(place_of[i].h, 0, &usual.ca);
+	m.epoch++;
+}
+
+static void write_on(struct pair *p, unsigned int flow)
+{
+	const struct place *from = &place_of[p->side[0]], *to = &place_of[p->side[1]];
+	struct wqe q = wqe_new(OHCA_OP_RDMA_WRITE, OHCA_WQE_SIGNALED, flow);
+
+	wqe_raddr(&q, to->mr.iova + HALF, to->mr.key);
+	wqe_sge(&q, from->mr.iova, MSG, from->mr.key);
+	wqe_post(&p->qp[0], &q);
+}
+
+/*
+ * Three HCAs write to the one at host 1; one of them also to another host beside that. Bytes that
+ * each flow has moved in the second half, in thousandths of what a wire carries.
+ */
+static void incast(bool control, unsigned int share[FLOWS], uint64_t *fecns)
+{
+	struct pair p[FLOWS] = {
+		{ { 0, 2 }, OHCA_QPT_RC, 5, { { 0 } } }, { { 1, 2 }, OHCA_QPT_RC, 5, { { 0 } } },
+		{ { 3, 2 }, OHCA_QPT_RC, 5, { { 0 } } }, { { 1, 0 }, OHCA_QPT_RC, 5, { { 0 } } },
+	};
+	unsigned int done = 0, of[FLOWS] = { 0 };
+	uint64_t begin_ns = 0, end_ns = 0;
+	void *st = NULL;
+
+	begin_hosts(from_spec("fat-tree:4,3"));
+	now = 1000000000;
+	d->cfg.rate_scale = SCALE;
+	m.epoch++;
+	hcas = fab_hcas_new(d);
+	assert_non_null(hcas);
+	for (unsigned int i = 0; i < NODES; i++)
+		place_up(&place_of[i], i);
+	for (unsigned int i = 0; i < FLOWS; i++)
+		pair_up(&p[i]);
+	if (control)
+		set_congestion();
+	for (unsigned int i = 0; i < FLOWS * DEPTH; i++)
+		write_on(&p[i % FLOWS], i % FLOWS);
+	settle();
+	while (done < MESSAGES + FLOWS * DEPTH) {
+		struct ohca_hw_cqe c;
+
+		step_on();
+		for (unsigned int i = 0; i < NODES; i++)
+			while (host_cq_poll(&place_of[i].cq, &c)) {
+				assert_int_equal(c.status, 0);
+				if (++done == MESSAGES / 2)
+					begin_ns = now;
+				else if (done == MESSAGES)
+					end_ns = now;
+				if (done > MESSAGES)
+					continue;
+				of[c.wr_id] += done > MESSAGES / 2;
+				write_on(&p[c.wr_id], (unsigned int)c.wr_id);
+			}
+	}
+	/* the last packets are under way */
+	while (fab_data_timer(d) < 1000000000)
+		step_on();
+	for (unsigned int i = 0; i < FLOWS; i++)
+		share[i] = (unsigned int)((uint64_t)of[i] * MSG * 80 * SCALE / (end_ns - begin_ns));
+	*fecns = d->n.fecns;
+	for (unsigned int i = 0; i < FLOWS; i++)
+		for (unsigned int k = 0; k < 2; k++)
+			host_qp_destroy(&p[i].qp[k]);
+	for (unsigned int i = NODES; i-- > 0;) {
+		host_buf_free(&place_of[i].cq.buf);
+		host_buf_free(&place_of[i].mr.buf);
+		host_free(place_of[i].h);
+	}
+	fab_hcas_free(hcas);
+	teardown_hosts(&st);
+}
+
+/* HCAs that obey BECNs leave room for a flow that shares wires with theirs. */
+static void test_incast(void **st)
+{
+	unsigned int without[FLOWS], with[FLOWS];
+	uint64_t fecns;
+
+	(void)st;
+	incast(false, without, &fecns);
+	assert_int_equal(fecns, 0);
+	incast(true, with, &fecns);
+	for (unsigned int i = 0; i < FLOWS; i++)
+		print_message("flow %u: %u and %u of 1000\n", i, without[i], with[i]);
+	assert_true(fecns > 100);
+	assert_in_range(without[0] + without[1] + without[2], 950, 1000);
+	assert_in_range(with[0] + with[1] + with[2], 950, 1000);
+	/* each has the same share of the wire to host 1, and the fourth one most of what is left */
+	for (unsigned int i = 0; i < 3; i++)
+		assert_in_range(with[i], 300, 360);
+	assert_in_range(without[3], 200, 300);
+	assert_in_range(with[3], 480, 700);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_several_switches), cmocka_unit_test(test_rate),
+		cmocka_unit_test(test_incast),
 	};
 
 	return cmocka_run_group_tests_name("flows", tests, NULL, NULL);

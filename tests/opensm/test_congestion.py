@@ -124,6 +124,10 @@ class Congestion(Case):
                              ("--vlxmittimecc", "PortVLXmitTimeCong14")):
             self.assertEqual(fields(self.tool("perfquery", option, switch, "1"))[name], ["0"])
             self.tool("perfquery", option, host, "1", good=False)
+        for option, name in (("--rcvcc", "PortPktRcvBECN"), ("--slrcvfecn", "PortSLRcvFECN15"),
+                             ("--slrcvbecn", "PortSLRcvBECN0")):
+            self.assertEqual(fields(self.tool("perfquery", option, host, "1"))[name], ["0"])
+            self.tool("perfquery", option, switch, "1", good=False)
         for wrong in (("ibccquery", "SwitchCongestionSetting", host),
                       ("ibccquery", "CACongestionSetting", switch),
                       ("ibccconfig", "CongestionControlTable", host, "128", "2", "0:0")):

@@ -52,6 +52,8 @@ static struct ohca_cfg with_defaults(const struct ohca_cfg *cfg)
 		c.log_max_srq = 16;
 	if (!c.log_max_mr)
 		c.log_max_mr = 20;
+	if (!c.rate_scale)
+		c.rate_scale = 1;
 	return c;
 }
 

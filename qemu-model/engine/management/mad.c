@@ -17,10 +17,12 @@
 #include "engine/management/sma.h"
 #include "engine/object/eq.h"
 #include "engine/object/qp.h"
+#include "engine/transport/congestion.h"
 #include "engine/transport/madq.h"
 #include "engine/transport/sched.h"
 #include "engine/transport/to_agents.h"
 #include "engine/transport/tx.h"
+#include "ib/cc_agent.h"
 #include "ib/mad.h"
 #include "ib/packet.h"
 #include "ib/pma_agent.h"
@@ -32,12 +34,14 @@
 /**
  * struct ohca_mad - the agents
  * @rate, @up: the host's last report of each link; links train only after ENABLE
+ * @cc: the congestion control agent of each port
  * @vl15_seen: drops of the link that VL15Dropped includes
  */
 struct ohca_mad {
 	struct ohca_sma sma;
 	struct ib_pma pma;
 	struct ib_pma_port pma_port[OHCA_MAX_PORTS];
+	struct ib_cc *cc[OHCA_MAX_PORTS];
 	struct ohca_link_rate rate[OHCA_MAX_PORTS];
 	bool up[OHCA_MAX_PORTS];
 	uint64_t vl15_seen[OHCA_MAX_PORTS];
@@ -198,8 +202,12 @@ int ohca_mad_init(ohca_engine *e)
 	e->mad = calloc(1, sizeof(*e->mad));
 	if (!e->mad)
 		return -1;
-	for (unsigned int i = 0; i < OHCA_MAX_PORTS; i++)
+	for (unsigned int i = 0; i < OHCA_MAX_PORTS; i++) {
 		e->mad->pma_port[i].ctr = &e->port[i].cnt;
+		e->mad->cc[i] = calloc(1, sizeof(*e->mad->cc[i]));
+		if (!e->mad->cc[i])
+			return -1;
+	}
 	e->mad->pma = (struct ib_pma){
 		.port = mad_pma_port,
 		.ctx = e,
@@ -215,8 +223,15 @@ int ohca_mad_init(ohca_engine *e)
 
 void ohca_mad_free(ohca_engine *e)
 {
+	for (unsigned int i = 0; e->mad && i < OHCA_MAX_PORTS; i++)
+		free(e->mad->cc[i]);
 	free(e->mad);
 	e->mad = NULL;
+}
+
+const struct ib_cc_ca *ohca_mad_congestion(const ohca_engine *e, unsigned int port)
+{
+	return &e->mad->cc[port]->ca;
 }
 
 struct ib_vlarb *ohca_mad_vlarb(ohca_engine *e, unsigned int port)
@@ -228,6 +243,8 @@ void ohca_mad_reset(ohca_engine *e)
 {
 	sma_start(e);
 	for (unsigned int i = 0; i < e->cfg.num_ports; i++) {
+		memset(e->mad->cc[i], 0, sizeof(*e->mad->cc[i]));
+		ohca_congestion_set(e, i, &e->mad->cc[i]->ca);
 		port_copy(e, i);
 		ohca_xp_port(e, i);
 		link_rate(e, i);
@@ -302,6 +319,21 @@ void ohca_mad_timer(ohca_engine *e, uint64_t now)
 
 /* ---- MADs ------------------------------------------------------------------------- */
 
+/* A request to the congestion control agent of a port. */
+static enum ohca_sma_verdict congestion(ohca_engine *e, const struct ohca_sma_in *in,
+					const uint8_t *mad, uint8_t *out)
+{
+	static const struct ib_cc_node node = { .resp_time = 8 };	/* 1 ms */
+	struct ib_cc *cc = e->mad->cc[in->port];
+	enum ib_cc_verdict v;
+
+	memcpy(out, mad, IB_MAD_LEN);
+	v = ib_cc_process(&node, cc, (struct ib_mad *)(void *)out, in->now_ns);
+	if (v == IB_CC_CHANGED)
+		ohca_congestion_set(e, in->port, &cc->ca);
+	return v == IB_CC_DROP ? OHCA_SMA_CONSUMED : OHCA_SMA_REPLY;
+}
+
 /* The agents' verdict on a MAD of QP @qpn (0 or 1). */
 static enum ohca_sma_verdict process(ohca_engine *e, const struct ohca_sma_in *in,
 				     uint32_t qpn, const uint8_t *mad, uint8_t *out)
@@ -315,6 +347,9 @@ static enum ohca_sma_verdict process(ohca_engine *e, const struct ohca_sma_in *i
 		if (ib_pma_process(&e->mad->pma, (const struct ib_mad *)(const void *)mad,
 				   (struct ib_mad *)(void *)out, in->now_ns) == IB_PMA_REPLY)
 			v = OHCA_SMA_REPLY;
+	} else if (qpn == IB_QP1 && h->mgmt_class == IB_CLASS_CC &&
+		   (h->method == IB_METHOD_GET || h->method == IB_METHOD_SET)) {
+		v = congestion(e, in, mad, out);
 	}
 	if (v != OHCA_SMA_UNHANDLED)
 		ohca_count_port(e, in->port, OHCA_CNT_MADS_RX);

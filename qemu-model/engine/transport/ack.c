@@ -1,11 +1,33 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Acknowledgements as packets, and the queue of those of QPs that are destroyed or reset. */
+/*
+ * Acknowledgements and congestion notifications as packets, and the queue of those that no QP sends
+ * in its turn.
+ */
+#include <string.h>
+
 #include "engine/base/work.h"
 #include "engine/transport/ack.h"
 #include "engine/transport/sched.h"
 #include "engine/transport/turn.h"
 #include "engine/transport/tx.h"
+#include "ib/cc.h"
 #include "ib/packet.h"
+
+static bool cnp_out(ohca_engine *e, struct ohca_turn *t, const struct ohca_ack *a)
+{
+	const uint32_t len = a->path.hdr_len + IB_BTH_LEN + IB_CNP_DATA_LEN + IB_ICRC_LEN;
+	struct ohca_tx tx;
+	uint8_t *bth;
+
+	if (!ohca_tx_open(e, t, &a->path, len, &tx))
+		return false;
+	bth = tx.buf + a->path.hdr_len;
+	memset(ib_build_bth(bth, IB_OP_CNP, a->migreq, 0, a->path.pkey, a->dqpn, false, 0), 0,
+	       IB_CNP_DATA_LEN);
+	ib_set_becn(bth);
+	ohca_tx_close(e, &tx);
+	return true;
+}
 
 bool ohca_ack_out(ohca_engine *e, struct ohca_turn *t, const struct ohca_ack *a)
 {
@@ -13,6 +35,8 @@ bool ohca_ack_out(ohca_engine *e, struct ohca_turn *t, const struct ohca_ack *a)
 	struct ohca_tx tx;
 	uint8_t *h;
 
+	if (a->opcode == IB_OP_CNP)
+		return cnp_out(e, t, a);
 	if (!ohca_tx_open(e, t, path, path->hdr_len + IB_BTH_LEN + IB_AETH_LEN + IB_ICRC_LEN, &tx))
 		return false;
 	h = ib_build_bth(tx.buf + path->hdr_len, a->opcode, a->migreq, 0, path->pkey,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Acknowledgements, also of QPs that are destroyed or reset. */
+/* Acknowledgements, also of QPs that are destroyed or reset, and congestion notifications. */
 #ifndef OHCA_TRANSPORT_ACK_H
 #define OHCA_TRANSPORT_ACK_H
 
@@ -13,7 +13,7 @@ struct ohca_turn;
 
 #define OHCA_LATE_ACKS		64u	/* power of two */
 
-/** struct ohca_ack - an ACK or NAK, with a copy of its QP's attributes */
+/** struct ohca_ack - an ACK or NAK, with a copy of its QP's attributes, or a CNP (IB_OP_CNP) */
 struct ohca_ack {
 	struct ohca_path path;
 	uint32_t dqpn, psn, msn;
@@ -23,8 +23,8 @@ struct ohca_ack {
 /* Send it. False: no room; @t says what for. */
 bool ohca_ack_out(ohca_engine *e, struct ohca_turn *t, const struct ohca_ack *a);
 /*
- * Queue it until there are credits, for a QP that is destroyed or reset. The queue is bounded; the
- * oldest is dropped and counted as discarded.
+ * Queue it until there are credits, for a QP that is destroyed or reset, or a CNP. The queue is
+ * bounded; the oldest is dropped and counted as discarded.
  */
 void ohca_ack_later(ohca_engine *e, const struct ohca_ack *a);
 /*
@@ -33,7 +33,7 @@ void ohca_ack_later(ohca_engine *e, const struct ohca_ack *a);
  */
 bool ohca_acks_run(ohca_engine *e, unsigned int port);
 
-/** struct ohca_lateq - acknowledgements of QPs that are destroyed or reset */
+/** struct ohca_lateq - acknowledgements of QPs that are destroyed or reset, and CNPs */
 struct ohca_lateq {
 	struct ohca_ack ack[OHCA_LATE_ACKS];
 	uint32_t head, tail;

@@ -27,7 +27,7 @@ bool ohca_burst_begin(ohca_engine *e, struct ohca_qp *qp, const struct ohca_swqe
 	/* where an arbiter decides, a turn has one packet; without credits each is looked at */
 	if (qp->type != OHCA_QPT_RC || w->op != OHCA_OP_RDMA_WRITE || !w->length ||
 	    w->length > OHCA_BURST_LEN || ib_pad(w->length) || w->idx + w->nbb == qp->xp->req.pi ||
-	    most < 2 || tx->pace || e->sched->refused || !ohca_tx_views(e, tx) ||
+	    most < 2 || ohca_tx_paced(e, tx) || e->sched->refused || !ohca_tx_views(e, tx) ||
 	    !e->ops.tx_series || !e->ops.tx_series(e->h, tx->port, tx->vl, tx->len, most))
 		return false;
 	b->n = 1;

@@ -17,6 +17,7 @@
 #include "engine/object/eq.h"
 #include "engine/object/qp.h"
 #include "engine/transport/completer.h"
+#include "engine/transport/congestion.h"
 #include "engine/transport/responder.h"
 #include "engine/transport/rx.h"
 #include "engine/transport/sched.h"
@@ -123,6 +124,42 @@ static void make_flat(ohca_engine *e, struct ohca_rxpkt *p)
 	p->view = NULL;
 }
 
+/* A packet for a QP has met congestion, or says that one of the QP's has. */
+static void congested(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
+{
+	if (p->i.fecn)
+		ohca_congestion_fecn(e, ohca_qp_path(e, qp), qp->dest_qpn, p->i.sl);
+	if (p->i.becn)
+		ohca_congestion_becn(e, qp, p->port, p->i.sl);
+}
+
+/* A congestion notification packet. */
+static void rx_cnp(ohca_engine *e, const struct ohca_rxpkt *p)
+{
+	const struct ohca_port *port = &e->port[p->port];
+	struct ohca_qp *qp = ohca_qp_by_wire(e, p->port, p->i.dqpn);
+
+	if (!qp || qp->state < OHCA_QPS_RTR || qp->state == OHCA_QPS_ERR || qp->going ||
+	    !p->i.becn) {
+		ohca_rx_drop(e, p, OHCA_CNT_RX_BAD_QP);
+		return;
+	}
+	if (qp->type == OHCA_QPT_UD) {
+		if (qp->port != p->port) {
+			ohca_rx_drop(e, p, OHCA_CNT_RX_BAD_QP);
+			return;
+		}
+		if (qp->pkey_index >= port->num_pkeys ||
+		    !ib_pkey_match(p->i.pkey, port->pkey[qp->pkey_index])) {
+			ohca_rx_bad_pkey(e, p);
+			return;
+		}
+	} else if (!on_path(e, qp, p)) {
+		return;
+	}
+	ohca_congestion_becn(e, qp, p->port, p->i.sl);
+}
+
 static void rx_connected(ohca_engine *e, struct ohca_rxpkt *p)
 {
 	struct ohca_qp *qp = ohca_qp_by_wire(e, p->port, p->i.dqpn);
@@ -134,6 +171,8 @@ static void rx_connected(ohca_engine *e, struct ohca_rxpkt *p)
 	}
 	if (!on_path(e, qp, p))
 		return;
+	if (p->i.fecn || p->i.becn)
+		congested(e, qp, p);
 	if (p->view && looks_inside(qp, p))
 		make_flat(e, p);
 	ohca_count_set(e, qp, OHCA_CNT_RX_PKTS);
@@ -239,6 +278,7 @@ static uint32_t rx_at_once(ohca_engine *e, unsigned int port_idx, const uint8_t 
 	if (ib_hdr_parse(hdr, n, f->len, 0, &p.i) || f->view->hdr_len != p.i.hdr_len ||
 	    f->view->len != packets * p.i.payload_len || port->state <= PORT_ARMED ||
 	    p.i.payload_len > 128u << port->mtu || ib_lid_is_mcast(p.i.dlid) ||
+	    p.i.fecn || p.i.becn ||
 	    !addressed(port, &p.i) || e->trace >> OHCA_TR_PKT & 1 ||
 	    !(f->view->ext_len ? p.i.opcode == IB_OP_RC_WRITE_ONLY && !p.i.pad :
 				 p.i.op->flags & IB_OPF_MIDDLE))
@@ -322,6 +362,9 @@ static void rx_packet(ohca_engine *e, unsigned int port_idx, const uint8_t *hdr,
 		break;
 	case IB_TRANS_UD:
 		ohca_ud_rx(e, &p);
+		break;
+	case IB_TRANS_CNP:
+		rx_cnp(e, &p);
 		break;
 	default:
 		ohca_rx_drop(e, &p, OHCA_CNT_RX_BAD_QP);

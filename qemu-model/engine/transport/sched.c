@@ -108,15 +108,25 @@ static void wake_ready(ohca_engine *e)
 	}
 }
 
-/* Activates QPs whose static rate allows a packet, no more than can send one in this run. */
+/*
+ * Activates QPs whose static rate allows a packet, or that waited for congestion control, which has
+ * ended; no more than can send one in this run.
+ */
 static void paced_run(ohca_engine *e, unsigned int n)
 {
 	struct ohca_sched *s = e->sched;
 
-	while (ohca_heap_next(&s->paced) <= s->now && n--) {
+	if (s->release > s->paced.num)
+		s->release = s->paced.num;
+	while ((s->release || ohca_heap_next(&s->paced) <= s->now) && n--) {
 		struct ohca_xport *xp = ohca_container_of(s->paced.due[0], struct ohca_xport,
 							  sched.due);
 
+		if (s->release) {
+			s->release--;
+			if (xp->sched.paced > s->now)
+				xp->sched.paced = s->now;
+		}
 		ohca_work(e, OHCA_WORK_STEP);
 		ohca_sched_off(s, xp);
 		ohca_sched_activate(e, xp);
@@ -572,7 +582,7 @@ bool ohca_sched_run(ohca_engine *e, unsigned int budget)
 	s->now = ohca_now(e);
 	if (s->heap_num && s->heap[0]->sched.heap_key <= s->now)
 		ohca_timers_run(e);
-	if (ohca_heap_next(&s->paced) <= s->now)
+	if (s->release || ohca_heap_next(&s->paced) <= s->now)
 		paced_run(e, budget);
 	wake_ready(e);
 	if (s->waiting && waiters(s))
@@ -602,7 +612,7 @@ bool ohca_sched_run(ohca_engine *e, unsigned int budget)
 	/* its lane may be one that others keep the turn from */
 	if (fault_next && s->fault_next == fault_next)
 		s->fault_next = NULL;
-	return ohca_running(e) && (s->busy || s->ready || s->mads_due ||
+	return ohca_running(e) && (s->busy || s->ready || s->mads_due || s->release ||
 				   (s->waiting && waiters(s)) ||
 				   fault_ready(s) || s->loop_head != s->loop_tail);
 }

@@ -14,6 +14,7 @@
 #include "engine/object/rwqe.h"
 #include "engine/transport/ack.h"
 #include "engine/transport/burst.h"
+#include "engine/transport/congestion.h"
 #include "engine/transport/madq.h"
 #include "engine/transport/persist.h"
 #include "engine/transport/sq.h"
@@ -70,7 +71,10 @@ _Static_assert(OHCA_LOOP_SLOTS == 64, "one bit of loop_kept for each");
  * @busy: bit n: active[n] is not empty
  * @port: whose lanes are served, OHCA_MAX_PORTS: work without packets; @port_left: packets, or
  *	steps of work, until it is the next one's turn
- * @paced: QPs that are ahead of their static rate, by the time when the next packet may leave
+ * @paced: QPs that are ahead of their static rate, or of what congestion control allows, by the
+ *	time when the next packet may leave
+ * @congestion: what the ports make of congestion; @release: so many of @paced need not wait, since
+ *	congestion control has ended
  * @wait: QPs without credits, by port and VL; @wait_loop: without a free loop slot;
  *	@moved: those that waited for credits when their port changed; @waiting: one of these
  *	two may have some. First those that could not
@@ -104,6 +108,8 @@ struct ohca_sched {
 	struct ohca_list wait_loop[2], moved[2], wait_fault[2];
 	bool waiting;
 	struct ohca_heap paced;
+	struct ohca_congestion congestion[OHCA_MAX_PORTS];
+	uint32_t release;
 	struct ohca_xport *fault_next;
 	uint32_t fault_gen, fault_room;
 	uint32_t ready;

@@ -8,6 +8,7 @@
 
 #include "engine/engine.h"
 
+struct ib_cc_ca;
 struct ib_key_violation;
 struct ib_pkt_info;
 struct ib_vlarb;
@@ -18,6 +19,8 @@ struct ib_vlarb;
  * @mad to the QP; the M_Key of a request is no longer in it. */
 bool ohca_mad_rx(ohca_engine *e, unsigned int port, const struct ib_pkt_info *pkt,
 		 const uint8_t *hdr, uint8_t *mad);
+/* What a manager has set of congestion control at the port. */
+const struct ib_cc_ca *ohca_mad_congestion(const ohca_engine *e, unsigned int port);
 /* The arbiter of the port's data VLs, with the tables in force. */
 struct ib_vlarb *ohca_mad_vlarb(ohca_engine *e, unsigned int port);
 /* a packet with a P_Key or Q_Key that does not match arrived: counter and trap */

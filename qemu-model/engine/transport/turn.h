@@ -35,7 +35,7 @@ enum ohca_wait {
 	OHCA_WAIT_LOOP,		/* a free loop slot */
 	OHCA_WAIT_FAULT,	/* fewer page faults that are unanswered */
 	OHCA_WAIT_TURN,		/* the turn of ohca_turn.lane */
-	OHCA_WAIT_PACE,		/* its static rate */
+	OHCA_WAIT_PACE,		/* its static rate, or congestion control */
 };
 
 /**

@@ -174,7 +174,10 @@ static uint8_t *wire_room(ohca_engine *e, struct ohca_turn *t, const struct ohca
 	return buf;
 }
 
-/* Whether the packet must wait for the turn of its lane, or for the static rate of the QP. */
+/*
+ * Whether the packet must wait for the turn of its lane, or for the static rate of the QP or the
+ * delay by congestion control.
+ */
 static bool too_early(const struct ohca_sched *s, struct ohca_turn *t, const struct ohca_path *p)
 {
 	if (t->grant != OHCA_LANE_ANY && t->grant != ohca_lane(p->port, p->vl)) {
@@ -182,23 +185,29 @@ static bool too_early(const struct ohca_sched *s, struct ohca_turn *t, const str
 		t->wait = OHCA_WAIT_TURN;
 		return true;
 	}
-	if (p->pace && t->xp && t->xp->sched.paced > s->now) {
+	if ((p->pace || s->congestion[p->port].on) && t->xp && t->xp->sched.paced > s->now) {
 		t->wait = OHCA_WAIT_PACE;
 		return true;
 	}
 	return false;
 }
 
-static void pace(const struct ohca_sched *s, const struct ohca_tx *tx)
+static void pace(ohca_engine *e, const struct ohca_tx *tx)
 {
+	const struct ohca_sched *s = e->sched;
 	struct ohca_xport *xp = tx->turn->xp;
 	uint64_t since = s->now > OHCA_PACE_NS ? s->now - OHCA_PACE_NS : 0;
 
 	if (!xp)
 		return;
-	if (xp->sched.paced < since)
-		xp->sched.paced = since;
-	xp->sched.paced += (uint64_t)(tx->len + IB_VCRC_LEN) * tx->pace / 1000;
+	if (tx->pace) {
+		if (xp->sched.paced < since)
+			xp->sched.paced = since;
+		xp->sched.paced += (uint64_t)(tx->len + IB_VCRC_LEN) * tx->pace *
+				   e->cfg.rate_scale / 1000;
+	}
+	if (s->congestion[tx->port].on)
+		ohca_congestion_sent(e, xp, tx);
 }
 
 bool ohca_tx_open(ohca_engine *e, struct ohca_turn *t, const struct ohca_path *p, uint32_t len,
@@ -219,7 +228,8 @@ bool ohca_tx_open(ohca_engine *e, struct ohca_turn *t, const struct ohca_path *p
 	tx->view = NULL;
 	switch (p->kind) {
 	case OHCA_TX_WIRE:
-		if ((t->grant != OHCA_LANE_ANY || p->pace) && too_early(s, t, p))
+		if ((t->grant != OHCA_LANE_ANY || p->pace || s->congestion[p->port].on) &&
+		    too_early(s, t, p))
 			return false;
 		buf = wire_room(e, t, p, len, tx);
 		if (!buf)
@@ -254,7 +264,13 @@ bool ohca_tx_views(const ohca_engine *e, const struct ohca_tx *tx)
 	return e->ops.tx_commit_view && tx->kind == OHCA_TX_WIRE && !tx->mcast;
 }
 
-unsigned int ohca_tx_series(const ohca_engine *e, const struct ohca_tx *tx, unsigned int n,
+bool ohca_tx_paced(ohca_engine *e, const struct ohca_tx *tx)
+{
+	return tx->pace || (e->sched->congestion[tx->port].on &&
+			    ohca_congestion_slow(e, tx->turn->xp, tx->port, tx->sl));
+}
+
+unsigned int ohca_tx_series(ohca_engine *e, const struct ohca_tx *tx, unsigned int n,
 			    uint32_t mtu)
 {
 	const struct ohca_turn *t = tx->turn;
@@ -268,7 +284,7 @@ unsigned int ohca_tx_series(const ohca_engine *e, const struct ohca_tx *tx, unsi
 	if (n > 1 && (uint64_t)(n - 1) * mtu >= left)
 		n = (unsigned int)((left - 1) / mtu) + 1;
 	/* where an arbiter decides, a turn has one packet */
-	if (n < 2 || !e->ops.tx_series || tx->pace ||
+	if (n < 2 || !e->ops.tx_series || ohca_tx_paced(e, tx) ||
 	    !e->ops.tx_series(e->h, tx->port, tx->vl, tx->len, n))
 		return 1;
 	return n;
@@ -293,8 +309,8 @@ void ohca_tx_close(ohca_engine *e, struct ohca_tx *tx)
 			memcpy(loop_slot(s), tx->buf, tx->len);
 			loop_push(s, tx->port, tx->len);
 		}
-		if (tx->pace)
-			pace(s, tx);
+		if (tx->pace || s->congestion[tx->port].on)
+			pace(e, tx);
 		if (tx->view)
 			e->ops.tx_commit_view(e->h, tx->port, tx->vl, tx->len, tx->view);
 		else if (!tx->lost)

@@ -46,11 +46,13 @@ static inline void ohca_tx_view(struct ohca_tx *tx, struct ib_view *v, const uin
 	v->hdr_len = (uint32_t)(h - tx->buf);
 	tx->view = v;
 }
+/* Whether the next packet of the QP may have to wait for a time: packets leave alone then. */
+bool ohca_tx_paced(ohca_engine *e, const struct ohca_tx *tx);
 /*
  * How many packets of a message may leave as one view, with the one whose headers are built: at
  * most @n, which follow each other and are alike, with payloads of @mtu bytes. 1: only that one.
  */
-unsigned int ohca_tx_series(const ohca_engine *e, const struct ohca_tx *tx, unsigned int n,
+unsigned int ohca_tx_series(ohca_engine *e, const struct ohca_tx *tx, unsigned int n,
 			    uint32_t mtu);
 /* Send it. A packet that is opened and not closed is not sent. */
 void ohca_tx_close(ohca_engine *e, struct ohca_tx *tx);

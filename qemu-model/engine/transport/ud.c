@@ -419,6 +419,23 @@ static void rx_mad(ohca_engine *e, const struct ohca_rxpkt *p, uint32_t qkey)
 	deliver(e, qp, p, mad, index);
 }
 
+/* A datagram has met congestion, or says that one of the QP's has. */
+static void congested(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_rxpkt *p)
+{
+	struct ohca_hw_av av = { .dlid = ohca_to_le16(p->i.slid), .sl = p->i.sl };
+	const uint32_t sqpn = ib_deth_sqpn(ib_pkt_deth(p->hdr, &p->i));
+	const uint16_t pkey = e->port[p->port].pkey[qp->pkey_index];
+	struct ohca_path path;
+
+	if (p->i.becn)
+		ohca_congestion_becn(e, qp, p->port, p->i.sl);
+	/* the agents and managers of QP1 have no CCTI */
+	if (!p->i.fecn || sqpn <= IB_QP1)
+		return;
+	if (!ohca_path_resolve(e, p->port, &av, pkey, false, &path))
+		ohca_congestion_fecn(e, &path, sqpn, p->i.sl);
+}
+
 void ohca_ud_rx(ohca_engine *e, const struct ohca_rxpkt *p)
 {
 	const struct ohca_port *port = &e->port[p->port];
@@ -452,5 +469,7 @@ void ohca_ud_rx(ohca_engine *e, const struct ohca_rxpkt *p)
 		return;
 	}
 	ohca_count_set(e, qp, OHCA_CNT_RX_PKTS);
+	if (p->i.fecn || p->i.becn)
+		congested(e, qp, p);
 	deliver(e, qp, p, p->payload, 0);
 }

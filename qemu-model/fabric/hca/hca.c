@@ -105,6 +105,7 @@ struct fab_hca *fab_hca_new(struct fab_hcas *s, const struct fab_hca_cfg *cfg)
 	errno = 0;
 	h->s = s;
 	h->cfg = *cfg;
+	h->cfg.engine.rate_scale = fab_data_rate_scale(s->d);
 	h->due_ns = UINT64_MAX;
 	h->running = true;
 	atomic_init(&h->clock, ohca_page_clock_word(0, true));

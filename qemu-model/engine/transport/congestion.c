@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What a port does about congestion (annex A10). Who receives a packet that a switch has marked by
+ * FECN sends a congestion notification packet (CNP). Its BECN, or that of any other packet, makes
+ * the QP it is for, or all QPs of the service level, wait between packets.
+ *
+ * QPs of a service level share its rate without a list of them: each packet moves the time at which
+ * the service level may send again, and its QP waits until that time. So each of n QPs sends one
+ * packet while n of them leave. A QP that has rested sends one packet at once.
+ */
+#include "engine/transport/congestion.h"
+
+#include "engine/base/port.h"
+#include "engine/base/state.h"
+#include "engine/object/qp.h"
+#include "engine/transport/ack.h"
+#include "engine/transport/sched.h"
+#include "engine/transport/to_agents.h"
+#include "engine/transport/tx.h"
+#include "engine/transport/xport.h"
+#include "ib/packet.h"
+
+#define PORT_CONTROL_SL	1u	/* a CCTI of each service level, else of each QP */
+
+void ohca_congestion_set(ohca_engine *e, unsigned int port, const struct ib_cc_ca *ca)
+{
+	struct ohca_congestion *c = &e->sched->congestion[port];
+	const bool was = c->on;
+
+	c->on = ca->ccti_limit || IB_CCT_MULTIPLIER(ca->cct[0]);
+	if (c->on)
+		return;
+	if (was)
+		e->sched->release = e->sched->paced.num;
+	for (unsigned int i = 0; i < IB_CC_SLS; i++) {
+		c->flow[i] = (struct ib_cc_flow){ 0 };
+		c->paced[i] = 0;
+	}
+}
+
+void ohca_congestion_fecn(ohca_engine *e, const struct ohca_path *path, uint32_t dqpn, uint8_t sl)
+{
+	const struct ohca_lateq *q = &e->sched->late[path->port];
+
+	e->port[path->port].cnt.rcv_fecn++;
+	e->port[path->port].cnt.rcv_fecn_sl[sl & 15]++;
+	if (path->kind != OHCA_TX_WIRE)
+		return;
+	/* the other half is for acknowledgements */
+	if (q->head - q->tail >= OHCA_LATE_ACKS / 2)
+		return;
+	for (uint32_t i = q->tail; i != q->head; i++) {
+		const struct ohca_ack *a = &q->ack[i & (OHCA_LATE_ACKS - 1)];
+
+		if (a->opcode == IB_OP_CNP && a->dqpn == dqpn &&
+		    ib_get_be16(a->path.hdr + 2) == ib_get_be16(path->hdr + 2))
+			return;
+	}
+	ohca_ack_later(e, &(struct ohca_ack){ .path = *path, .dqpn = dqpn, .opcode = IB_OP_CNP });
+}
+
+/* The CCTI that packets of @xp have. */
+static struct ib_cc_flow *flow_of(ohca_engine *e, const struct ib_cc_ca *ca, struct ohca_xport *xp,
+				  unsigned int port, uint8_t sl)
+{
+	return ca->port_control & PORT_CONTROL_SL ? &e->sched->congestion[port].flow[sl & 15] :
+						    &xp->sched.flow;
+}
+
+void ohca_congestion_becn(ohca_engine *e, const struct ohca_qp *qp, unsigned int port, uint8_t sl)
+{
+	const struct ib_cc_ca *ca = ohca_mad_congestion(e, port);
+
+	e->port[port].cnt.rcv_becn++;
+	e->port[port].cnt.rcv_becn_sl[sl & 15]++;
+	if (e->sched->congestion[port].on)
+		ib_cc_becn(ca, flow_of(e, ca, qp->xp, port, sl), sl & 15, ohca_now(e),
+			   e->cfg.rate_scale);
+}
+
+bool ohca_congestion_slow(ohca_engine *e, const struct ohca_xport *xp, unsigned int port,
+			  uint8_t sl)
+{
+	const struct ib_cc_ca *ca = ohca_mad_congestion(e, port);
+
+	if (ca->port_control & PORT_CONTROL_SL)
+		return e->sched->congestion[port].flow[sl & 15].ccti || ca->sl[sl & 15].ccti_min;
+	return xp->sched.flow.ccti || ca->sl[sl & 15].ccti_min;
+}
+
+void ohca_congestion_sent(ohca_engine *e, struct ohca_xport *xp, const struct ohca_tx *tx)
+{
+	const struct ib_cc_ca *ca = ohca_mad_congestion(e, tx->port);
+	const uint64_t now = e->sched->now, len = tx->len + IB_VCRC_LEN;
+	const uint64_t since = now > OHCA_PACE_NS ? now - OHCA_PACE_NS : 0;
+	uint64_t *paced = ca->port_control & PORT_CONTROL_SL ?
+			  &e->sched->congestion[tx->port].paced[tx->sl & 15] : &xp->sched.paced;
+	const uint32_t mbps = e->port[tx->port].mbps;
+	uint64_t packet_ns, delay_ns;
+	uint16_t ccti;
+
+	/* its clock is that of BECNs, which are later than the begin of this run */
+	ccti = ib_cc_ccti(ca, flow_of(e, ca, xp, tx->port, tx->sl), tx->sl & 15, ohca_now(e),
+			  e->cfg.rate_scale);
+	if (!mbps)
+		return;
+	packet_ns = len * 8000 * e->cfg.rate_scale / mbps;
+	delay_ns = ib_cc_delay_ns(ca, ccti, packet_ns);
+	if (!delay_ns)
+		return;
+	if (*paced < since)
+		*paced = since;
+	*paced += packet_ns + delay_ns;
+	if (xp->sched.paced < *paced)
+		xp->sched.paced = *paced;
+}
