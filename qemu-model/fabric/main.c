@@ -12,6 +12,7 @@
 #include "fabric/base/sandbox.h"
 #include "fabric/client/client_generate.h"
 #include "fabric/control/control.h"
+#include "fabric/graph/cut.h"
 #include "fabric/graph/generate.h"
 #include "fabric/hca/front.h"
 #include "fabric/hca/hca.h"
@@ -25,8 +26,9 @@
 
 static const char usage_text[] =
 	"Usage: ohca-fabric generate SPEC [OPTION...]  write the topology of SPEC to stdout\n"
-	"       ohca-fabric check [--fat-tree] FILE... say what is wrong with topology files (-:\n"
-	"                                     standard input), and with their cables as a tree's\n"
+	"       ohca-fabric check [--fat-tree] [--bisection] FILE... say what is wrong with topology\n"
+	"                                     files (-: standard input), and with their cables as a\n"
+	"                                     tree's; how much these can carry\n"
 	"       ohca-fabric hosts OPTION      list the channel adapters: NodeGUID, ports, rate of\n"
 	"                                     the first, NodeGUID of its switch, name\n"
 	"       ohca-fabric serve OPTION...   run a fabric\n"
@@ -221,7 +223,30 @@ static bool check_tree(struct fab *f)
 	return tree.ranks && !tree.findings;
 }
 
-static int check_topology(const char *name, bool tree)
+static double gbps(uint64_t kbps)
+{
+	return (double)kbps / 1e6;
+}
+
+/* What the cables can carry. Return: false: said why not. */
+static bool print_cuts(const struct fab *f)
+{
+	struct fab_cuts c;
+
+	if (!fab_cuts_find(f, &c)) {
+		fputs("ohca-fabric: out of memory, or there are no two hosts at switches\n", stderr);
+		return false;
+	}
+	printf("bisection: %.3f Gb/s of %.3f, from %u hosts to %u\n", gbps(c.half.kbps),
+	       gbps(c.half.sent_kbps), c.half.hosts, c.half.others);
+	if (c.node != FAB_NONE)
+		printf("leaf: %.3f Gb/s of %.3f, from %u hosts of '%.64s' to %u\n", gbps(c.leaf.kbps),
+		       gbps(c.leaf.sent_kbps), c.leaf.hosts, f->desc[c.node].text, c.leaf.others);
+	printf("all-to-all: %.3f Gb/s of each host\n", gbps(c.each_kbps));
+	return true;
+}
+
+static int check_topology(const char *name, bool tree, bool cuts)
 {
 	struct fab *f = make(&(struct serve_options){ .file = name });
 	bool ok;
@@ -230,20 +255,28 @@ static int check_topology(const char *name, bool tree)
 		return EXIT_FAILURE;
 	summary(f, name);
 	ok = !tree || check_tree(f);
+	ok = (!cuts || print_cuts(f)) && ok;
 	fab_free(f);
 	return ok ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 static int check_files(int argc, char **argv)
 {
-	const bool tree = argc > 2 && !strcmp(argv[2], "--fat-tree");
-	const int first = tree ? 3 : 2;
-	int rc = EXIT_SUCCESS;
+	bool tree = false, cuts = false;
+	int rc = EXIT_SUCCESS, first = 2;
 
+	for (; first < argc && !strncmp(argv[first], "--", 2); first++) {
+		if (!strcmp(argv[first], "--fat-tree"))
+			tree = true;
+		else if (!strcmp(argv[first], "--bisection"))
+			cuts = true;
+		else
+			return fab_usage_error("leave out what --help does not list");
+	}
 	if (argc <= first)
 		return fab_usage_error("check has arguments, topology files");
 	for (int i = first; i < argc; i++)
-		if (check_topology(argv[i], tree) != EXIT_SUCCESS)
+		if (check_topology(argv[i], tree, cuts) != EXIT_SUCCESS)
 			rc = EXIT_FAILURE;
 	return rc;
 }

@@ -676,25 +676,30 @@ $dir/hosts:5: warning: this end of the cable has 4xEDR, the other in line 8 1xSD
 $dir/hosts: 1 switches, 2 channel adapters, 1 routers, 3 cables
 status 0
 EOF
-# What a page has after "$ ohca-fabric traffic" is what the command prints. Usage: as_printed PAGE
+# What a page has after "$ ohca-fabric" generate or traffic is what the command prints. Usage: as_printed PAGE
 as_printed() {
 	local line command='' want='' n=0
 	while IFS= read -r line; do
 		case $line in
-		"   $ ohca-fabric traffic"*) command=${line#*ohca-fabric} want='' ;;
-		"   "?*) want+=${line#   }$'\n' ;;
-		*)
+		"   $ "* | [!\ ]* | "")
 			if [ -n "$command" ]; then
-				diff <(printf %s "$want") <(eval "\"\$fabric\" $command") || return 1
+				diff <(printf %s "$want") <(eval "${command//ohca-fabric /\"\$fabric\" }") || return 1
 				n=$((n + 1))
 			fi
-			command=''
+			command='' want=''
 			;;
+		"   "?*) want+=${line#   }$'\n' ;;
+		esac
+		case $line in
+		"   $ ohca-fabric traffic"* | "   $ ohca-fabric generate"*) command=${line#*$ } ;;
 		esac
 	done <"$1"
 	echo "$n commands"
 }
 expect 'a page has what traffic prints' 0 '^5 commands' as_printed ../../Documentation/slow-job.rst
+expect 'a page has what cables can carry' 0 '^10 commands' as_printed ../../Documentation/bisection.rst
+expect 'check what cables carry' 1 'there are no two hosts' sh -c "\"$fabric\" generate star:1 | \"$fabric\" check --bisection -"
+expect 'check something else' 2 'leave out what' "$fabric" check --bisect "$dir/hosts"
 expect 'check nothing' 2 'check has arguments' "$fabric" check
 expect 'hosts of nothing' 2 'either --topology or --generate' "$fabric" hosts
 expect 'hosts of two' 2 'either --topology or --generate' "$fabric" hosts -t "$dir/hosts" -g star:2
