@@ -134,6 +134,12 @@ class Lanes:
             self.sls[pair] = self.program.path(here, lid)["sl"]
         return self.sls[pair]
 
+    def write(self, path):
+        """A file of the SLs of all paths that are known, as ohca-fabric traffic reads it."""
+        with open(path, "w", encoding="ascii") as out:
+            for (name, number, lid), sl in self.sls.items():
+                print(self.tables.ends[name, number][0], lid, sl, file=out)
+
     def vls(self, pair, way):
         """For Tables.circle()."""
         sl, lanes, came = self.sl(pair), [], 0

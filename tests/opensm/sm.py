@@ -319,6 +319,21 @@ class Case(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
         return done.stdout
 
+    def load(self, fabric, *arguments, lanes=None):
+        """All hosts send to all by a fabric's tables, and the SLs that lanes know.
+
+        Return: how many messages are lost, the circle of ports, "none", that the tables have, and
+        Gb/s of a host
+        """
+        if lanes:
+            paths = os.path.join(self.dir, "paths")
+            lanes.write(paths)
+            arguments = (*arguments, "--path-sl", paths)
+        said = self.traffic(fabric, "--pattern", "all-to-all", *arguments)
+        lost, circle, host = (re.search(f"(?m)^{name}: (.*)$", said)[1]
+                              for name in ("lost", "circle", "host"))
+        return int(lost), circle, float(host.split()[0])
+
     def at(self, fabric, host):
         """A program of ours at a host."""
         program = mad.Host(fabric.environment(host), fabric.directory)

@@ -52,11 +52,16 @@ class Engines(Case):
         self.assertEqual(used, "minhop" if engine == "ftree" and topology in NO_TREES else engine)
         tables = routes.Tables(fabric)
         self.assertEqual(tables.lost(), [], "pairs between which packets are lost")
+        lanes = None
+        if used in BY_LANES:
+            lanes = routes.Lanes(tables, self.at(fabric, host), host)
+        circle = tables.circle(lanes and lanes.vls)
         if used in FREE:
-            lanes = None
-            if used in BY_LANES:
-                lanes = routes.Lanes(tables, self.at(fabric, host), host).vls
-            self.assertIsNone(tables.circle(lanes), "links whose credits wait for each other")
+            self.assertIsNone(circle, "links whose credits wait for each other")
+        lost, named, _ = self.load(fabric, lanes=lanes)
+        self.assertEqual(named == "none", circle is None, named)
+        if not circle:
+            self.assertEqual(lost, 0, "messages")
         return tables.hops()
 
     def over(self, engine):
@@ -93,6 +98,44 @@ class Engines(Case):
         use = collections.Counter(way[1] for _, way in tables.ways() if len(way) == 4)
         self.assertEqual(len(use), 8 * 4, "links from leaves to spines")
         self.assertLessEqual(max(use.values()), 2 * min(use.values()), use)
+
+    @quick
+    def test_deadlock(self):
+        """The shortest ways of a ring wait for each other until HOQLife ends packets; by those of
+        engines that know it no message is lost."""
+        for engine in "minhop", "updn", "lash", "dfsssp":
+            with self.subTest(engine=engine):
+                fabric = self.serve("ring:6,2")
+                more = {}
+                if engine == "updn":
+                    write(os.path.join(self.dir, "roots"), fabric.nodes()["switch1"]["guid"] + "\n")
+                    more["root_guid_file"] = os.path.join(self.dir, "roots")
+                sm = self.opensm(fabric, "host1", "-R", engine,
+                                 conf={"qos": "TRUE", "max_op_vls": 4, **more})
+                sm.up()
+                self.assertEqual(sm.engine(), engine)
+                tables, lanes = routes.Tables(fabric), None
+                if engine in BY_LANES:
+                    lanes = routes.Lanes(tables, self.at(fabric, "host1"), "host1")
+                    self.assertIsNone(tables.circle(lanes.vls))
+                lost, circle, _ = self.load(fabric, "--size", "1M", "--messages", "16",
+                                            lanes=lanes)
+                if engine == "minhop":
+                    self.assertGreater(lost, 0)
+                    self.assertRegex(circle, r"^(switch\d:\d, ){5}switch\d:\d$")
+                else:
+                    self.assertEqual((lost, circle), (0, "none"))
+
+    def test_rates(self):
+        """On three levels ftree's ways carry what cables can, and minhop's a third of it."""
+        for engine, least, most in ("ftree", 90, 100), ("minhop", 20, 33):
+            with self.subTest(engine=engine):
+                fabric = self.serve("fat-tree:8,3")
+                sm = self.opensm(fabric, "host1", "-R", engine)
+                sm.up()
+                lost, circle, host = self.load(fabric, "--size", "4K")
+                self.assertEqual((sm.engine(), lost, circle), (engine, 0, "none"))
+                self.assertTrue(least < host < most, f"{host} Gb/s")
 
     def test_unknown(self):
         """An engine that there is not."""

@@ -51,6 +51,8 @@ class Torus(Case):
         self.assertEqual(tables.lost(), [])
         lanes = routes.Lanes(tables, self.reader, "host1")
         self.assertIsNone(tables.circle(lanes.vls), "links whose credits wait for each other")
+        self.assertEqual(self.load(self.fabric, lanes=lanes)[:2], (0, "none"),
+                         "messages lost, circle")
         return lanes.sls
 
     @quick
