@@ -81,7 +81,8 @@ OHCA_ASSERT_SIZE(struct ohca_hw_pl, 16);
  *	sends the QP's own Q_Key instead (IBTA vol 1, 10.2.5)
  * @dlid: destination LID, CPU-independent little-endian
  * @sl: service level, 0 to 15
- * @src_path_bits: added to the port's base LID, below 1 << LMC
+ * @src_path_bits: those below 1 << LMC are added to the port's base LID, and the others are
+ *	ignored: programs put the low seven bits of a LID here whatever the LMC is
  * @flags: OHCA_AV_GRH
  * @static_rate: enum ibv_rate value; 0 is the port's rate
  * @sgid_index: index in the port's GID table, used with OHCA_AV_GRH

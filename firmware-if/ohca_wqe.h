@@ -328,7 +328,7 @@ enum ohca_vendor_err {
 	OHCA_VE_LENGTH		= 0x15,	/* message longer than allowed or posted */
 	OHCA_VE_ALIGN		= 0x16,	/* atomic address not a multiple of 8 */
 	OHCA_VE_PAGE_FAULT	= 0x17,	/* no page was to be had behind the key */
-	OHCA_VE_AV		= 0x20,	/* SL, path bits, GID or P_Key index is bad */
+	OHCA_VE_AV		= 0x20,	/* SL, GID or P_Key index is bad */
 	OHCA_VE_XRC_SRQ		= 0x21,	/* no such XRC SRQ, or not the message's */
 	OHCA_VE_TAG		= 0x22,	/* tag in use, taken or not there */
 	OHCA_VE_TIMEOUT		= 0x30,	/* transport retries exhausted */

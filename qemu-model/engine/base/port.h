@@ -50,6 +50,12 @@ struct ohca_port {
 	struct ohca_async async;
 };
 
+/* The LID that packets with these path bits come from: bits beyond LMC do not count (4.1.3). */
+static inline uint16_t ohca_port_slid(const struct ohca_port *port, uint8_t path_bits)
+{
+	return port->lid | (path_bits & ((1u << port->lmc) - 1));
+}
+
 /* Index of the port's GID that a packet to @dgid is for, by the default prefix as well; or -1. */
 static inline int ohca_gid_accepts(const struct ohca_port *port, const uint8_t dgid[16])
 {

@@ -50,7 +50,7 @@ int ohca_path_resolve(ohca_engine *e, unsigned int port_idx, const struct ohca_h
 
 	/* DLID 0 leaves as any other LID; the first switch drops it (7.12.2) */
 	if ((dlid == IB_LID_PERMISSIVE && !vl15) || av->sl > 15 ||
-	    av->src_path_bits >= 1u << port->lmc || (vl15 && grh))
+	    (vl15 && grh))
 		return OHCA_VE_AV;
 	if (grh && !port->gid_valid[av->sgid_index])
 		return OHCA_VE_AV;
@@ -62,9 +62,7 @@ int ohca_path_resolve(ohca_engine *e, unsigned int port_idx, const struct ohca_h
 	p->pkey = vl15 ? IB_DEFAULT_PKEY : pkey;
 	p->kind = path_kind(port, p, dlid, av, vl15);
 	p->pace = vl15 ? 0 : path_pace(port, av->static_rate);
-	slid = port->lid | av->src_path_bits;
-	if (!port->lid)
-		slid = IB_LID_PERMISSIVE;
+	slid = port->lid ? ohca_port_slid(port, av->src_path_bits) : IB_LID_PERMISSIVE;
 	h = ib_build_lrh(p->hdr, p->vl, av->sl, grh ? IB_LNH_IBA_GLOBAL : IB_LNH_IBA_LOCAL, dlid,
 			 0, slid);
 	if (grh) {

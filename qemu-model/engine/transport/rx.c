@@ -53,7 +53,7 @@ static bool from_peer(ohca_engine *e, const struct ohca_rxpkt *p, unsigned int p
 		return leads_back(port, av);
 	if (p->i.slid != ohca_le16(av->dlid))
 		return false;
-	if (p->i.dlid != (port->lid | av->src_path_bits))
+	if (p->i.dlid != ohca_port_slid(port, av->src_path_bits))
 		return false;
 	if (!p->i.has_grh)
 		return true;
