@@ -37,9 +37,11 @@ nodes:
   server: {guest: debian12, memory: 2048, cpus: 2, place: [host 1, host2], device: {smp: off}}
   client:
     place: host3
+    image: /disk.raw
     device: {speed: HDR, 1:width: 4x}
   third:
 guest: arm64
+image: disk.qcow2
 kernel: stock
 accel: tcg
 memory: 700
@@ -122,7 +124,8 @@ class Files(unittest.TestCase):
             "--topology", "fat-tree:4,3", "--serve=--mtu=2048", "--opensm=-R ftree", "--append",
             "debug", "--package", "strace", "--package", "gdb", "--share", self.dir, "--log",
             os.path.join(self.dir, "logs"), "--trace", "ohca_*", "--gdb", "--qemu=-s", "--timeout",
-            "77.5", "--place", "node1=host 1", "--place", "node1=host2", "--place", "node2=host3"])
+            "77.5", "--image", os.path.join(self.dir, "disk.qcow2"), "--image", "2:/disk.raw",
+            "--place", "node1=host 1", "--place", "node1=host2", "--place", "node2=host3"])
         for dest, value in vars(same).items():
             if dest not in NO_OPTION | {"file", "faults", "names", "work"}:
                 self.assertEqual(getattr(opt, dest), value, dest)
@@ -200,6 +203,8 @@ class Files(unittest.TestCase):
         self.assertIsNone(cli.wrong_lab(opt))
         opt = self.options(text, "-n", "2", "--place", "node3=host4", "--guest", "debian12")
         self.assertEqual((opt.place, opt.guest), (["node1=host1", "node3=host4"], ["debian12"]))
+        opt = self.options("nodes: {a: {image: x}, b: {image: y}}\n", "-n", "1", "--image", "1:z")
+        self.assertEqual(opt.image, [f"1:{self.dir}/x", "1:z"])
         for text, place in (("commands: [{run: x, on: [node1, c]}]", "2:12"),
                             ("partitions: {p: {pkey: 1, members: [c]}}", "2:17"),
                             ("files: [{to: /x, text: x, on: c}]", "2:9")):
@@ -248,6 +253,9 @@ class Files(unittest.TestCase):
                            ("fabric: none\npartitions:\n  p: {pkey: 1, members: [ALL]}\n",
                             "3:3: partitions: there is no OpenSM with --fabric none\n"),
                            ("nodes: 64\nmemory: 1048576\n", "2:9: --memory: 64 nodes"),
+                           ("image: data\n", f"1:8: --image {self.dir}/data: this is neither"),
+                           ("nodes:\n  a:\n  b: {image: gone}\n",
+                            f"3:14: --image 2:{self.dir}/gone: it cannot be read: No such file"),
                            ("fabric: rxe\nfaults: [x]\n", "2:9: --faults: --fabric rxe plays")):
             err = io.StringIO()
             argv = ["ohca-lab", "run", *self.write(text), "--", "x"]

@@ -207,7 +207,7 @@ class Share(unittest.TestCase):
 
     def moved(self, mounted, *, moves=True, share="/somewhere"):
         """Moves a node; returns why not, or None. mounted: the status of mount."""
-        node = types.SimpleNamespace(name="node1", process=True)
+        node = types.SimpleNamespace(name="node1", process=True, image=None)
         that = types.SimpleNamespace(
             vms=[node], opt=types.SimpleNamespace(share=share), stood=[],
             capture=lambda k, script: (0, "") if script.startswith("umount") else

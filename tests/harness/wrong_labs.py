@@ -77,10 +77,14 @@ WRONG = (
     ("memry: 3\n",
      "1:1: there is no key 'memry' here: did you mean 'memory'?"),
     ("colour: red\n",
-     "1:1: there is no key 'colour' here: there are name, nodes, guest, kernel, accel, memory, "
-     "cpus, numa, fabric, hcas, ports, device, topology, serve, opensm, no-sm, no-driver, "
-     "append, package, share, log, trace, gdb, qemu, timeout, partitions, faults, files, before, "
-     "commands, after"),
+     "1:1: there is no key 'colour' here: there are name, nodes, guest, image, kernel, accel, "
+     "memory, cpus, numa, fabric, hcas, ports, device, topology, serve, opensm, no-sm, "
+     "no-driver, append, package, share, log, trace, gdb, qemu, timeout, partitions, faults, "
+     "files, before, commands, after"),
+    ("image: [a, b]\n",
+     "1:8: text is expected here, not a list"),
+    ("nodes: {a: {image: ''}}\n",
+     "1:20: '' is not a line of text: one character at least, and no end of a line"),
     ("nodes: two\n",
      "1:8: a whole number or a mapping is expected here, not the text 'two': how many nodes, or "
      "the nodes by the names that they have for each other"),

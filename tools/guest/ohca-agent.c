@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * ohca-agent - process 1 of a lab guest
+ * ohca-agent - process 1 of a lab guest, or a service of a guest from a disk image
  *
  * Three jobs: reap orphans, load modules for devices that appear (what udev
- * does elsewhere), and run commands for the host. Each virtio-serial port
+ * does elsewhere, and there beside it), and run commands for the host. Each virtio-serial port
  * named org.openhca.cmd.K is served by its own process, one command at a time.
  *
  * A frame is a little-endian u32 type, a u32 length and that many bytes.
@@ -571,10 +571,13 @@ int main(void)
 
 		poll(pfd, 2, -1);
 		while (read(sig, &info, sizeof(info)) > 0) {
-			if (info.ssi_signo == SIGTERM || info.ssi_signo == SIGUSR2) {
-				sync();
-				reboot(RB_POWER_OFF);
-			}
+			if (info.ssi_signo != SIGTERM && info.ssi_signo != SIGUSR2)
+				continue;
+			/* As a service it only ends; systemd ends its children. */
+			if (getpid() != 1)
+				return 0;
+			sync();
+			reboot(RB_POWER_OFF);
 		}
 		while (waitpid(-1, NULL, WNOHANG) > 0)
 			;

@@ -14,7 +14,7 @@ import time
 import traceback
 import tty
 
-from . import course, doctor, gdb, job, join, labfile, libvirt, move, paths, traffic
+from . import course, doctor, gdb, image, job, join, labfile, libvirt, move, paths, prepare, traffic
 from .channel import SIZE, Channel, GuestGone, Timeout
 from .document import FileError
 from .lab import (COMMAND_S, Lab, command_argv, connect_console, environment_of, labs, node_dir,
@@ -276,6 +276,9 @@ def cmd_gdb(opt):
             check_own(state, node, "attach gdb to its QEMU by hand")
             commands = gdb.qemu_commands(state["vms"][node - 1])
         else:
+            if state["images"][node - 1]:
+                raise gdb.GdbError("the kernel of an image is not known here: --qemu works for "
+                                   "all nodes")
             guest = paths.Guest(state["guests"][node - 1])
             commands = gdb.kernel_commands(node_dir(opt.name, node), guest, state["kernel"])
         gdb.run(commands, opt.command)
@@ -322,7 +325,8 @@ def cmd_status(opt):
             called = state["names"][k - 1]
             own = f"node{state['first'] + k - 1}"
             also = f" ({called})" if called != own else ""
-            print(f"  {own}{also}: {how}, {state['guests'][k - 1]}{place}")
+            system = state["images"][k - 1] or state["guests"][k - 1]
+            print(f"  {own}{also}: {how}, {system}{place}")
             for i, what in enumerate(hcas if len(hcas) > 1 else []):
                 numa = (f", NUMA node {numa_node(i, len(hcas), state['numa'])}" if state["numa"]
                         else "")
@@ -414,6 +418,9 @@ def lab_options(p, said):
                         help="the architecture of each node, the last one that of the rest, with "
                              "Debian 13: amd64, arm64 or s390x; 'make lab GUEST=arm64' builds it "
                              "(amd64)")
+    p.add_argument("--image", action="append", default=[], metavar="[K:]FILE",
+                   help="all nodes, or node K, boot a disk image with cloud-init, qcow2 or raw, "
+                        "which stays as it is")
     p.add_argument("--accel", choices=("kvm", "tcg"),
                    help="how the CPU runs (kvm where a guest boots in it, else tcg)")
     p.add_argument("--package", action="append", default=[], metavar="NAME",
@@ -474,6 +481,12 @@ def cmd_course(opt):
 def cmd_traffic(opt):
     """ohca-lab traffic: what went by which transport."""
     return traffic.run(opt, state_of)
+
+
+def cmd_prepare(opt):
+    """ohca-lab prepare: a disk image with the driver in it."""
+    catch_signals()
+    return prepare.run(opt, lambda argv: complete(options(argv)))
 
 
 def add_gdb(sub):
@@ -542,6 +555,7 @@ def parser(said=()):
             s.add_argument("command", nargs=argparse.REMAINDER)
         s.set_defaults(work=work)
     add_gdb(sub)
+    prepare.add_parser(sub, cmd_prepare)
     status = sub.add_parser("status", help="the labs that are up")
     status.add_argument("--name")
     status.set_defaults(work=cmd_status)
@@ -565,8 +579,6 @@ def complete(opt):
     opt.no_sm = opt.no_sm or opt.no_driver
     opt.memory = [m or (2048 if opt.kernel == "debug" else 1024) for m in opt.memory or [None]]
     opt.cpus = [n or opt.numa or 1 for n in opt.cpus or [None]]
-    if opt.no_driver:
-        opt.append.append("modprobe.blacklist=ohca")
     return opt
 
 
@@ -592,6 +604,8 @@ def wrong_lab(opt):
     """Why there can be no lab with these options, or None."""
     if not 1 <= opt.nodes <= MAX_NODES:
         return f"-n: 1 to {MAX_NODES} nodes"
+    if why := image.wrong(opt):
+        return why
     if opt.kernel == "debug" and set(opt.guest) != {paths.GUESTS[0]}:
         return f"--kernel debug: only {paths.GUESTS[0]} has a debug kernel"
     if opt.what == "libvirt" and any(paths.Guest(g).arch != "amd64" for g in opt.guest):

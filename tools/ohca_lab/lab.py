@@ -13,16 +13,14 @@ import sys
 import threading
 import time
 
-from . import clock, job, join, move, paths, places
+from . import clock, image, job, join, move, paths, places
 from .channel import Channel, GuestGone, Timeout
-from .vm import VM, choose_accelerator, of_node, spawn, stop
+from .vm import MOUNT_SHARE, VM, choose_accelerator, of_node, spawn, stop
 from .words import LabError, say
 
 COMMAND_S = 600     # how long a command may take for which nothing else is said
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-# As tools/guest/init does.
-MOUNT_SHARE = "mount -t 9p -o trans=virtio,version=9p2000.L,msize=512000 share /share"
 # Run in every node before COMMAND: the driver and the user interfaces.
 SETUP_OHCA = """
 modprobe ohca || exit 1
@@ -131,6 +129,7 @@ class Lab:
     """One lab, owned by the process that made it."""
     MACHINE = VM
     first = 1       # the number of its first node
+    images_kept = False     # whether nodes write to their disk images
 
     def __init__(self, name, opt):
         self.name, self.opt, self.first = name, opt, opt.number or self.first
@@ -139,6 +138,7 @@ class Lab:
         self.lock = None
         self.ending = False
         self.print_lock = threading.Lock()
+        self.images = image.of_nodes(opt)
         self._check_parts()
         self.places = self._places()
         self.accel, self.reason = choose_accelerator(opt.accel)
@@ -158,6 +158,7 @@ class Lab:
                 need[guest.layer] = guest.target()
             if opt.kernel == "debug":
                 need.update({paths.VMLINUX_DEBUG: "debug-layer", guest.layer_debug: "debug-layer"})
+        need.update(image.parts() if any(self.images) else {})
         for path, target in need.items():
             if not os.path.exists(path):
                 raise LabError(f"{path} is missing: {paths.remedy(target)}")
@@ -171,8 +172,13 @@ class Lab:
         return paths.Guest(of_node(self.opt.guest, k))
 
     def guests(self):
-        """The guests of all nodes, each one once."""
-        return [paths.Guest(name) for name in dict.fromkeys(self.opt.guest[:self.opt.nodes])]
+        """The guests of all nodes that are no images, each one once."""
+        return [paths.Guest(name) for name in dict.fromkeys(
+            of_node(self.opt.guest, k) for k, own in enumerate(self.images, 1) if not own)]
+
+    def machine(self, k):
+        """Node k, which does not run yet."""
+        return (image.ImageVM if self.images[k - 1] else self.MACHINE)(self, k)
 
     def environment(self, k):
         """What a command on node k finds in its environment."""
@@ -223,15 +229,16 @@ class Lab:
             self._helper([paths.HUB, f"{self.dir}/mgmt"], "hub")
         if self.opt.fabric == "ohca":
             self.start_fabric()
-        self.vms = [self.MACHINE(self, k + 1) for k in range(self.opt.nodes)]
+        self.vms = [self.machine(k + 1) for k in range(self.opt.nodes)]
         for vm in self.vms:
             vm.start()
         self._write_state()
-        deadline = time.monotonic() + self.MACHINE.BOOT_S * self.slow
-        self.each(lambda vm: Channel(vm.dir, deadline, vm.alive).close(), "did not boot")
+        self.each(lambda vm: Channel(vm.dir, time.monotonic() + vm.BOOT_S * self.slow,
+                                     vm.alive).close(), "did not boot")
         self.clocks = {vm.k: clock.Clock() for vm in self.vms}
         self.read_clocks()
         say(f"{self.opt.nodes} nodes up in {time.monotonic() - begin:.1f} s")
+        image.ready(self)
         job.name_nodes(self)
         job.copy_files(self)
         self._fabric()
@@ -268,6 +275,9 @@ class Lab:
         vm = self.vms[k - 1]
         if not vm.process:
             raise LabError(f"libvirt runs {vm.name}: virsh migrate")
+        if vm.image:
+            raise LabError(f"{vm.name} does not migrate: what it wrote to its disk is a file of "
+                           "its QEMU alone")
         # QEMU does not move a machine that has a directory of the host mounted
         if self.opt.share and self.capture(k, "umount /share")[0]:
             raise LabError(f"{vm.name} does not migrate: something uses /share")
@@ -334,6 +344,7 @@ class Lab:
 
     def bring_up(self):
         """Loads the driver everywhere, starts OpenSM and waits for ACTIVE ports."""
+        image.install(self)
         opt, begin = self.opt, time.monotonic()
         self.sh_all(lambda vm: f"HCAS={len(self.places[vm.k - 1])}\n{SETUP_OHCA}", 30 * self.slow,
                     "driver setup failed")
@@ -363,7 +374,7 @@ class Lab:
                  "fabric": self.opt.fabric, "kernel": self.opt.kernel,
                  "names": [vm.name for vm in self.vms],
                  "vms": [vm.process and vm.process.pid for vm in self.vms],
-                 "guests": [vm.guest.name for vm in self.vms],
+                 "guests": [vm.guest.name for vm in self.vms], "images": self.images,
                  "places": [[h.name for h in hcas] for hcas in self.places],
                  "topology": self.opt.topology, "numa": self.opt.numa,
                  "helpers": {p.what: p.pid for p in self.helpers}}

@@ -8,7 +8,7 @@ import os
 import re
 from collections import namedtuple
 
-from . import paths
+from . import image, paths
 from .document import Document, FileError, Problem
 from .explain import Explainer, nearest, validator
 
@@ -91,6 +91,8 @@ class LabFile:
         for key in ("share", "log"):
             if key in top:
                 self._set(key, self._file(top[key]))
+        if "image" in top:
+            self._image(None, top["image"], ("image",))
         if "topology" in top:
             path = self._file(top["topology"])
             self._set("topology", path if os.path.exists(path) else top["topology"])
@@ -132,6 +134,8 @@ class LabFile:
         for k, (name, x) in enumerate(zip(named, settings), 1):
             devices += [self._device(k, p, self.doc.raw["nodes", name, "device", p])
                         for p in x.get("device", {})]
+            if "image" in x:
+                self._image(k, x["image"], ("nodes", name, "image"))
             place = x.get("place", [])
             for i, host in enumerate([place] if isinstance(place, str) else place):
                 self.values["place"].append(f"node{k}={host}")
@@ -142,6 +146,12 @@ class LabFile:
         self.places.setdefault("--memory", ("nodes",))
         if devices:
             self._set("device", devices)
+
+    def _image(self, k, name, path):
+        """The disk image of node k, or of all (None); that of a node counts more."""
+        text = (f"{k}:" if k else "") + self._file(name)
+        self.values.setdefault("image", []).append(text)
+        self.places[f"--image {text}"] = path
 
     @staticmethod
     def _device(k, name, value):
@@ -261,6 +271,9 @@ class LabFile:
         # of nodes that -n leaves out nothing counts
         left = [p for p in self.values["place"] if int(*said([p])) <= opt.nodes]
         opt.place = [p for p in left if not said([p]) & said(given)] + given
+        own = len(self.values.get("image", []))
+        opt.image = [x for x in opt.image[:own] if (image.split(x)[0] or 1) <= opt.nodes
+                     ] + opt.image[own:]
         if opt.nodes >= self.count:
             return
         for dest in {"guest", "memory", "cpus"} & (self.values.keys() - self.given):
@@ -284,7 +297,8 @@ class LabFile:
         for start in sorted(self.places, key=len, reverse=True):
             dest = start.split(" ")[0].removeprefix("--").rstrip(":").replace("-", "_")
             # the command line may have added a place
-            mine = dest not in self.given or dest == "place" and text.startswith(start + ":")
+            mine = dest not in self.given or (dest in ("place", "image") and
+                                              text.startswith(start + ":"))
             if mine and text.startswith(start) and not text[len(start):len(start) + 1].isalnum():
                 return f"{self.where(self.places[start])}: {text}"
         return text

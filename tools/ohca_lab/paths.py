@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Where the built parts are: in BUILD of a checkout, or in PREFIX/lib/openhca (tools/install)."""
 import os
+import shutil
 import sys
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -77,6 +78,19 @@ def in_root(program):
     privilege is needed.
     """
     return [LOADER, "--library-path", LIBRARIES, program]
+
+
+def xorriso():
+    """The beginning of a command line of xorriso, which makes the seeds of images."""
+    return (in_root(os.path.join(ROOT, "usr", "bin", "xorriso")) if CHECKOUT
+            else [shutil.which("xorriso") or "/usr/bin/xorriso"])
+
+
+def guest_files():
+    """What the node of an image gets of the lab's own guests: files of a seed."""
+    where = os.path.join(TOP, "tools", "guest") if CHECKOUT else os.path.join(BUILD, "lab", "guest")
+    agent = os.path.join(BUILD if CHECKOUT else where, "ohca-agent")
+    return [*(os.path.join(where, x) for x in ("image-init", "hotplug", "hosts")), agent]
 
 
 def qemu(machine="x86_64"):

@@ -38,6 +38,8 @@ FIRST_CHASSIS, FIRST_BUS = 100, 0x40
 FEW_UARS = 256
 # Jumbo frames, as RoCE is run with: it has its largest MTU, 4096, and TCP fewer packets.
 MTU = 9000
+# As tools/guest/init does.
+MOUNT_SHARE = "mount -t 9p -o trans=virtio,version=9p2000.L,msize=512000 share /share"
 
 
 def spawn(argv, **kwargs):
@@ -137,6 +139,7 @@ class VM:
     """Node number k of a lab; its sockets and logs are in lab.dir/nK."""
     BOOT_S = 60         # how long it may take to boot
     incoming = ()       # arguments of one that comes from another QEMU
+    image = None        # the disk image that it boots (image.py)
 
     def __init__(self, lab, k):
         self.lab = lab
@@ -168,6 +171,8 @@ class VM:
             words.append("tsc=reliable")
             if lab.tsc_khz:
                 words.append(f"tsc_early_khz={lab.tsc_khz}")
+        if opt.no_driver:
+            words.append("modprobe.blacklist=ohca")
         words += opt.append
         if opt.share:
             words.append("lab.share")
@@ -181,19 +186,29 @@ class VM:
              "-accel", "kvm" if self.kvm() else "tcg,thread=multi",
              "-cpu", "host" if self.kvm() else machine.cpu, *self.memory(),
              "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-             "-kernel", self.kernel(), "-initrd", self.guest.initrd, "-append", self.cmdline(),
+             *self.boot(),
              "-chardev", f"socket,id=con,path={d}/console,server=on,wait=off,"
                          f"logfile={d}/console.log,logappend=on",
              *machine.serial,
              "-qmp", f"unix:{d}/qmp,server=on,wait=off",
              "-device", f"virtio-serial-{machine.bus},max_ports=16"]
-        for i, layer in enumerate(lab.layers[self.guest.name]):
-            a += ["-drive", f"if=none,id=layer{i},file={layer},format=raw,readonly=on",
-                  "-device", f"virtio-blk-{machine.bus},drive=layer{i}"]
+        a += self.disks()
         for i in range(CHANNELS):
             a += ["-chardev", f"socket,id=cmd{i},path={d}/cmd{i},server=on,wait=off",
                   "-device", f"virtserialport,chardev=cmd{i},name=org.openhca.cmd.{i}"]
         return a + self.further()
+
+    def boot(self):
+        """What it boots."""
+        return ["-kernel", self.kernel(), "-initrd", self.guest.initrd, "-append", self.cmdline()]
+
+    def disks(self):
+        """The layers of its root, each a disk."""
+        bus, a = MACHINES[self.guest.machine].bus, []
+        for i, layer in enumerate(self.lab.layers[self.guest.name]):
+            a += ["-drive", f"if=none,id=layer{i},file={layer},format=raw,readonly=on",
+                  "-device", f"virtio-blk-{bus},drive=layer{i}"]
+        return a
 
     def memory(self):
         """Processors and memory, evenly in all NUMA nodes; the first one has what is left over."""

@@ -1,0 +1,199 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Nodes from disk images: which files are images, what goes with them, their QEMU and seed."""
+import contextlib
+import io
+import json
+import os
+import struct
+import sys
+import tempfile
+import unittest
+from unittest import mock
+
+import fake
+
+from ohca_lab import cli, image, lab, paths, prepare  # pylint: disable=wrong-import-order  # as above
+from ohca_lab.words import LabError  # pylint: disable=wrong-import-order
+
+MBR = b"\0" * 510 + b"\x55\xaa"
+
+
+def qcow2(version=3, backing=0, crypt=0, features=0):
+    """The first sector of a qcow2 file."""
+    head = struct.pack(">4sIQIIQI", b"QFI\xfb", version, backing, 0, 16, 1 << 20, crypt)
+    return (head.ljust(72, b"\0") + struct.pack(">Q", features)).ljust(512, b"\0")
+
+
+class Images(unittest.TestCase):
+    """A directory with files that are images, or not."""
+
+    def setUp(self):
+        where = tempfile.TemporaryDirectory()
+        self.addCleanup(where.cleanup)
+        self.dir = where.name
+        self.good = self.write("good.qcow2", qcow2())
+        for target, name, value in ((lab.Lab, "_check_parts", lambda _: None),
+                                    (paths, "runtime", lambda: self.dir)):
+            patch = mock.patch.object(target, name, value)
+            patch.start()
+            self.addCleanup(patch.stop)
+
+    def write(self, name, data):
+        """A file; returns its path."""
+        path = os.path.join(self.dir, name)
+        with open(path, "wb") as f:
+            f.write(data)
+        return path
+
+    def lab(self, *argv):
+        """A lab with these options."""
+        opt = cli.complete(cli.parser().parse_args(["up", "--accel", "tcg", *argv]))
+        self.assertIsNone(cli.wrong_lab(opt))
+        return lab.Lab("x", opt)
+
+    def refused(self, *argv):
+        """What ohca-lab says of options that make no lab, with status 2."""
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said), mock.patch.object(sys, "argv", ["ohca-lab", *argv]):
+            self.assertEqual(cli.main(), 2)
+        return said.getvalue().strip()
+
+    def test_formats(self):
+        """What begins as qcow2 or with a partition table is an image; no other file is opened."""
+        self.assertEqual(image.format_of(self.good), "qcow2")
+        self.assertEqual(image.format_of(self.write("old", qcow2(2, features=4))), "qcow2")
+        self.assertEqual(image.format_of(self.write("raw", MBR + b"\0" * 512)), "raw")
+        for data, why in ((b"", "neither a qcow2 image nor a raw disk"),
+                          (b"text\n" * 200, "neither a qcow2 image nor a raw disk"),
+                          (b"QFI\xfb", "neither a qcow2 image nor a raw disk"),
+                          (b"KDMV".ljust(1024, b"\0"), "'qemu-img convert -O qcow2"),
+                          # also as the guest of a raw disk could have written it
+                          (qcow2(backing=104), "an overlay of another file"),
+                          (qcow2(backing=104)[:510] + MBR[510:], "an overlay of another file"),
+                          (qcow2(features=4), "an overlay of another file"),
+                          (qcow2(crypt=2), "it is encrypted")):
+            with self.assertRaisesRegex(LabError, why):
+                image.format_of(self.write("bad", data))
+
+    def test_refused(self):
+        """Files that are none, and options that an image leaves nothing to do."""
+        gone, text = os.path.join(self.dir, "gone"), self.write("text", b"x")
+        for argv, why in (
+                (["--image", gone], f"--image {gone}: it cannot be read: No such file"),
+                (["--image", self.dir], "it cannot be read: Is a directory"),
+                (["--image", self.good, "--image", f"2:{text}"], f"--image 2:{text}: this is nei"),
+                (["--image", f"3:{self.good}"], "this lab's nodes count from 1 to 2"),
+                (["--image", f"0:{self.good}"], "this lab's nodes count from 1 to 2"),
+                (["--image", self.good, "--guest", "debian12"],
+                 "--guest debian12: no node would have it"),
+                (["--image", f"1:{self.good}", "--guest", "debian12,debian14"],
+                 "--guest debian12: no node would have it"),
+                (["--image", self.good, "--kernel", "debug"], "--kernel debug: not with --image"),
+                (["--image", self.good, "--append", "quiet"], "--append: not with --image"),
+                (["--image", self.good, "--package", "gdb"], "--package: not with --image")):
+            self.assertIn(why, self.refused("up", *argv))
+        self.assertIn("libvirt: not with --image", self.refused("libvirt", "--image", self.good))
+
+    def test_nodes(self):
+        """The last one that is for a node is its image; guests are those of the other nodes."""
+        made = self.lab("-n", "3", "--image", self.good, "--image", f"2:{self.write('raw', MBR)}")
+        self.assertEqual([os.path.basename(x) for x in made.images],
+                         ["good.qcow2", "raw", "good.qcow2"])
+        self.assertEqual(made.guests(), [])
+        made = self.lab("-n", "3", "--guest", "debian12,debian14", "--image", f"3:{self.good}")
+        self.assertEqual([g.name for g in made.guests()], ["debian12", "debian14"])
+        self.assertEqual([type(made.machine(k)) for k in (1, 2, 3)], [made.MACHINE] * 2
+                         + [image.ImageVM])
+
+    def test_machine(self):
+        """The BIOS boots the image, of which QEMU writes nothing; no kernel is given to it."""
+        made = self.lab("--image", self.write("a,b", qcow2()), "--no-driver")
+        argv = made.machine(2).argv()
+        self.assertFalse({"-kernel", "-initrd", "-append"} & set(argv))
+        drives = [b for a, b in zip(argv, argv[1:]) if a == "-drive"]
+        self.assertEqual(drives[0], f"if=none,id=disk,file={self.dir}/a,,b,format=qcow2,"
+                                    "discard=unmap,snapshot=on")
+        self.assertRegex(drives[1], r"^if=none,id=seed,.*readonly=on$")
+        self.assertEqual(len(drives), 2)
+        with self.assertRaisesRegex(LabError, "does not migrate"):
+            made.vms = [made.machine(1)]
+            made.vms[0].process = mock.Mock()
+            made.migrate(1)
+
+    def test_seed(self):
+        """What cloud-init reads: name, address, and, what runs at each boot."""
+        made = self.lab("--image", self.good)
+        seed = made.machine(2).seed()
+        self.assertEqual(json.loads(seed["meta-data"])["local-hostname"], "node2")
+        eth0 = json.loads(seed["network-config"])["ethernets"]["eth0"]
+        self.assertEqual((eth0["addresses"], eth0["match"]["macaddress"]),
+                         (["10.76.0.2/24"], "52:54:00:0c:a0:02"))
+        first, rest = seed["user-data"].split("\n", 1)
+        self.assertEqual(first, "#cloud-config")
+        self.assertIn("image-init", json.loads(rest)["bootcmd"][0][-1])
+        self.assertEqual(seed["ohca.env"], "OHCA_NODE=2\nOHCA_NODES=2\n")
+
+    def test_seed_disk(self):
+        """The seed has the label by which cloud-init finds it, and all its files."""
+        if not os.path.exists(paths.xorriso()[-1]):
+            self.skipTest("no xorriso")
+        files = [self.write(name, b"x") for name in ("image-init", "ohca-agent")]
+        vm = self.lab("--image", self.good).machine(1)
+        os.makedirs(vm.dir)
+        with mock.patch.object(paths, "guest_files", lambda: files):
+            vm.write_seed()
+        with open(os.path.join(vm.dir, "seed.iso"), "rb") as f:
+            data = f.read()
+        self.assertEqual(data[0x8000 + 40:0x8000 + 72], b"CIDATA".ljust(32))
+        for name in (*vm.seed(), "image-init", "ohca-agent"):
+            self.assertIn(name.encode(), data)
+        with mock.patch.object(paths, "guest_files", lambda: ["/nowhere/at-all"]), \
+                self.assertRaisesRegex(LabError, "(?s)node1: xorriso made no seed: .*at-all"):
+            vm.write_seed()
+
+    def test_packages(self):
+        """Without packages a node that lacks the driver says where they come from."""
+        made = self.lab("--image", self.good)
+        made.vms = [made.machine(1)]
+        with mock.patch.object(paths, "BUILD", self.dir), \
+                mock.patch.object(made, "sh", lambda *_: 1), \
+                self.assertRaisesRegex(LabError, "node1: the image lacks driver.*'make deb'"):
+            image.install(made)
+        with mock.patch.object(made, "sh", lambda *_: 0):
+            image.install(made)
+
+    def prepared(self, source, packages=("x.deb",), install=None):
+        """Runs 'prepare' where no machine boots; returns its status and what was said."""
+        new, said = os.path.join(self.dir, "new"), io.StringIO()
+        with contextlib.redirect_stderr(said), mock.patch.object(
+                sys, "argv", ["ohca-lab", "prepare", source, new]), mock.patch.multiple(
+                    image, packages=lambda: packages, install=install or mock.DEFAULT), \
+                mock.patch.multiple(lab.Lab, start=mock.DEFAULT, teardown=mock.DEFAULT), \
+                mock.patch.object(prepare, "power_off"), \
+                mock.patch.object(cli, "catch_signals", lambda: None):
+            return cli.main(), said.getvalue()
+
+    def test_prepare(self):
+        """A copy of the image that is there when it is whole, and nothing where it failed."""
+        new = os.path.join(self.dir, "new")
+        for argv, why in ((("gone",), "gone: it cannot be read"), ((self.good, ()), "'make deb'")):
+            self.assertRegex(self.prepared(*argv)[1], f"ohca-lab: prepare: .*{why}")
+
+        def fails(made, again):
+            self.assertEqual((made.images, again), ([f"{new}.part"], True))
+            self.assertNotIn("snapshot", str(made.machine(1).disks()))
+            raise LabError("node1: apt failed")
+
+        status, said = self.prepared(self.good, install=fails)
+        self.assertEqual((status, said.split("\n")[-2]), (1, "ohca-lab: node1: apt failed"))
+        self.assertFalse([x for x in os.listdir(self.dir) if x.startswith("new")])
+        self.assertEqual(self.prepared(self.good)[0], 0)
+        with open(new, "rb") as f:
+            self.assertEqual(f.read(), qcow2())
+        self.assertFalse(os.path.exists(f"{new}.part"))
+        self.assertIn("new is there already", self.prepared(self.good)[1])
+
+
+if __name__ == "__main__":
+    fake.main()
