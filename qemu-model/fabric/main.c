@@ -688,8 +688,8 @@ static int with_fabric(int argc, char **argv,
 	struct fab *f;
 
 	if (!rc && o.traffic.any && verb != traffic)
-		rc = fab_usage_error("--pattern, --routing, --size, --messages, --load, --sl, --path-sl and "
-				     "--congestion-control are of traffic");
+		rc = fab_usage_error("--pattern, --routing, --size, --messages, --load, --sl, --path-sl, "
+				     "--congestion-control and --adaptive are of traffic");
 	if (!rc)
 		rc = check_source(&o, verb == traffic);
 	f = rc ? NULL : verb == traffic && o.cfg.control ? fab_client_fabric(o.cfg.control) : make(&o);

@@ -185,6 +185,8 @@ expect 'traffic, a circle' 0 '^circle: switch[1-5]:[0-9], switch[1-5]:[0-9], .*,
 expect 'traffic, no circle' 0 '^circle: none$' "$fabric" traffic -g ring:5 --messages 1 --routing updn
 expect 'traffic, congestion control' 0 '^becn: [1-9][0-9]*$' "$fabric" traffic -g star:4 --pattern incast --congestion-control=threshold=15,ccti_timer=4
 expect 'traffic, without it' 0 '^hot: 99.369 Gb/s$' "$fabric" traffic -g star:4 --pattern incast
+expect 'traffic, adaptive routing in a circle' 1 'wait for each other for ever' "$fabric" traffic -g ring:5 --adaptive
+expect 'traffic, an order of nobody' 2 'neither any nor kept' "$fabric" traffic -g star:4 --adaptive=some
 expect 'traffic, no setting' 2 'threshold is a number from 0 to 15' "$fabric" traffic -g star:4 --congestion-control=threshold=16
 expect 'traffic, no routing' 2 'neither minhop nor updn' "$fabric" traffic -g star:4 --routing dor
 expect 'traffic, shares' 0 '^sl1: 49.574 Gb/s, 50.00 %$' "$fabric" traffic -g star:3 --pattern incast --sl 0,1
@@ -215,6 +217,8 @@ expect 'ask without a fabric' 2 'say which fabric: --control PATH' "$fabric" sta
 expect 'ask where none is' 1 "$dir/none: No such file.* give the PATH" \
 	"$fabric" lft leaf1 -c "$dir/none"
 expect 'ask with another option' 2 'use --control PATH' "$fabric" status --all
+expect 'adaptive without a state' 2 'write adaptive on' "$fabric" adaptive -c "$dir/none"
+expect 'adaptive, no service level' 2 'adaptive has --order' "$fabric" adaptive on --sls 16 -c "$dir/none"
 expect 'lft without a switch' 2 'write lft NODE, a switch' "$fabric" lft -c "$dir/none"
 expect 'status of a switch' 2 'write status' "$fabric" status -c "$dir/none" leaf1
 expect 'serve with a control socket in no directory' 1 'use another PATH' \
@@ -700,6 +704,7 @@ expect 'a page has what traffic prints' 0 '^5 commands' as_printed ../../Documen
 expect 'a page has what cables can carry' 0 '^10 commands' as_printed ../../Documentation/bisection.rst
 expect 'check what cables carry' 1 'there are no two hosts' sh -c "\"$fabric\" generate star:1 | \"$fabric\" check --bisection -"
 expect 'check something else' 2 'leave out what' "$fabric" check --bisect "$dir/hosts"
+expect 'so has that of adaptive routing' 0 '^3 commands' as_printed ../../Documentation/adaptive.rst
 expect 'check nothing' 2 'check has arguments' "$fabric" check
 expect 'hosts of nothing' 2 'either --topology or --generate' "$fabric" hosts
 expect 'hosts of two' 2 'either --topology or --generate' "$fabric" hosts -t "$dir/hosts" -g star:2

@@ -161,7 +161,8 @@ static unsigned int find_verb(const char *verb)
 bool fab_is_control_verb(const char *verb)
 {
 	return find_verb(verb) < IB_ARRAY_SIZE(verbs) || fab_is_fault_verb(verb) ||
-	       !strcmp(verb, "capture") || !strcmp(verb, "script") || !strcmp(verb, "metrics");
+	       !strcmp(verb, "capture") || !strcmp(verb, "script") || !strcmp(verb, "metrics") ||
+	       !strcmp(verb, "adaptive");
 }
 
 /* ---- the socket ---------------------------------------------------------------- */
@@ -422,6 +423,8 @@ int fab_control_client(int argc, char **argv)
 		return fab_capture_client(argc, argv);
 	if (!strcmp(argv[0], "metrics"))
 		return fab_metrics_client(argc, argv);
+	if (!strcmp(argv[0], "adaptive"))
+		return fab_adaptive_client(argc, argv);
 	if (!parse_line(&l, argc, argv))
 		return FAB_EXIT_USAGE;
 	if (verb == IB_ARRAY_SIZE(verbs)) {

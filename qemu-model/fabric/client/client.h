@@ -79,6 +79,15 @@ int fab_capture_client(int argc, char **argv);
 int fab_metrics_client(int argc, char **argv);
 
 /**
+ * fab_adaptive_client() - ohca-fabric adaptive on|off [SWITCH...]
+ * @argc: number of @argv
+ * @argv: adaptive, its options and its words
+ *
+ * Return: exit status; what went wrong was printed.
+ */
+int fab_adaptive_client(int argc, char **argv);
+
+/**
  * fab_script_words() - the request of "script WORD..."
  * @w: [@n] words
  * @name: the file that is among them, or NULL

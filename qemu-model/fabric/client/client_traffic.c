@@ -89,6 +89,19 @@ static bool set_congestion(struct fab_traffic_options *o, const char *arg)
 	return false;
 }
 
+/* The hosts take packets in any order, or their order is to be kept. */
+static bool set_adaptive(struct fab_traffic_options *o, const char *arg)
+{
+	o->adaptive = (struct fab_adaptive_cfg){
+		.sls = UINT16_MAX, .any_order = !arg || !strcmp(arg, "any"), .gap_ns = FAB_ADAPTIVE_GAP_NS,
+	};
+	o->cfg.adaptive = &o->adaptive;
+	if (o->adaptive.any_order || !strcmp(arg, "kept"))
+		return true;
+	fprintf(stderr, "ohca-fabric: --adaptive: '%s' is neither any nor kept\n", arg);
+	return false;
+}
+
 bool fab_traffic_option(struct fab_traffic_options *o, int code, const char *arg)
 {
 	o->any = true;
@@ -118,6 +131,8 @@ bool fab_traffic_option(struct fab_traffic_options *o, int code, const char *arg
 		return read_paths(o, arg);
 	case FAB_TRAFFIC_CONGESTION:
 		return set_congestion(o, arg);
+	case FAB_TRAFFIC_ADAPTIVE:
+		return set_adaptive(o, arg);
 	default:
 		fab_usage_error("leave out what --help does not list");
 		return false;
@@ -178,6 +193,8 @@ static void print_result(const struct fab *f, const struct fab_traffic_cfg *cfg,
 	if (cfg->cc)
 		printf("fecn: %" PRIu64 "\nbecn: %" PRIu64 "\nccti_max: %" PRIu64 "\n", r->fecns, r->becns,
 		       r->ccti_max);
+	if (cfg->adaptive)
+		printf("adaptive: %" PRIu64 "\nreordered: %" PRIu64 "\n", r->adaptive, r->reordered);
 	if (r->bus_bytes)
 		printf("bus: %.3f Gb/s\n", gbps(r->bus_bytes, r->ns));
 	print_ns("message_p50", r->p50_ns);

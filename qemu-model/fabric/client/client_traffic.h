@@ -14,7 +14,8 @@ enum fab_traffic_code {
 	FAB_TRAFFIC_LOAD,
 	FAB_TRAFFIC_SL,
 	FAB_TRAFFIC_PATH_SL,
-	FAB_TRAFFIC_CONGESTION
+	FAB_TRAFFIC_CONGESTION,
+	FAB_TRAFFIC_ADAPTIVE
 };
 
 #define FAB_TRAFFIC_OPTIONS \
@@ -25,7 +26,8 @@ enum fab_traffic_code {
 	{ "load", required_argument, NULL, FAB_TRAFFIC_LOAD }, \
 	{ "sl", required_argument, NULL, FAB_TRAFFIC_SL }, \
 	{ "path-sl", required_argument, NULL, FAB_TRAFFIC_PATH_SL }, \
-	{ "congestion-control", optional_argument, NULL, FAB_TRAFFIC_CONGESTION }
+	{ "congestion-control", optional_argument, NULL, FAB_TRAFFIC_CONGESTION }, \
+	{ "adaptive", optional_argument, NULL, FAB_TRAFFIC_ADAPTIVE }
 
 #define FAB_TRAFFIC_HELP \
 	"      --pattern NAME        uniform, permutation, incast, incast-victim, hot-spot,\n" \
@@ -42,16 +44,19 @@ enum fab_traffic_code {
 	"      --congestion-control[=NAME=VALUE,...]  switches mark packets of ports that are\n" \
 	"                            congested, and hosts send more slowly then: threshold,\n" \
 	"                            packet_size, marking_rate, ccti_timer, ccti_increase,\n" \
-	"                            ccti_min, ccti_limit, cct_shift\n\n"
+	"                            ccti_min, ccti_limit, cct_shift\n" \
+	"      --adaptive[=any|kept] switches send by that of equal ways for which least waits, each\n" \
+	"                            packet (any), or to keep their order those after a pause\n\n"
 
 /**
  * struct fab_traffic_options - what the command line says
- * @cfg: of it, which has @congestion and @paths if these are said
+ * @cfg: of it, which has @congestion, @adaptive and @paths if these are said
  * @any: one of its options is there
  */
 struct fab_traffic_options {
 	struct fab_traffic_cfg cfg;
 	struct fab_congestion_cfg congestion;
+	struct fab_adaptive_cfg adaptive;
 	struct fab_paths paths;
 	bool any;
 };

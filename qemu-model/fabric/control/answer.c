@@ -205,7 +205,7 @@ static json_t *status(struct fab_request *r)
 	}
 	left = fab_script_left(r->m, &failed);
 	return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, "
-			 "s:I, s:I, s:I, s:o*, s:o*, s:o*, s:o, s:f}",
+			 "s:I, s:I, s:I, s:o*, s:o*, s:o*, s:o*, s:o, s:f}",
 			 "switches", f->switches, "channel_adapters", hosts,
 			 "routers", f->nodes - f->switches - hosts, "cables", cables,
 			 "links_up", up, "links_active", active, "subnet_managers", sms,
@@ -217,6 +217,7 @@ static json_t *status(struct fab_request *r)
 			 "flaps_skipped", (json_int_t)st->flaps_skipped,
 			 "memory_bytes", (json_int_t)bytes,
 			 "data", r->data ? data_json(r->data) : NULL, "spin", spin_json(r->data),
+			 "adaptive", fab_adaptive_json(f, r->data),
 			 "hosted", fronts_json(r->data), "sandbox", sandbox_json(),
 			 "cpu_seconds", cpu_seconds());
 }
@@ -450,6 +451,7 @@ static const struct {
 	{ "capture", fab_request_capture },
 	{ "trace", fab_request_trace },
 	{ "script", fab_request_script },
+	{ "adaptive", fab_request_adaptive },
 };
 
 /* Members of the request @v. Return: its command, or NULL, r->why says why. */
@@ -471,7 +473,8 @@ static const char *parse_request(struct fab_request *r, json_t *v)
 		} else if (strcmp(key, "command") &&
 			   !(!strcmp(key, "since") && json_is_integer(member)) &&
 			   !(!strcmp(key, "file") && json_is_boolean(member)) &&
-			   !fab_is_capture_member(key) && !fab_is_trace_member(key)) {
+			   !fab_is_capture_member(key) && !fab_is_trace_member(key) &&
+			   !fab_is_adaptive_member(key)) {
 			snprintf(r->why, sizeof(r->why),
 				 "a request has \"command\", and some have \"first\", a "
 				 "number from 0, and \"node\", a text: leave out what is else");
@@ -492,7 +495,8 @@ static json_t *run_command(struct fab_request *r, const char *command)
 	if (fab_is_fault_command(command))
 		return fab_request_fault(r, command);
 	snprintf(r->why, sizeof(r->why), "there is no such command: use status, topology, "
-		 "counters, changes, lft, tables, trace, capture, script, " FAB_FAULT_VERBS);
+		 "counters, changes, lft, tables, trace, capture, script, adaptive, "
+		 FAB_FAULT_VERBS);
 	return NULL;
 }
 

@@ -9,6 +9,7 @@
  *	trace_request.c		requests for the way of a packet
  *	tables_request.c	requests for the tables of ports
  *	script_request.c	requests for a script of faults
+ *	adaptive_request.c	requests for adaptive routing
  *
  * fault/request.c has the requests that do something to the fabric, client/ the commands.
  *
@@ -143,6 +144,10 @@ struct fab *fab_client_fabric(const char *path);
 	"  preset NODE:PORT COUNTER VALUE  a counter, by the name that counters says\n" \
 	"  script [--replace] FILE   all of these from link on, each at its time: at TIME VERB\n" \
 	"                            ..., every TIME for TIME VERB ...; script --stop ends it\n" \
+	"  adaptive on|off [SWITCH...]   of equal ways packets take that for which least waits, at\n" \
+	"                            these switches or all; on: once more when tables have\n" \
+	"                            changed. --order kept|any (kept), --sls 0,2-5 (all), --gap T\n" \
+	"                            (1ms)\n" \
 	"A NODE is a NodeDescription, a NodeGUID or a PortGUID: 0x5254..., 5254..., S-5254...\n" \
 	"or H-5254...; a PORT is a number or, of what makes faults, any\n\n" \
 	"Their options:\n" \

@@ -31,6 +31,15 @@ bool fab_is_trace_member(const char *key);
 /** fab_request_trace() - command trace. Return: the reply; NULL: r->why says why. */
 json_t *fab_request_trace(struct fab_request *r);
 
+/** fab_is_adaptive_member() - a request for adaptive routing may have a member @key */
+bool fab_is_adaptive_member(const char *key);
+
+/** fab_request_adaptive() - command adaptive. Return: the reply; NULL: r->why says why. */
+json_t *fab_request_adaptive(struct fab_request *r);
+
+/** fab_adaptive_json() - what status has of it; @d: or NULL. Return: NULL: no switch has any. */
+json_t *fab_adaptive_json(const struct fab *f, const struct fab_data *d);
+
 /** fab_guid_json() - a GUID as replies have it */
 json_t *fab_guid_json(uint64_t guid);
 

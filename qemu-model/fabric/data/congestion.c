@@ -12,6 +12,7 @@
  * nothing; of which anything was, all of its input buffers count, also of ports that mark nothing.
  */
 #include "congestion.h"
+#include "fabric/graph/adaptive.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +41,8 @@ static struct fab_dport *output_of(const struct fab_data *d, const struct fab_dp
 	if (dlid >= IB_LID_MCAST_MIN)
 		return NULL;
 	num = fab_route(d->f, n, dlid);
-	if (!num || num > n->nports)
+	/* nobody knows yet by which port of a group it leaves */
+	if (!num || num > n->nports || fab_adaptive_varies(d->f, &d->f->sw[n->sw], dlid, lrh[1] >> 4, num))
 		return NULL;
 	out = d->by_port[fab_port_of(n, num)];
 	if (!out || !out->congestion)

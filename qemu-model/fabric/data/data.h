@@ -60,6 +60,7 @@
  *	links.c		links and HCAs that come, train, and go
  *	hport.c		ports of HCAs in this process
  *	flow.c		the ways of packets between them
+ *	adaptive.c	ports that lead to the same: which of them
  *	decide.c	what becomes of the packet at the head of a lane
  *	forward.c	heads, requests, arbitration
  *	hop.c		from an output to the next head
@@ -252,6 +253,8 @@ uint64_t fab_data_host_ns(const struct fab_data *d);
  * @capture_bytes: memory of captures, and of what they wait in
  * @stood_ns: during which the daemon had no processor while something waited
  * @fecns: marks by FECN that switches have made; a packet has one of each that marks it
+ * @adaptive: times that a packet was to leave a switch by another port than its LinearForwardingTable has;
+ *	@failovers: and that it was because that one was not Active
  * @late_ns: during which a wire was free while something waited, since the daemon was late, but for
  *	what it has made up for; the sum of all wires
  */
@@ -266,6 +269,7 @@ struct fab_data_counts {
 	uint64_t capture_bytes;
 	uint64_t stood_ns;
 	uint64_t fecns;
+	uint64_t adaptive, failovers;
 	uint64_t late_ns;
 };
 

@@ -122,6 +122,7 @@ struct fab_buffer {
  * @used: blocks of the input buffer in use
  * @mark: position in the link's ring, see @mark_ns
  * @passing: @f is on its way through, and is not in the buffer
+ * @counted: in the @heads of its output
  */
 struct fab_lane {
 	uint8_t kind;
@@ -132,6 +133,7 @@ struct fab_lane {
 	bool seen;
 	bool lost;
 	bool passing;
+	bool counted;
 	uint16_t used;
 	uint16_t mark;
 	uint32_t next;
@@ -220,6 +222,7 @@ struct fab_hport {
  * @sent, @refused: output lanes that sent, and that had to wait, in this round
  * @waiting: output lanes that wait since an earlier round
  * @stalled: output lanes in the state VLStalled, until @stall_end_ns
+ * @heads: of a switch with adaptive routing, blocks of the unicast heads that wait for it, by its lane
  * @hoq_drops: discards by HOQLife since a packet last left
  * @wait_ns, @wait_vl_ns: of those in @waiting: PortXmitWait is counted up to there
  * @ctrl_due: events of the link are left for the next round
@@ -262,6 +265,7 @@ struct fab_dport {
 	uint32_t head[FAB_DATA_LANES], tail[FAB_DATA_LANES], turn[FAB_DATA_LANES];
 	uint32_t ucast;
 	uint16_t sent, refused, waiting, stalled;
+	uint32_t heads[FAB_DATA_LANES];
 	uint8_t hoq_drops[FAB_DATA_LANES];
 	uint64_t stall_end_ns[FAB_DATA_LANES];
 	uint64_t wait_vl_ns[FAB_DATA_LANES];

@@ -3,6 +3,7 @@
  * What becomes of a data packet at a switch (IBTA volume 1, 18.2.4): checks, partitions, the
  * forwarding tables, SL to VL. At any other node it has arrived.
  */
+#include "adaptive.h"
 #include "to_watch.h"
 
 #include <string.h>
@@ -223,9 +224,12 @@ static bool is_malformed(const struct fab_dport *in, const struct fab_frame *f, 
 static enum fab_kind decide_ucast(struct fab_data *d, struct fab_dport *in, struct fab_lane *l,
 				  const struct fab_node *n, uint16_t dlid)
 {
-	const unsigned int num = fab_route(d->f, n, dlid);
+	const bool adaptive = d->f->sw[n->sw].adaptive;
+	unsigned int num = fab_route(d->f, n, dlid);
 	struct fab_dport *out;
 
+	if (fab_unlikely(adaptive))
+		num = fab_adaptive_port(d, in, l, n, dlid, num);
 	if (num == 0)
 		return FAB_HEAD_LOCAL;
 	if (num > n->nports)
@@ -240,6 +244,8 @@ static enum fab_kind decide_ucast(struct fab_data *d, struct fab_dport *in, stru
 	if (!can_leave(d, in, &l->f, out, &l->ovl))
 		return FAB_HEAD_DROP;
 	l->out = out;
+	if (fab_unlikely(adaptive))
+		fab_adaptive_wait(l);
 	return FAB_HEAD_UCAST;
 }
 

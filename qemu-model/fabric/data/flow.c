@@ -40,7 +40,8 @@ static struct fab_dport *find_hop(struct fab_data *d, struct fab_flow *fl, struc
 	    !partition_ok(d, in, fl->pkey, true))
 		return NULL;
 	num = fab_route(d->f, n, fl->dlid);
-	if (!num || num > n->nports || num == in->num)
+	if (!num || num > n->nports || num == in->num ||
+	    fab_adaptive_varies(d->f, &d->f->sw[n->sw], fl->dlid, fl->sl, num))
 		return NULL;
 	out = fab_dport(d, fab_port_of(n, num));
 	if (!out || !out->up || !out->active || out->link || !does_nothing(out->fault) ||

@@ -316,6 +316,8 @@ static void head_go_on(struct fab_data *d, struct fab_dport *in, unsigned int vl
 		fab_drop_head(d, l, FAB_DROP_MEMORY);
 		l->kind = FAB_HEAD_NONE;
 	}
+	if (fab_unlikely(l->counted) && l->kind == FAB_HEAD_NONE)
+		fab_adaptive_left(l);
 	l->passing = false;
 }
 

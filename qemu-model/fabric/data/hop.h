@@ -3,6 +3,7 @@
 #ifndef OHCA_FABRIC_HOP_H
 #define OHCA_FABRIC_HOP_H
 
+#include "adaptive.h"
 #include "to_watch.h"
 
 /** fab_count_rcv() - @f has come to port @in (16.1.3.5) */
@@ -26,6 +27,8 @@ static inline void fab_head_decide(struct fab_data *d, struct fab_dport *in, uns
 {
 	struct fab_lane *l = &in->lane[vl];
 
+	if (fab_unlikely(l->counted))
+		fab_adaptive_left(l);
 	l->started = false;
 	l->forks = 0;
 	l->kind = (uint8_t)fab_decide(d, in, l);
@@ -43,6 +46,8 @@ void fab_head_capture(struct fab_data *d, const struct fab_dport *in, unsigned i
 static inline void fab_head_forget(struct fab_data *d, struct fab_lane *l)
 {
 	fab_unblock(d, l);
+	if (fab_unlikely(l->counted))
+		fab_adaptive_left(l);
 	l->came_ns = 0;
 	l->kind = FAB_HEAD_NONE;
 	l->started = false;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Nodes, ports and cables; see graph.h. */
+#include "adaptive.h"
 #include "names.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
 
 #include "ib/packet.h"
 #include "ib/rate.h"
@@ -43,6 +45,7 @@ static void free_switch(struct fab_switch *sw)
 	free(sw->lft);
 	free(sw->sl2vl);
 	free(sw->lids);
+	fab_adaptive_free(sw);
 }
 
 void fab_free(struct fab *f)
@@ -52,6 +55,7 @@ void fab_free(struct fab *f)
 	for (uint32_t i = 0; i < f->switches; i++)
 		free_switch(&f->sw[i]);
 	fab_free_cc(f);
+	free(f->turns);
 	for (uint32_t i = 0; i < f->nodes; i++)
 		free(f->node[i].pma);
 	for (uint32_t i = 1; i < f->extras; i++) {
@@ -391,10 +395,15 @@ void fab_drop_sl2vl(struct fab *f, const struct fab_node *n)
 static void reset_switch(struct fab *f, const struct fab_node *n)
 {
 	struct fab_switch *sw = &f->sw[n->sw];
+	/* nothing goes that way until a subnet manager has written the table */
+	const uint32_t sum = sw->lft_sum;
 
 	fab_drop_sl2vl(f, n);
+	f->adaptive -= sw->adaptive != NULL;
+	f->lfts_differ -= sw->lft_differs;
 	free_switch(sw);
 	init_switch(f, sw, n->nports, n->base_port0);
+	sw->lft_sum = sum;
 }
 
 bool fab_reset_node(struct fab *f, uint32_t node)
@@ -457,7 +466,7 @@ size_t fab_bytes(const struct fab *f)
 	for (uint32_t i = 0; i < f->switches; i++) {
 		const struct fab_switch *sw = &f->sw[i];
 
-		n += (size_t)sw->lft_blocks * IB_LFT_PER_BLOCK;
+		n += (size_t)sw->lft_blocks * IB_LFT_PER_BLOCK + fab_adaptive_bytes(sw);
 		for (unsigned int b = 0; sw->mft && b < FAB_MFT_CAP / IB_MFT_PER_BLOCK; b++)
 			if (sw->mft[b])
 				n += IB_MFT_PER_BLOCK * sw->mft_positions * sizeof(**sw->mft);
@@ -472,10 +481,24 @@ uint32_t fab_machine_at(const struct fab *f, uint32_t p)
 	return f->node[port->node].sw == FAB_NONE && fab_outside(f, p) ? port->peer : FAB_NO_PORT;
 }
 
-void fab_lft_changed(struct fab_switch *sw)
+uint32_t fab_lft_sum(const struct fab_switch *sw)
+{
+	uint32_t end = sw->lft_blocks * IB_LFT_PER_BLOCK;
+
+	if (end > sw->si.linear_top + 1u)
+		end = sw->si.linear_top + 1u;
+	return (uint32_t)crc32(0, sw->lft, end);
+}
+
+void fab_lft_changed(struct fab *f, struct fab_switch *sw)
 {
 	free(sw->lids);
 	sw->lids = NULL;
+	if (!f->adaptive)
+		return;
+	f->lfts_differ -= sw->lft_differs;
+	sw->lft_differs = fab_lft_sum(sw) != sw->lft_sum;
+	f->lfts_differ += sw->lft_differs;
 }
 
 /* What leads to the machine at port @at of a switch. */

@@ -70,6 +70,7 @@ struct fab_node {
 	bool empty;
 };
 
+struct fab_adaptive;
 struct fab_fault;
 
 /** struct fab_limit - masks of the widths and speeds that a cable lets through, as of PortInfo */
@@ -183,6 +184,9 @@ struct fab_lids {
  *	output port has other tables for some input ports than for others
  * @lids: [ports + 1] of what the LinearForwardingTable has, or NULL: to be found when it is asked
  *	for
+ * @adaptive: adaptive routing, see adaptive.h; NULL: it is off
+ * @lft_sum: of the LinearForwardingTable when groups for adaptive routing were made last;
+ *	@lft_differs: it is another one, and counted in fab.lfts_differ
  */
 struct fab_switch {
 	struct ib_switch_info si;
@@ -192,6 +196,9 @@ struct fab_switch {
 	uint16_t **mft;
 	uint32_t *sl2vl;
 	struct fab_lids *lids;
+	struct fab_adaptive *adaptive;
+	uint32_t lft_sum;
+	bool lft_differs;
 };
 
 /** struct fab_desc - NodeDescription, padded with zeros */
@@ -208,6 +215,8 @@ struct fab_desc {
  * @extra: [@extras]; the first is NULL
  * @bases: [@ports], or NULL: no port without a rare part has any
  * @cc: [@ports] congestion control of those with a LID, NULL: nothing was set; or NULL: of none
+ * @adaptive: switches with adaptive routing; @lfts_differ: those with another LinearForwardingTable than when
+ *	their groups were made; @turns: [@ports] while groups are made, see mgmt/adaptive.c
  * @vls: data VLs of every port: 1, 2, 4, 8 or 15
  * @mtu: MTU code of every port
  * @site: in bits 32 to 39 of each NodeGUID, so that several fabrics that are joined have GUIDs of their
@@ -231,6 +240,8 @@ struct fab {
 	struct fab_extra **extra;
 	struct fab_mad_bases *bases;
 	struct ib_cc **cc;
+	uint32_t adaptive, lfts_differ;
+	uint64_t (*turns)[4];
 	uint8_t vls;
 	uint8_t mtu;
 	uint8_t site;
@@ -440,7 +451,10 @@ uint16_t fab_end_lid(const struct fab *f, uint32_t p);
 /** fab_end_lmc() - its LMC; that of a machine's port by the LIDs that its switch has a route for */
 uint8_t fab_end_lmc(const struct fab *f, uint32_t p);
 
-/** fab_lft_changed() - the LinearForwardingTable of @sw is another one, or ends elsewhere */
-void fab_lft_changed(struct fab_switch *sw);
+/** fab_lft_changed() - the LinearForwardingTable of @sw may be another one, or end elsewhere */
+void fab_lft_changed(struct fab *f, struct fab_switch *sw);
+
+/** fab_lft_sum() - a number that is another one of another LinearForwardingTable */
+uint32_t fab_lft_sum(const struct fab_switch *sw);
 
 #endif

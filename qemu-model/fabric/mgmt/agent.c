@@ -197,7 +197,7 @@ static void agent_changed(void *ctx, unsigned int num, uint32_t what)
 	else
 		fab_changed(m, fab_port_of(agent_node(m), num));
 	if (what & IB_SMA_CH_SWITCH)
-		fab_lft_changed(&m->f->sw[agent_node(m)->sw]);
+		fab_lft_changed(m->f, &m->f->sw[agent_node(m)->sw]);
 	if (what & IB_SMA_CH_PKEYS)
 		set_table(m, pkey_pool(m), &p->pkeys, m->job.pkeys);
 	if (what & (IB_SMA_CH_VLARB | IB_PI_EFF_VLARB))

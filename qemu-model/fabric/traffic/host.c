@@ -71,6 +71,7 @@ static void prepare(struct traffic_host *h, uint64_t begin_ns)
 	msg = &t->msg[message_of(h)];
 	h->left = reduce ? traffic_reduce_bytes(t, index_of(h), h->next) : t->cfg.size;
 	h->begin_ns = begin_ns;
+	h->psn = 0;
 	msg->left = h->left;
 	msg->begin_ns = begin_ns;
 	fab_timer_set(&t->due, &h->timer, begin_ns);
@@ -96,7 +97,7 @@ static bool send_packet(struct traffic_host *h)
 		return false;
 	b = ib_build_lrh(b, h->vl, h->sl, IB_LNH_IBA_LOCAL, t->host[h->to].lid,
 			 (uint16_t)(len / 4), h->lid);
-	ib_build_bth(b, IB_OP_UC_SEND_ONLY, 0, (uint8_t)pad, IB_DEFAULT_PKEY, message_of(h), false, 0);
+	ib_build_bth(b, IB_OP_UC_SEND_ONLY, 0, (uint8_t)pad, IB_DEFAULT_PKEY, message_of(h), false, h->psn++);
 	t->sent++;
 	h->left -= bytes;
 	fab_hport_commit(h->h, h->vl, len, NULL);
@@ -203,7 +204,7 @@ static void host_rx(void *ctx, const struct ohca_link_frame *f, const struct ib_
 	struct fab_traffic *t = h->t;
 	const uint32_t bits = ib_get_be32(f->data + IB_LRH_LEN + 4), number = bits & IB_QPN_MASK;
 	struct traffic_message *msg = &t->msg[number];
-	uint32_t bytes;
+	uint32_t bytes, psn;
 
 	(void)view;
 	t->came++;
@@ -220,6 +221,10 @@ static void host_rx(void *ctx, const struct ohca_link_frame *f, const struct ib_
 		count_flow(h, bytes);
 	if (bits >> 31)
 		traffic_fecn(h, number);
+	psn = ib_get_be32(f->data + IB_LRH_LEN + 8) & IB_PSN_MASK;
+	t->reordered += psn < msg->top;
+	if (psn >= msg->top)
+		msg->top = psn + 1;
 	msg->left -= bytes;
 	if (msg->left)
 		return;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "fabric/graph/wire.h"
+#include "fabric/mgmt/adaptive.h"
 #include "ib/rate.h"
 #include "routes.h"
 
@@ -107,6 +108,8 @@ static void judge(struct fab_traffic *t, struct fab_traffic_result *r)
 		.fecns = fab_data_counts(t->d)->fecns,
 		.becns = t->becns,
 		.ccti_max = t->ccti_max,
+		.adaptive = fab_data_counts(t->d)->adaptive,
+		.reordered = t->reordered,
 	};
 	memcpy(r->share, t->share, sizeof(r->share));
 }
@@ -119,6 +122,22 @@ static uint16_t service_levels(const struct fab_traffic_cfg *cfg)
 	for (unsigned int i = 1; i < cfg->sls; i++)
 		sls |= (uint16_t)(1u << cfg->sl[i]);
 	return sls;
+}
+
+/* Return: NULL, or why not. */
+static const char *all_adaptive(struct fab_traffic *t)
+{
+	int lid = 0;
+
+	if (!fab_adaptive_on(t->m, FAB_NONE, t->cfg.adaptive))
+		return "out of memory";
+	do
+		lid = fab_adaptive_fill(t->m, (uint32_t)lid);
+	while (lid > 0);
+	if (lid == FAB_ADAPTIVE_CIRCLE)
+		return "packets by ways of the same length might wait for each other for ever: --adaptive "
+		       "is for trees";
+	return lid ? "out of memory" : NULL;
 }
 
 /* @circle: of the ways. Return: NULL, or why not. */
@@ -138,6 +157,10 @@ static const char *prepare_all(struct fab_traffic *t, struct fab_circle *circle)
 	fab_mgmt_seed(t->m, t->cfg.seed);
 	if (t->cfg.routing != FAB_ROUTING_LOADED && !fab_routes_make(t->f, t->cfg.routing))
 		return "out of memory, or there are more hosts than LIDs";
+	if (t->cfg.adaptive)
+		wrong = all_adaptive(t);
+	if (wrong)
+		return wrong;
 	if (!traffic_congestion_set(t))
 		return "out of memory";
 	if (!fab_circle_find(t->f, service_levels(&t->cfg), t->cfg.paths, circle))

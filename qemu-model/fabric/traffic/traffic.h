@@ -25,6 +25,7 @@
 #include <stdint.h>
 
 #include "circle.h"
+#include "fabric/graph/adaptive.h"
 #include "ib/cc.h"
 #include "ib/vl.h"
 #include "routes.h"
@@ -88,6 +89,7 @@ bool fab_congestion_parse(struct fab_congestion_cfg *cc, const char *text, char 
  * @rate_scale, @hoq_scale: as of struct fab_data_cfg; @rate_scale is not 0
  * @seed: of what happens by chance
  * @cc: congestion control, or NULL: there is none
+ * @adaptive: adaptive routing of all switches, or NULL: there is none
  */
 struct fab_traffic_cfg {
 	enum fab_pattern pattern;
@@ -101,6 +103,7 @@ struct fab_traffic_cfg {
 	unsigned int rate_scale, hoq_scale;
 	uint64_t seed;
 	const struct fab_congestion_cfg *cc;
+	const struct fab_adaptive_cfg *adaptive;
 };
 
 /**
@@ -126,6 +129,8 @@ struct fab_traffic_flow {
  *	the begin
  * @fecns: marks that switches have made; @becns: notifications that have come to the senders
  * @ccti_max: the highest CCTI that a host had
+ * @adaptive: times that a packet left a switch by another port than its LinearForwardingTable has;
+ *	@reordered: packets that have come behind a later one of the same message
  * @circle: of channels that may wait for each other for ever; for fab_circle_end()
  * @p50_ns, @p90_ns, @p99_ns, @max_ns: so many percent of the messages have taken no longer, from when
  *	they were to begin to when they had come
@@ -143,6 +148,7 @@ struct fab_traffic_result {
 	uint64_t share_ns;
 	uint64_t fecns, becns;
 	uint64_t ccti_max;
+	uint64_t adaptive, reordered;
 	struct fab_circle circle;
 };
 

@@ -20,7 +20,7 @@ struct fab_traffic;
  * @sl, @vl: service level and lane of what it sends
  * @fixed: host to which it sends, of a permutation
  * @to: of the message at hand, which is to begin at @begin_ns; UINT64_MAX: when another one has come
- * @next: number of that message, and @left bytes of it
+ * @next: number of that message, and @left bytes of it, from PSN @psn on
  * @gap_ns: mean time between two messages
  * @refused: the next one of fab_traffic.refused, if @is_refused
  * @cc: its CCTI; @may_ns: when the next packet of a message may begin
@@ -37,6 +37,7 @@ struct traffic_host {
 	uint64_t begin_ns;
 	uint32_t next;
 	uint32_t left;
+	uint32_t psn;
 	uint64_t gap_ns;
 	struct traffic_host *refused;
 	bool is_refused;
@@ -55,9 +56,13 @@ struct traffic_flow {
 	uint64_t half_ns, last_ns;
 };
 
-/** struct traffic_message - bytes that have not come, and when it was to begin */
+/**
+ * struct traffic_message - bytes that have not come, and when it was to begin
+ * @top: the next PSN after the highest that has come; a message begins with 0
+ */
 struct traffic_message {
 	uint32_t left;
+	uint32_t top;
 	uint64_t begin_ns;
 };
 
@@ -76,6 +81,7 @@ struct traffic_message {
  * @took: [@done] ns of those that have come
  * @sent: packets; @came: so many of them, with @bytes, the last at @last_ns. @becns of both are
  *	notifications
+ * @reordered: as of struct fab_traffic_result
  * @victim_to: target of the last host beside an incast
  * @share, @share_ns: as of struct fab_traffic_result, at the clock's time; 0: no host has sent all
  * @hot, @victim: of an incast; @ccti_max: as of struct fab_traffic_result
@@ -97,6 +103,7 @@ struct fab_traffic {
 	uint64_t *took;
 	uint32_t done;
 	uint64_t sent, came, becns, bytes, last_ns;
+	uint64_t reordered;
 	uint32_t victim_to;
 	uint64_t share[IB_NUM_SLS], share_ns;
 	struct traffic_flow hot, victim;

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Adaptive routing: of a group of ports that all lead nearer to where a packet goes, it leaves by the one that
+ * least waits for. What waits are the blocks in the buffer behind the wire, with those on their way to it, and
+ * those of the heads that wait for the wire.
+ *
+ * A flow keeps its port until none of its packets has come for a time (flowlets): those of before have arrived
+ * by then. If receivers take packets in any order those of UC have another one as soon as more than STAY_BLOCKS
+ * more wait for their own. RC, XRC and UD never do: a responder answers a PSN that is not the next one by NAK,
+ * and what IPoIB carries is to keep its order. Where ports are equal it is that of the LinearForwardingTable, or the one that
+ * the flow has, so in a fabric without load nothing differs from forwarding by that table.
+ *
+ * If the port of the LinearForwardingTable has no link, or is not Active, packets of all service levels leave by
+ * others of the group, without a subnet manager: those that are not spread by one that depends on their LIDs.
+ */
+#include "adaptive.h"
+
+#include "ib/vl.h"
+
+#define STAY_BLOCKS	16u	/* of 64 bytes */
+#define FULL		UINT32_MAX
+
+/* Whether output @num of switch @n is a way for what has come by @in. */
+static bool usable(const struct fab_data *d, const struct fab_dport *in, const struct fab_node *n,
+		   unsigned int num)
+{
+	const uint32_t p = fab_port_of(n, num);
+	const struct fab_dport *out = d->by_port[p];
+
+	if (num == in->num)
+		return false;
+	/* nothing has left by it yet */
+	if (!out)
+		return d->f->port[p].pi.state == IB_PS_ACTIVE && !fab_outside(d->f, p);
+	return out->up && out->active;
+}
+
+/* Blocks that wait for output @num, for packets of @sl that have come by @in. */
+static uint32_t load_of(const struct fab_data *d, const struct fab_dport *in, const struct fab_node *n,
+			unsigned int num, uint8_t sl)
+{
+	const struct fab_dport *out = d->by_port[fab_port_of(n, num)];
+	int vl;
+
+	if (!usable(d, in, n, num))
+		return FULL;
+	if (!out)
+		return 0;
+	vl = ib_sl2vl_lookup(fab_sl2vl(d->f, n, in->num, num), sl, out->nvls);
+	if (vl < 0 || out->stalled >> vl & 1)
+		return FULL - 1;
+	return out->heads[vl] + (out->peer ? out->peer->lane[vl].used : 0);
+}
+
+/* The port of @g that least waits for, from @*best on, for which @*load does; no other that is equal. */
+static void find_least(const struct fab_data *d, const struct fab_dport *in, const struct fab_node *n,
+		       const struct fab_adaptive_group *g, uint8_t sl, unsigned int *best, uint32_t *load)
+{
+	const unsigned int begin = *best;
+	unsigned int num = begin;
+
+	while (*load) {
+		uint32_t other;
+
+		num = fab_adaptive_next(g, num);
+		if (!num)
+			num = fab_adaptive_next(g, 0);
+		if (num == begin)
+			return;
+		other = load_of(d, in, n, num, sl);
+		if (other >= *load)
+			continue;
+		*load = other;
+		*best = num;
+	}
+}
+
+/* A number of the flow. */
+static uint32_t flow_number(const uint8_t *lrh)
+{
+	const uint32_t lids = (uint32_t)ib_get_be16(lrh + 6) << 16 | ib_get_be16(lrh + 2);
+	uint32_t key = (lids ^ (uint32_t)(lrh[1] >> 4) << 12) * 2654435761u;
+
+	key ^= key >> 15;
+	return key * 2246822519u >> 8;
+}
+
+/* The port of @g that has a link and comes next behind the one with that number, or 0. */
+static unsigned int another(const struct fab_data *d, const struct fab_dport *in, const struct fab_node *n,
+			    const struct fab_adaptive_group *g, uint32_t which)
+{
+	unsigned int ports = 0;
+
+	for (unsigned int num = 0; (num = fab_adaptive_next(g, num)) != 0;)
+		ports += usable(d, in, n, num);
+	if (!ports)
+		return 0;
+	which %= ports;
+	for (unsigned int num = 0; (num = fab_adaptive_next(g, num)) != 0;)
+		if (usable(d, in, n, num) && !which--)
+			return num;
+	return 0;
+}
+
+/* Whether the order of @f among the packets of its flow matters to nobody. */
+static bool in_any_order(const struct fab_adaptive *a, const struct fab_frame *f)
+{
+	const unsigned int bth = IB_LRH_LEN + ((f->lrh[1] & 3) == IB_LNH_IBA_GLOBAL ? IB_GRH_LEN : 0);
+
+	return a->cfg.any_order && (f->data[bth] & IB_TRANS_MASK) == IB_TRANS_UC;
+}
+
+/* The port by which the flow of @l goes on, of those of @g. @num: of the LinearForwardingTable */
+static unsigned int spread(struct fab_data *d, const struct fab_dport *in, const struct fab_lane *l,
+			   const struct fab_node *n, const struct fab_adaptive_group *g, unsigned int num)
+{
+	struct fab_adaptive *a = d->f->sw[n->sw].adaptive;
+	uint64_t *flow = &a->flow[g->first + (flow_number(l->f.lrh) & g->mask)];
+	const uint64_t now = fab_data_clock(d), last = *flow >> 8;
+	const uint64_t gap = a->cfg.gap_ns * (d->cfg.rate_scale ? d->cfg.rate_scale : 1);
+	const uint8_t sl = l->f.lrh[1] >> 4;
+	unsigned int port = *flow & 0xff, best;
+	uint32_t load, least;
+	bool stays;
+
+	stays = port && fab_adaptive_has(g, port) && usable(d, in, n, port);
+	if (!stays)
+		port = num;
+	best = port;
+	load = load_of(d, in, n, port, sl);
+	if (stays && now - last <= gap && (!in_any_order(a, &l->f) || load <= STAY_BLOCKS)) {
+		*flow = now << 8 | port;
+		return port;
+	}
+	least = load;
+	find_least(d, in, n, g, sl, &best, &least);
+	if (!stays || now - last > gap || load - least > STAY_BLOCKS)
+		port = best;
+	*flow = now << 8 | port;
+	return port;
+}
+
+unsigned int fab_adaptive_port(struct fab_data *d, const struct fab_dport *in, const struct fab_lane *l,
+			       const struct fab_node *n, uint16_t dlid, unsigned int num)
+{
+	const struct fab_switch *sw = &d->f->sw[n->sw];
+	const struct fab_adaptive_group *g = fab_adaptive_group(d->f, sw, dlid, num);
+	const bool there = g && usable(d, in, n, num);
+	unsigned int port = num;
+
+	if (!g)
+		return num;
+	if (fab_adaptive_varies(d->f, sw, dlid, l->f.lrh[1] >> 4, num) && (l->f.lrh[1] & 3) >= IB_LNH_IBA_LOCAL)
+		port = spread(d, in, l, n, g, num);
+	else if (!there)
+		port = another(d, in, n, g, flow_number(l->f.lrh));
+	if (!port || !usable(d, in, n, port))
+		return num;
+	d->n.adaptive += port != num;
+	d->n.failovers += !there;
+	return port;
+}
