@@ -125,7 +125,7 @@ static void make_flat(ohca_engine *e, struct ohca_rxpkt *p)
 }
 
 /* A packet for a QP has met congestion, or says that one of the QP's has. */
-static void congested(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
+static void rx_congested(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 {
 	if (p->i.fecn)
 		ohca_congestion_fecn(e, ohca_qp_path(e, qp), qp->dest_qpn, p->i.sl);
@@ -172,7 +172,7 @@ static void rx_connected(ohca_engine *e, struct ohca_rxpkt *p)
 	if (!on_path(e, qp, p))
 		return;
 	if (p->i.fecn || p->i.becn)
-		congested(e, qp, p);
+		rx_congested(e, qp, p);
 	if (p->view && looks_inside(qp, p))
 		make_flat(e, p);
 	ohca_count_set(e, qp, OHCA_CNT_RX_PKTS);

@@ -420,7 +420,7 @@ static void rx_mad(ohca_engine *e, const struct ohca_rxpkt *p, uint32_t qkey)
 }
 
 /* A datagram has met congestion, or says that one of the QP's has. */
-static void congested(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_rxpkt *p)
+static void ud_congested(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_rxpkt *p)
 {
 	struct ohca_hw_av av = { .dlid = ohca_to_le16(p->i.slid), .sl = p->i.sl };
 	const uint32_t sqpn = ib_deth_sqpn(ib_pkt_deth(p->hdr, &p->i));
@@ -470,6 +470,6 @@ void ohca_ud_rx(ohca_engine *e, const struct ohca_rxpkt *p)
 	}
 	ohca_count_set(e, qp, OHCA_CNT_RX_PKTS);
 	if (p->i.fecn || p->i.becn)
-		congested(e, qp, p);
+		ud_congested(e, qp, p);
 	deliver(e, qp, p, p->payload, 0);
 }
