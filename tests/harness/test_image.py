@@ -152,6 +152,14 @@ class Images(unittest.TestCase):
                 self.assertRaisesRegex(LabError, "(?s)node1: xorriso made no seed: .*at-all"):
             vm.write_seed()
 
+    def test_installed(self):
+        """Where ohca-lab is installed xorriso may be missing, which no package of ours has."""
+        with mock.patch.object(paths, "CHECKOUT", False), \
+                mock.patch.object(paths, "xorriso", lambda: [os.path.join(self.dir, "xorriso")]):
+            self.assertRaisesRegex(LabError, "apt install xorriso", image.parts)
+            self.write("xorriso", b"")
+            self.assertIn(os.path.join(self.dir, "xorriso"), image.parts())
+
     def test_packages(self):
         """Without packages a node that lacks the driver says where they come from."""
         made = self.lab("--image", self.good)

@@ -165,6 +165,9 @@ def wrong(opt):
 
 def parts():
     """What a lab with images needs: paths, and what makes them."""
+    if not paths.CHECKOUT and not os.path.exists(paths.xorriso()[-1]):
+        raise LabError("--image: the node's seed is made by xorriso, which is not installed: "
+                       "apt install xorriso")
     return {paths.qemu()[3]: f"qemu QEMU={paths.QEMU}", paths.xorriso()[-1]: "buildroot",
             **{path: "image" for path in paths.guest_files()}}
 
