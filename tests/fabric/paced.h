@@ -42,6 +42,7 @@ struct sim {
 
 static struct fab_data *d;
 static struct sim sim[SIMS];
+static uint8_t sim_op = IB_OP_UC_SEND_ONLY;	/* of all packets */
 
 static inline uint64_t sim_clock(void *arg)
 {
@@ -92,7 +93,7 @@ static inline bool sim_send(struct sim *s, struct flow *w)
 		return false;
 	p = ib_build_lrh(b, w->vl, w->vl, IB_LNH_IBA_LOCAL, w->dlid, (uint16_t)(w->len / 4),
 			 LID(s->node));
-	p = ib_build_bth(p, IB_OP_UC_SEND_ONLY, 0, 0, IB_DEFAULT_PKEY, 7, false, 0);
+	p = ib_build_bth(p, sim_op, 0, 0, IB_DEFAULT_PKEY, 7, false, 0);
 	memset(p, 1, w->len - (size_t)(p - b));
 	fab_hport_commit(s->h, w->vl, w->len, NULL);
 	if (w->left != UINT32_MAX)
