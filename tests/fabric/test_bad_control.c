@@ -17,7 +17,7 @@
 /* Four switches with a host each. */
 #define SPEC	"ring:4"
 
-#define ASKS	9u	/* the first ones change nothing */
+#define ASKS	12u	/* the first ones change nothing */
 
 static const char *const good[] = {
 	"{\"command\": \"status\"}",
@@ -27,6 +27,9 @@ static const char *const good[] = {
 	"{\"command\": \"changes\", \"since\": 0}",
 	"{\"command\": \"lft\", \"node\": \"switch1\", \"first\": 3}",
 	"{\"command\": \"tables\", \"first\": 0}",
+	"{\"command\": \"script\", \"log\": 0}",
+	"{\"command\": \"expect\", \"node\": \"switch1\", \"port\": 2, \"state\": \"Init\"}",
+	"{\"command\": \"expect\", \"counter\": \"links_up\", \"above\": 7}",
 	"{\"command\": \"trace\", \"from\": \"host1\", \"to\": \"9\"}",
 	"{\"command\": \"capture\", \"ports\": [\"host1:1\", \"switch2:1\"], \"count\": 4}",
 	"{\"command\": \"link\", \"state\": \"down\", \"node\": \"switch1\", \"port\": 2}",

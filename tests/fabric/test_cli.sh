@@ -375,6 +375,15 @@ expect 'it has played' 0 'script_left: 1$' "$fabric" status -c "$dir/control"
 expect 'script --stop' 0 '' "$fabric" script --stop -c "$dir/control"
 expect 'it has stopped' 0 'script_left: 0$' "$fabric" status -c "$dir/control"
 expect 'what it has done stays' 0 'links_up: 63' "$fabric" status -c "$dir/control"
+expect 'what is expected' 0 '^$' "$fabric" expect leaf2:1 Init -c "$dir/control"
+expect 'what is not' 1 'links_active is 0' "$fabric" expect links_active above 0 -c "$dir/control"
+printf '# a script\nat 0 link up leaf1:1\nat 5ms link down leaf1:1\n  at 1ms expect leaf1:1 Down --within 20ms\n' >"$dir/good"
+expect 'a script to its end' 0 "^$dir/good:4: 0.005000 s: at 1ms expect leaf1:1 Down --within 20ms\$" \
+	"$fabric" script --wait "$dir/good" -c "$dir/control"
+printf 'at 0 link up leaf1:1\nat 1ms expect leaf1:1 Down\n' >"$dir/fails"
+expect 'a script that fails' 1 "^$dir/fails:2: 0.001000 s: at 1ms expect leaf1:1 Down: FAILED: it is Init, which was not expected\$" \
+	"$fabric" script --wait "$dir/fails" -c "$dir/control"
+expect 'a script that fails, unwatched' 0 '' "$fabric" script "$dir/fails" -c "$dir/control"
 expect 'a script that is not there' 1 'No such file' \
 	"$fabric" script "$dir/none" -c "$dir/control"
 head -c 70000 /dev/zero | tr '\0' '#' >"$dir/long"
@@ -441,11 +450,11 @@ other_listens()
 
 none='there is no such command: use status'
 python3 "$dir/other.py" "$dir/other" "{\"error\": \"$none\", \"version\": 1}" \
-	"{\"error\": \"$none\", \"version\": 3}" "{\"error\": \"$none\"}" '{}' '{}' '{}' '{}' '{}' '{}' '[1]' \
+	"{\"error\": \"$none\", \"version\": 4}" "{\"error\": \"$none\"}" '{}' '{}' '{}' '{}' '{}' '{}' '[1]' \
 	'HTTP/1.0 400 Bad Request' '{"done": true}' &
 other_listens
 expect 'a fabric of another version' 1 "^ohca-fabric: $none (the fabric has version 1 of the control \
-protocol, this program 3: take both from one release)\$" "$fabric" status -c "$dir/other"
+protocol, this program 4: take both from one release)\$" "$fabric" status -c "$dir/other"
 for o in 'of this version' 'that says no version'; do
 	expect "a fabric $o" 1 "^ohca-fabric: $none\$" "$fabric" status -c "$dir/other"
 done
@@ -633,6 +642,8 @@ script
 script a b
 script --stop a
 script --stop --replace
+script --stop --wait
+expect leaf1:1
 status a
 topology a b
 counters a b

@@ -10,6 +10,7 @@
 #include <jansson.h>
 
 #include "fabric/fault/fault.h"
+#include "fabric/fault/script.h"
 #include "fabric/fault/words.h"
 #include "fabric/watch/capture.h"
 #include "fabric/control/control.h"
@@ -118,6 +119,17 @@ static void test_errors(void **st)
 		{ "at 1s loss leaf1:1 2", 1, "a number from 0 to 1" },
 		{ "at 1s delay leaf1:1 1", 1, "write delay NODE:PORT TIME" },
 		{ "at 1s preset leaf1:1 Errors 1", 1, "as counters says it" },
+		{ "at 1s expect", 1, "write expect NODE:PORT Down" },
+		{ "at 1s expect leaf1:1 Up", 1, "which is \"Down\"" },
+		{ "at 1s expect leaf1:any Down", 1, "give \"node\" and \"port\"" },
+		{ "at 1s expect leaf1:1 Errors is 1", 1, "give \"node\"" },
+		{ "at 1s expect leaf1:1 PortXmitWait over 1", 1, "leave out \"over\"" },
+		{ "at 1s expect leaf1:1 PortXmitWait is -1", 1, "a number" },
+		{ "at 1s expect errors is 1", 1, "links_active" },
+		{ "at 1s expect traps 1", 1, "write expect NODE:PORT" },
+		{ "at 1s link up leaf1:1 --within 1s", 1, "--within is for" },
+		{ "every 1s for 2s expect traps is 0 --within 1s", 1, "--within is for" },
+		{ "at 1s expect traps is 0 --within 90000s", 1, "--within is for" },
 		{ "every 1s link down leaf1:1", 1, "write for TIME instead of 'link'" },
 		{ "every 1s for 1d link down leaf1:1", 1, "'1d' is no time" },
 		{ "every 1s from for 1s link down leaf1:1", 1, "'for' is no time" },
@@ -208,6 +220,71 @@ static void test_times(void **st)
 	assert_int_equal(state_of("leaf1:1"), IB_PS_INIT);
 	assert_int_equal(fab_script_left(&m, &failed), 0);
 	assert_int_equal(failed, 0);
+}
+
+/* What has become of the line that was played as number @n. */
+static void became(uint64_t n, uint64_t ms, unsigned int line, const char *why)
+{
+	const struct fab_script_entry *e = fab_script_entry(&m, n);
+
+	assert_non_null(e);
+	assert_int_equal(e->ns, ms * MS);
+	assert_int_equal(e->line, line);
+	assert_string_equal(e->why, why);
+}
+
+/* What is expected is so at its time, or within a time; else the line has failed. */
+static void test_expect(void **st)
+{
+	uint64_t failed;
+
+	(void)st;
+	plays("at 10ms expect leaf1:1 Init\n"
+	      "at 10ms expect leaf1:1 Down\n"
+	      "at 10ms expect leaf1:1 Down --within 10ms\n"
+	      "at 20ms link down leaf1:1\n"
+	      "at 21ms expect host1:1 Down\n"
+	      "at 21ms expect leaf1:1 LinkDownedCounter above 0\n"
+	      "at 21ms expect leaf1:1 LinkDownedCounter below 1\n"
+	      "at 22ms expect links_up is 15\n"
+	      "at 22ms expect links_active is 1\n"
+	      "at 23ms expect leaf1:1 Init --within 1500us", 24500000);
+	assert_int_equal(fab_script_timer(&m, now + 10 * MS), MS);
+	assert_int_equal(fab_script_left(&m, &failed), 8);
+	assert_int_equal(failed, 1);
+	assert_int_equal(fab_script_timer(&m, now + 20 * MS), MS);
+	/* it is so since its last look */
+	assert_int_equal(fab_script_left(&m, &failed), 6);
+	assert_int_equal(failed, 2);
+	assert_int_equal(fab_script_timer(&m, now + 1000 * MS), UINT64_MAX);
+	assert_int_equal(fab_script_left(&m, &failed), 0);
+	assert_int_equal(fab_script_played(&m), 10);
+	became(0, 10, 1, "");
+	became(1, 10, 2, "it is Init, which was not expected");
+	became(2, 20, 3, "it is Init, which was not expected");
+	became(3, 20, 4, "");
+	became(4, 21, 5, "");
+	became(5, 21, 6, "");
+	became(6, 21, 7, "LinkDownedCounter is 1, which was not expected");
+	became(7, 22, 8, "");
+	became(8, 22, 9, "links_active is 0, which was not expected");
+	assert_int_equal(fab_script_entry(&m, 9)->ns, 24500000);
+	assert_string_equal(fab_script_entry(&m, 9)->why, "it is Down, which was not expected");
+	assert_int_equal(failed, 5);
+	assert_null(fab_script_entry(&m, 10));
+}
+
+/* The last lines that were played are known. */
+static void test_log(void **st)
+{
+	(void)st;
+	plays("every 1ms for 5s expect traps is 0", 4999 * (json_int_t)MS);
+	while (!fab_script_timer(&m, now + 5000 * (uint64_t)MS))
+		;
+	assert_int_equal(fab_script_played(&m), 5000);
+	assert_null(fab_script_entry(&m, 5000 - FAB_SCRIPT_LOG - 1));
+	became(5000 - FAB_SCRIPT_LOG, 5000 - FAB_SCRIPT_LOG, 1, "");
+	became(4999, 4999, 1, "");
 }
 
 /* The counter that all lines of the scripts below set. */
@@ -707,6 +784,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_zero, setup, stop),
 		cmocka_unit_test(test_port_words),
 		cmocka_unit_test_setup_teardown(test_times, setup, stop),
+		cmocka_unit_test_setup_teardown(test_expect, setup, stop),
+		cmocka_unit_test_setup_teardown(test_log, setup, stop),
 		cmocka_unit_test_setup_teardown(test_order, setup, stop),
 		cmocka_unit_test_setup_teardown(test_turns, setup, stop),
 		cmocka_unit_test_setup_teardown(test_replace, setup, stop),

@@ -367,7 +367,7 @@ static int ask_all(FILE *s, unsigned int verb, const char *node, bool json)
 struct line {
 	const char *path;
 	const char *mlid;
-	bool json;
+	bool json, wait;
 	int n;
 	char *word[MAX_WORDS];
 };
@@ -375,17 +375,18 @@ struct line {
 /* Return: false: @argv is wrong, which was said. */
 static bool parse_line(struct line *l, int argc, char **argv)
 {
-	static struct option options[5 + FAB_WORD_OPTIONS + 1] = {
+	static struct option options[6 + FAB_WORD_OPTIONS + 1] = {
 		{ "control", required_argument, NULL, 'c' },
 		{ "json", no_argument, NULL, 'j' },
 		{ "multicast", required_argument, NULL, 'm' },
 		{ "stop", no_argument, NULL, 's' },
 		{ "replace", no_argument, NULL, 'r' },
+		{ "wait", no_argument, NULL, 'a' },
 	};
 	int c, which;
 
 	for (unsigned int i = 0; i < FAB_WORD_OPTIONS; i++)
-		options[5 + i] = (struct option){ fab_word_option(i) + 2, 1, NULL, 'w' };
+		options[6 + i] = (struct option){ fab_word_option(i) + 2, 1, NULL, 'w' };
 	while ((c = getopt_long(argc, argv, "c:j", options, &which)) != -1) {
 		if (c == 'c') {
 			l->path = optarg;
@@ -393,10 +394,11 @@ static bool parse_line(struct line *l, int argc, char **argv)
 			l->json = true;
 		} else if (c == 'm' && !strcmp(argv[0], "trace")) {
 			l->mlid = optarg;
-		} else if ((c == 's' || c == 'r') && l->n < MAX_WORDS) {
-			l->word[l->n++] = c == 's' ? "--stop" : "--replace";
+		} else if ((c == 's' || c == 'r' || c == 'a') && l->n < MAX_WORDS) {
+			l->wait |= c == 'a';
+			l->word[l->n++] = c == 's' ? "--stop" : c == 'r' ? "--replace" : "--wait";
 		} else if (c == 'w' && l->n < MAX_WORDS - 1) {
-			l->word[l->n++] = (char *)fab_word_option((unsigned int)which - 5);
+			l->word[l->n++] = (char *)fab_word_option((unsigned int)which - 6);
 			l->word[l->n++] = optarg;
 		} else {
 			fab_usage_error("use --control PATH, --json and options of the verb");
@@ -444,8 +446,11 @@ int fab_control_client(int argc, char **argv)
 		json_decref(once);
 		return EXIT_FAILURE;
 	}
-	rc = once ? ask_once(s, once, name, verb < IB_ARRAY_SIZE(verbs), l.json) :
+	rc = once ? ask_once(s, json_incref(once), name, verb < IB_ARRAY_SIZE(verbs), l.json) :
 		    ask_all(s, verb, l.n ? l.word[0] : NULL, l.json);
+	if (rc == EXIT_SUCCESS && l.wait)
+		rc = fab_script_wait(s, name, json_string_value(json_object_get(once, "text")));
+	json_decref(once);
 	fclose(s);
 	return rc;
 }

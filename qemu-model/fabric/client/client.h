@@ -88,7 +88,7 @@ int fab_metrics_client(int argc, char **argv);
 int fab_adaptive_client(int argc, char **argv);
 
 /**
- * fab_script_words() - the request of "script WORD..."
+ * fab_script_words() - the request of "script WORD...", among which --wait may be
  * @w: [@n] words
  * @name: the file that is among them, or NULL
  * @why: what to write instead if they are wrong; NULL: what is wrong was printed
@@ -96,6 +96,15 @@ int fab_adaptive_client(int argc, char **argv);
  * Return: the request, or NULL.
  */
 json_t *fab_script_words(int n, char **w, const char **name, const char **why);
+
+/**
+ * fab_script_wait() - print what becomes of the lines of a script, until the last one was played
+ * @s: of the fabric that plays it
+ * @name, @text: of the script
+ *
+ * Return: exit status: EXIT_FAILURE if a line could not be done, or something was not as expected.
+ */
+int fab_script_wait(FILE *s, const char *name, const char *text);
 
 /** fab_script_print_errors() - print the errors of @reply with the lines of file @name */
 void fab_script_print_errors(const char *name, const json_t *reply);

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* The text of file @name, "-": standard input, as JSON. Return: NULL: what is wrong was printed. */
 static json_t *read_script(const char *name)
@@ -31,21 +32,23 @@ static json_t *read_script(const char *name)
 
 json_t *fab_script_words(int n, char **w, const char **name, const char **why)
 {
-	bool stop = false, replace = false;
+	bool stop = false, replace = false, wait = false;
 	int files = 0;
 	json_t *text;
 
 	*name = NULL;
-	*why = "write script [--replace] FILE, or script --stop";
+	*why = "write script [--replace] [--wait] FILE, or script --stop";
 	for (int i = 0; i < n; i++) {
 		if (!strcmp(w[i], "--stop"))
 			stop = true;
 		else if (!strcmp(w[i], "--replace"))
 			replace = true;
+		else if (!strcmp(w[i], "--wait"))
+			wait = true;
 		else if (files++ == 0)
 			*name = w[i];
 	}
-	if (files != !stop || (stop && replace))
+	if (files != !stop || (stop && (replace || wait)))
 		return NULL;
 	if (stop)
 		return json_pack("{s:s, s:b}", "command", "script", "stop", 1);
@@ -65,4 +68,61 @@ void fab_script_print_errors(const char *name, const json_t *reply)
 		fprintf(stderr, "%s:%d: %s\n", name,
 			(int)json_integer_value(json_object_get(e, "line")),
 			json_string_value(json_object_get(e, "error")));
+}
+
+/* Line @n of @text, without what is before its first word. */
+static const char *line_of(const char *text, unsigned int n, int *len)
+{
+	while (--n && (text = strchr(text, '\n')))
+		text++;
+	if (text)
+		text += strspn(text, " \t");
+	*len = text ? (int)strcspn(text, "\r\n") : 0;
+	return text ? text : "";
+}
+
+static void print_entry(const char *name, const char *text, const json_t *e)
+{
+	const double ns = (double)json_integer_value(json_object_get(e, "ns"));
+	const unsigned int n = (unsigned int)json_integer_value(json_object_get(e, "line"));
+	const char *why = json_string_value(json_object_get(e, "error"));
+	int len;
+	const char *line = line_of(text, n, &len);
+
+	printf("%s:%u: %.6f s: %.*s%s%s\n", name, n, ns / 1e9, len, line, why ? ": FAILED: " : "",
+	       why ? why : "");
+}
+
+int fab_script_wait(FILE *s, const char *name, const char *text)
+{
+	static const struct timespec pause = { .tv_nsec = 20000000 };
+	json_int_t end = 0, played = 0, left = 1, failed = 0;
+	char *line = NULL;
+	size_t size = 0;
+	bool ok = true;
+
+	while (ok && (left || end < played)) {
+		json_t *v, *e;
+		size_t i;
+
+		fab_client_send(fileno(s), json_pack("{s:s, s:I}", "command", "script", "log", end));
+		v = fab_client_reply(s, NULL, &line, &size);
+		ok = v && fab_client_complete(v, "played");
+		played = json_integer_value(json_object_get(v, "played"));
+		left = json_integer_value(json_object_get(v, "left"));
+		failed = json_integer_value(json_object_get(v, "failed"));
+		json_array_foreach(json_object_get(v, "log"), i, e)
+			print_entry(name, text, e);
+		if (ok && (played < end || (!left && !played))) {
+			fprintf(stderr, "%s: another client has stopped or replaced it\n", name);
+			ok = false;
+		}
+		end = json_integer_value(json_object_get(v, "end"));
+		json_decref(v);
+		fflush(stdout);
+		if (ok && left && end == played)
+			nanosleep(&pause, NULL);
+	}
+	free(line);
+	return ok && !failed ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -177,7 +177,8 @@ static json_t *status(struct fab_request *r)
 {
 	const struct fab *f = r->m->f;
 	const struct fab_mgmt_stats *st = &r->m->stats;
-	uint32_t hosts = 0, cables = 0, up = 0, active = 0;
+	struct fab_link_counts links;
+	uint32_t hosts = 0;
 	json_t *sms = json_array();
 	uint64_t left, failed, bytes = fab_bytes(f);
 
@@ -186,29 +187,20 @@ static json_t *status(struct fab_request *r)
 	for (uint32_t i = 0; i < f->nodes; i++)
 		hosts += f->node[i].type == IB_NODE_CHANNEL_ADAPTER;
 	for (uint32_t i = 1; i < f->ports; i++) {
-		const struct fab_port *a = &f->port[i], *b = &f->port[a->peer];
+		const struct fab_port *a = &f->port[i];
 
 		if (a->guid && (a->pi.cap_mask & IB_CAP_SM))
 			json_array_append_new(sms, json_pack("{s:o, s:i}", "guid",
 							     fab_guid_json(a->guid), "lid",
 							     a->pi.lid));
-		if (a->peer <= i)
-			continue;
-		/* a machine's port is not in the graph: the switch's end tells what its link is */
-		if (fab_outside(f, i) && f->node[a->node].sw == FAB_NONE)
-			a = b;
-		else if (fab_outside(f, i))
-			b = a;
-		cables++;
-		up += a->pi.state != IB_PS_DOWN;
-		active += a->pi.state == IB_PS_ACTIVE && b->pi.state == IB_PS_ACTIVE;
 	}
+	fab_count_links(f, &links);
 	left = fab_script_left(r->m, &failed);
 	return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, "
 			 "s:I, s:I, s:I, s:o*, s:o*, s:o*, s:o*, s:o, s:f}",
 			 "switches", f->switches, "channel_adapters", hosts,
-			 "routers", f->nodes - f->switches - hosts, "cables", cables,
-			 "links_up", up, "links_active", active, "subnet_managers", sms,
+			 "routers", f->nodes - f->switches - hosts, "cables", links.cables,
+			 "links_up", links.up, "links_active", links.active, "subnet_managers", sms,
 			 "smps", smps_json(st), "other_mads", (json_int_t)st->other,
 			 "hops", (json_int_t)st->hops, "lost_mads", (json_int_t)st->lost,
 			 "traps", (json_int_t)st->traps,

@@ -26,7 +26,7 @@
  * versions understand each other as far as they can: what they cannot is an error, which names
  * both.
  */
-#define FAB_CONTROL_VERSION	3
+#define FAB_CONTROL_VERSION	4
 
 #define FAB_CONTROL_CLIENTS	16u
 #define FAB_CONTROL_CAPTURES	8u		/* clients that have a capture at a time */
@@ -142,8 +142,13 @@ struct fab *fab_client_fabric(const char *path);
 	"  delay NODE:PORT TIME      packets that leave there arrive TIME later: 20us, 0.1s; 0\n" \
 	"  drop NODE ATTRIBUTE NTH   each NTH SMP with that attribute is lost; 0: none\n" \
 	"  preset NODE:PORT COUNTER VALUE  a counter, by the name that counters says\n" \
-	"  script [--replace] FILE   all of these from link on, each at its time: at TIME VERB\n" \
-	"                            ..., every TIME for TIME VERB ...; script --stop ends it\n" \
+	"  expect NODE:PORT STATE    whether a port is Down, Init, Armed or Active\n" \
+	"  expect NODE:PORT COUNTER is|above|below N  whether one of its counters is\n" \
+	"  expect COUNTER is|above|below N  the same of links_up, links_active, subnet_managers,\n" \
+	"                            traps and lost_mads; the status is 1 if it is otherwise\n" \
+	"  script [--replace] [--wait] FILE  all of these from link on, each at its time: at TIME\n" \
+	"                            VERB ..., every TIME for TIME VERB ...; script --stop ends it;\n" \
+	"                            --wait: say what becomes of each, the status is 1 if one fails\n" \
 	"  adaptive on|off [SWITCH...]   of equal ways packets take that for which least waits, at\n" \
 	"                            these switches or all; on: once more when tables have\n" \
 	"                            changed. --order kept|any (kept), --sls 0,2-5 (all), --gap T\n" \

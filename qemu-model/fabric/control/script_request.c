@@ -39,17 +39,44 @@ static json_t *play(struct fab_request *r, const json_t *text)
 	return v;
 }
 
+#define PAGE_LOG	512u	/* lines of a reply */
+
+/* What has become of the lines that were played, from number @first on. */
+static json_t *log_json(const struct fab_request *r, json_int_t first)
+{
+	const uint64_t end = fab_script_played(r->m);
+	uint64_t n = first > 0 ? (uint64_t)first : 0, left, failed;
+	json_t *list = json_array();
+
+	if (end > FAB_SCRIPT_LOG && n < end - FAB_SCRIPT_LOG)
+		n = end - FAB_SCRIPT_LOG;
+	left = fab_script_left(r->m, &failed);
+	for (; n < end && json_array_size(list) < PAGE_LOG; n++) {
+		const struct fab_script_entry *e = fab_script_entry(r->m, n);
+		json_t *v = json_pack("{s:I, s:i}", "ns", (json_int_t)e->ns, "line", (int)e->line);
+
+		if (e->why[0])
+			json_object_set_new(v, "error", fab_text_json(e->why, strlen(e->why)));
+		json_array_append_new(list, v);
+	}
+	return json_pack("{s:o, s:I, s:I, s:I, s:I}", "log", list, "end", (json_int_t)n,
+			 "played", (json_int_t)end, "left", (json_int_t)left, "failed", (json_int_t)failed);
+}
+
 json_t *fab_request_script(struct fab_request *r)
 {
 	const json_t *text = json_object_get(r->in, "text"), *stop = json_object_get(r->in, "stop");
 	const json_t *replace = json_object_get(r->in, "replace");
+	const json_t *log = json_object_get(r->in, "log");
 	uint64_t failed;
 
+	if (json_is_integer(log) && json_object_size(r->in) == 2)
+		return log_json(r, json_integer_value(log));
 	if (json_object_size(r->in) != 2u + !!replace ||
 	    !(json_is_true(stop) || json_is_string(text)) || (stop && replace) ||
 	    (replace && !json_is_boolean(replace))) {
 		snprintf(r->why, sizeof(r->why), "give \"text\", the script, and perhaps "
-			 "\"replace\": true; or \"stop\": true");
+			 "\"replace\": true; or \"stop\": true; or \"log\", a number");
 		return NULL;
 	}
 	if (stop) {

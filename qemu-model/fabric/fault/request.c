@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "fabric/mgmt/counter.h"
+#include "expect.h"
 #include "fault.h"
 #include "fabric/graph/topology.h"
 #include "fabric/graph/names.h"
@@ -138,8 +139,7 @@ static bool is_one_of(const char *words, const char *word)
 	return false;
 }
 
-/* The request has members @keys only, words. Else it is refused. */
-static bool only(struct fab_request *r, const char *keys)
+bool fab_request_only(struct fab_request *r, const char *keys)
 {
 	const char *key;
 	json_t *member;
@@ -160,7 +160,7 @@ static json_t *flap(struct fab_request *r, uint32_t p)
 	const json_int_t interval = member_int(r, "interval_ns", DAY, 2 * down);
 	const json_int_t count = member_int(r, "count", 1000000, 1);
 
-	if (!only(r, "node port state down_ns interval_ns count"))
+	if (!fab_request_only(r, "node port state down_ns interval_ns count"))
 		return NULL;
 	if (down < MS || interval < down + MS || count < 1)
 		return deny(r, FLAP_HINT);
@@ -188,7 +188,7 @@ static json_t *degrade(struct fab_request *r, uint32_t p)
 	const json_int_t width = member_int(r, "width", 12, 0);
 	struct fab_limit at_most;
 
-	if (!only(r, "node port state width speed"))
+	if (!fab_request_only(r, "node port state width speed"))
 		return NULL;
 	if (width < 0 || (!width && !speed) || (speed && !json_is_string(speed)) ||
 	    !fab_rate_limit((unsigned int)width, json_string_value(speed), &at_most))
@@ -217,7 +217,7 @@ static json_t *link_fault(struct fab_request *r)
 		return degrade(r, p);
 	if (!state_is(r, "up") && !state_is(r, "down") && !state_is(r, "restore"))
 		return deny(r, LINK_STATES);
-	if (!only(r, "node port state"))
+	if (!fab_request_only(r, "node port state"))
 		return NULL;
 	if (r->dry)
 		return done();
@@ -233,7 +233,7 @@ static json_t *delay(struct fab_request *r)
 
 	if (p == FAB_NO_PORT)
 		return NULL;
-	if (!only(r, "node port time_ns"))
+	if (!fab_request_only(r, "node port time_ns"))
 		return NULL;
 	if (ns < 0)
 		return deny(r, "give \"time_ns\", at most a day; 0: no delay");
@@ -246,7 +246,7 @@ static json_t *node_fault(struct fab_request *r)
 {
 	uint32_t i;
 
-	if (!only(r, "node state"))
+	if (!fab_request_only(r, "node state"))
 		return NULL;
 	if (!state_is(r, "kill") && !state_is(r, "revive"))
 		return deny(r, "give \"state\", which is \"kill\" or \"revive\"");
@@ -275,7 +275,7 @@ static json_t *wire_fault(struct fab_request *r, bool corrupt)
 	const struct fab_extra *x;
 	uint32_t was[2] = { 0, 0 }, of, p;
 
-	if (!only(r, "node port rate seed"))
+	if (!fab_request_only(r, "node port rate seed"))
 		return NULL;
 	if (!json_is_number(v) || !(rate >= 0 && rate <= 1) || seed < 0)
 		return deny(r, "give \"rate\", a number from 0 to 1, and perhaps \"seed\", a "
@@ -314,7 +314,7 @@ static json_t *drop_fault(struct fab_request *r)
 	const json_int_t nth = member_int(r, "nth", UINT32_MAX, -1);
 	uint32_t i;
 
-	if (!only(r, "node attribute nth"))
+	if (!fab_request_only(r, "node attribute nth"))
 		return NULL;
 	i = fab_request_node(r);
 	if (i == FAB_NONE)
@@ -335,7 +335,7 @@ static json_t *preset(struct fab_request *r)
 	const json_int_t v = member_int(r, "value", INT64_MAX, -1);
 	uint32_t p;
 
-	if (!only(r, "node port counter value"))
+	if (!fab_request_only(r, "node port counter value"))
 		return NULL;
 	p = named_port(r);
 	if (p == FAB_NO_PORT)
@@ -358,6 +358,7 @@ static const struct {
 	{ "delay", delay },
 	{ "drop", drop_fault },
 	{ "preset", preset },
+	{ "expect", fab_request_expect },
 };
 
 static unsigned int find_command(const char *command)

@@ -51,11 +51,14 @@ uint32_t fab_request_node(struct fab_request *r);
 void fab_request_unknown(struct fab_request *r, const char *what, const char *name,
 			 const char *todo);
 
+/** fab_request_only() - @r has no members but @keys, words. Return: false: it has, r->why says which. */
+bool fab_request_only(struct fab_request *r, const char *keys);
+
 /** fab_is_fault_command() - fab_request_fault() knows @command */
 bool fab_is_fault_command(const char *command);
 
 /**
- * fab_request_fault() - commands link, node, loss, corrupt, delay, drop and preset
+ * fab_request_fault() - commands link, node, loss, corrupt, delay, drop, preset and expect
  * Return: the reply; NULL: r->why says why.
  */
 json_t *fab_request_fault(struct fab_request *r, const char *command);

@@ -15,19 +15,23 @@
 #define DAY		(86400 * 1000 * MS)
 
 /**
- * struct event - a line with a fault
+ * struct event - a line with a fault, or with what is expected
+ * @line: its number, from 1
  * @request: as the control socket has it
  * @node: that it names
  * @next_ns: when it is made next, of the clock of the script
  * @every_ns: and again
  * @left: so many times in all
+ * @until_ns: what is expected may become so until then
  */
 struct event {
+	unsigned int line;
 	json_t *request;
 	uint32_t node;
 	uint64_t next_ns;
 	uint64_t every_ns;
 	uint32_t left;
+	uint64_t until_ns;
 };
 
 /**
@@ -36,15 +40,18 @@ struct event {
  * @due_ns: of the next fault; UINT64_MAX: there is none
  * @failed: faults that could not be made
  * @event: [@n]
+ * @played: lines that were played, the last ones are in @log
  * @heap: [@heaped] those of them that are still to be made; none is before the first
  */
 struct fab_script {
 	uint64_t start_ns;
 	uint64_t due_ns;
 	uint64_t failed;
+	uint64_t played;
 	unsigned int n, heaped;
 	struct event event[FAB_SCRIPT_LINES];
 	uint16_t heap[FAB_SCRIPT_LINES];
+	struct fab_script_entry log[FAB_SCRIPT_LOG];
 };
 
 /* A script while it is read. */
@@ -173,15 +180,33 @@ static bool script_check(struct fab_mgmt *m, struct event *e, char why[FAB_REQUE
 	return reply;
 }
 
-/* Do it. Return: whether it could be done. */
-static bool script_perform(struct fab_mgmt *m, const struct event *e)
+/* Do it. Return: whether it could be done, or is as expected; @why: why not. */
+static bool script_perform(struct fab_mgmt *m, const struct event *e, char why[FAB_REQUEST_WHY])
 {
 	struct fab_request r = { .m = m, .in = e->request, .found = true, .at = e->node };
 	json_t *reply;
 
+	r.node = json_string_value(json_object_get(r.in, "node"));
 	reply = fab_request_fault(&r, json_string_value(json_object_get(r.in, "command")));
+	memcpy(why, r.why, sizeof(r.why));
 	json_decref(reply);
 	return reply;
+}
+
+/* How long it may take until what is expected is so. */
+static bool take_within(struct event *e, char why[FAB_REQUEST_WHY])
+{
+	const json_t *within = json_object_get(e->request, "within_ns");
+	const json_int_t ns = json_integer_value(within);
+	const bool expects = !strcmp(json_string_value(json_object_get(e->request, "command")), "expect");
+
+	e->until_ns = e->next_ns + (uint64_t)ns;
+	if (within && expects && e->left == 1 && (uint64_t)ns <= DAY)
+		return !json_object_del(e->request, "within_ns");
+	if (!within)
+		return true;
+	snprintf(why, FAB_REQUEST_WHY, "--within is for what is expected once, at TIME, and up to a day");
+	return false;
 }
 
 /* The fault of @n words. Return: false: it is wrong. */
@@ -195,7 +220,7 @@ static bool take_fault(struct reader *r, int n, char **word, struct event *e)
 	e->request = fab_fault_words(word[0], n - 1, word + 1, &hint);
 	if (!e->request)
 		return wrong(r, "%s", hint);
-	if (script_check(r->m, e, why))
+	if (take_within(e, why) && script_check(r->m, e, why))
 		return true;
 	json_decref(e->request);
 	return wrong(r, "%s", why);
@@ -205,7 +230,7 @@ static void take_line(struct reader *r, char *text)
 {
 	char *word[MAX_WORDS + 3] = { NULL };	/* with those behind the last */
 	int n = split(r, text, word), used;
-	struct event e;
+	struct event e = { .line = r->line };
 
 	if (n <= 0)
 		return;
@@ -235,7 +260,7 @@ static uint64_t last_ns(const struct fab_script *s)
 
 	for (unsigned int i = 0; i < s->n; i++) {
 		const struct event *e = &s->event[i];
-		const uint64_t ns = e->next_ns + (e->left - 1) * e->every_ns;
+		const uint64_t ns = e->left > 1 ? e->next_ns + (e->left - 1) * e->every_ns : e->until_ns;
 
 		last = ns > last ? ns : last;
 	}
@@ -290,6 +315,26 @@ static void script_advance(struct fab_script *s, struct event *e)
 		s->heap[0] = s->heap[--s->heaped];
 	sink(s, 0);
 	set_due(s);
+}
+
+/* What is expected is looked at once more, a ms later. Return: false: its time is over. */
+static bool look_again(struct fab_script *s, struct event *e)
+{
+	if (e->next_ns >= e->until_ns)
+		return false;
+	e->next_ns = e->until_ns - e->next_ns < MS ? e->until_ns : e->next_ns + MS;
+	sink(s, 0);
+	set_due(s);
+	return true;
+}
+
+static void script_log(struct fab_script *s, const struct event *e, const char *why)
+{
+	struct fab_script_entry *entry = &s->log[s->played++ % FAB_SCRIPT_LOG];
+
+	entry->ns = e->next_ns;
+	entry->line = e->line;
+	snprintf(entry->why, sizeof(entry->why), "%s", why);
 }
 
 /* Read all lines of @text, which is changed. */
@@ -362,6 +407,20 @@ uint64_t fab_script_left(const struct fab_mgmt *m, uint64_t *failed)
 	return left;
 }
 
+uint64_t fab_script_played(const struct fab_mgmt *m)
+{
+	return m->script ? m->script->played : 0;
+}
+
+const struct fab_script_entry *fab_script_entry(const struct fab_mgmt *m, uint64_t n)
+{
+	const struct fab_script *s = m->script;
+
+	if (!s || n >= s->played || s->played - n > FAB_SCRIPT_LOG)
+		return NULL;
+	return &s->log[n % FAB_SCRIPT_LOG];
+}
+
 uint64_t fab_script_late(const struct fab_mgmt *m)
 {
 	const struct fab_script *s = m->script;
@@ -372,6 +431,8 @@ uint64_t fab_script_late(const struct fab_mgmt *m)
 uint64_t fab_script_timer(struct fab_mgmt *m, uint64_t now_ns)
 {
 	struct fab_script *s = m->script;
+	char why[FAB_REQUEST_WHY];
+	bool ok;
 
 	if (!s)
 		return UINT64_MAX;
@@ -382,7 +443,11 @@ uint64_t fab_script_timer(struct fab_mgmt *m, uint64_t now_ns)
 		if (n == FAB_SCRIPT_TURN || !fab_flap_timer(m, s->due_ns))
 			return 0;
 		m->now_ns = s->due_ns;
-		s->failed += !script_perform(m, e);
+		ok = script_perform(m, e, why);
+		if (!ok && look_again(s, e))
+			continue;
+		s->failed += !ok;
+		script_log(s, e, ok ? "" : why);
 		script_advance(s, e);
 	}
 	return s->due_ns == UINT64_MAX ? UINT64_MAX : s->due_ns - now_ns;

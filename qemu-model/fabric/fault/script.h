@@ -5,6 +5,9 @@
  *
  *	at 1.5s link down 'leaf 1':3
  *	every 1s from 2s for 10s link flap spine1:any --down 100ms
+ *	at 13s expect links_active is 36 --within 5s
+ *
+ * What is expected within a time is looked at each ms until it is so.
  *
  * It is checked as a whole before any of it is played. It is played by the time that is passed in,
  * each fault at its time in the order of times and lines, so that the same script and the same
@@ -18,7 +21,20 @@
 #define FAB_SCRIPT_LINES	1024u	/* with a fault */
 #define FAB_SCRIPT_REPEATS	1000000u	/* of one line */
 #define FAB_SCRIPT_ERRORS	20u	/* that are told */
+#define FAB_SCRIPT_LOG		4096u	/* lines that were played last */
 #define FAB_SCRIPT_TURN		32u	/* faults that are made before the fabric sees to others */
+
+/**
+ * struct fab_script_entry - a line that was played
+ * @ns: when, from the begin
+ * @line: from 1
+ * @why: why it could not be done, or what was there instead of what was expected; empty: it is done
+ */
+struct fab_script_entry {
+	uint64_t ns;
+	unsigned int line;
+	char why[96];
+};
 
 /**
  * struct fab_script_error - what is wrong with a script
@@ -48,6 +64,12 @@ void fab_script_stop(struct fab_mgmt *m);
 
 /** fab_script_left() - faults that are still to be made; *@failed: that could not be made */
 uint64_t fab_script_left(const struct fab_mgmt *m, uint64_t *failed);
+
+/** fab_script_played() - lines that were played so far */
+uint64_t fab_script_played(const struct fab_mgmt *m);
+
+/** fab_script_entry() - what became of the line that was played as number @n; NULL: it is not known any more */
+const struct fab_script_entry *fab_script_entry(const struct fab_mgmt *m, uint64_t n);
 
 /** fab_script_late() - ns at @m->now_ns since the next fault was due; 0: none is late */
 uint64_t fab_script_late(const struct fab_mgmt *m);

@@ -80,6 +80,7 @@ static const struct {
 	{ "--count", "count", put_integer },
 	{ "--width", "width", put_integer },
 	{ "--speed", "speed", put_text },
+	{ "--within", "within_ns", put_time },
 };
 
 const char *fab_word_option(unsigned int i)
@@ -145,6 +146,17 @@ static bool preset_words(json_t *v, int n, char **w)
 	       put_integer(v, "value", w[2]);
 }
 
+/* NODE:PORT STATE, NODE:PORT COUNTER RELATION N, or COUNTER RELATION N. */
+static bool expect_words(json_t *v, int n, char **w)
+{
+	if ((n == 2 || n == 4) && !put_node_port(v, w[0]))
+		return false;
+	if (n == 2)
+		return put_text(v, "state", w[1]);
+	w += n == 4;
+	return (n == 3 || n == 4) && put_text(v, "counter", w[0]) && put_integer(v, w[1], w[2]);
+}
+
 static const struct {
 	const char *verb;
 	bool (*put)(json_t *v, int n, char **w);
@@ -159,6 +171,9 @@ static const struct {
 	{ "delay", delay_words, "write delay NODE:PORT TIME, a TIME is as 20us, 5ms, 1.5s, or 0" },
 	{ "drop", drop_words, "write drop NODE ATTRIBUTE NTH" },
 	{ "preset", preset_words, "write preset NODE:PORT COUNTER VALUE" },
+	{ "expect", expect_words, "write expect NODE:PORT Down|Init|Armed|Active, expect NODE:PORT COUNTER "
+	  "is|above|below N or expect links_up|links_active|subnet_managers|traps|lost_mads is|above|below N; in "
+	  "a script with --within TIME perhaps" },
 };
 
 static unsigned int find_words(const char *verb)

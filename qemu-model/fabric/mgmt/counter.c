@@ -67,3 +67,21 @@ bool fab_is_counter(const char *name)
 
 	return fab_counter_set(&none, name, 0);
 }
+
+void fab_count_links(const struct fab *f, struct fab_link_counts *n)
+{
+	*n = (struct fab_link_counts){ 0 };
+	for (uint32_t i = 1; i < f->ports; i++) {
+		const struct fab_port *a = &f->port[i], *b = &f->port[a->peer];
+
+		if (a->peer <= i)
+			continue;
+		if (fab_outside(f, i) && f->node[a->node].sw == FAB_NONE)
+			a = b;
+		else if (fab_outside(f, i))
+			b = a;
+		n->cables++;
+		n->up += a->pi.state != IB_PS_DOWN;
+		n->active += a->pi.state == IB_PS_ACTIVE && b->pi.state == IB_PS_ACTIVE;
+	}
+}

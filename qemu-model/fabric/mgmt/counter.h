@@ -3,9 +3,18 @@
 #ifndef OHCA_FABRIC_COUNTER_H
 #define OHCA_FABRIC_COUNTER_H
 
+#include "fabric/graph/graph.h"
 #include "ib/pma.h"
 
 #define FAB_COUNTERS	22u
+
+/** struct fab_link_counts - cables, those with a link, and those whose both ends are Active */
+struct fab_link_counts {
+	uint32_t cables, up, active;
+};
+
+/** fab_count_links() - all of @f; of a machine's cable the switch's end tells what its link is */
+void fab_count_links(const struct fab *f, struct fab_link_counts *n);
 
 /** fab_counter_name() - name of counter @i, below FAB_COUNTERS */
 const char *fab_counter_name(unsigned int i);
