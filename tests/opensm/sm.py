@@ -149,7 +149,8 @@ class Fabric:
         seconds = self.ask("script", text=text, replace=True)[0]["ends_ns"] / 1e9
         within(lambda: not self.status()["script_left"], "the script ends", seconds + PATIENCE)
         if self.status()["script_failed"]:
-            raise AssertionError("faults of the script could not be made")
+            raise AssertionError([f"line {e['line']}: {e['error']}" for e in
+                                  self.ask("script", log=0)[0]["log"] if "error" in e])
 
     def active(self):
         """Whether all links that are up are Active."""

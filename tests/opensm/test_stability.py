@@ -68,6 +68,26 @@ class Stability(Case):
         within(lambda: sm.alive() and not routes.Tables(fabric).lost(), "all reach each other")
         self.quiet(sm)
 
+    @quick
+    def test_spine(self):
+        """A spine dies and comes back, and all links are Active within ten seconds. A script that
+        does not find what it expects fails."""
+        fabric = self.serve(SPEC)
+        sm = self.opensm(fabric, "host1", announced=ANY)
+        sm.up()
+        self.settled(fabric, sm)
+        fabric.script("at 0 expect links_active is 36\n"
+                      "at 0 expect subnet_managers is 1\n"
+                      "at 100ms node kill spine1\n"
+                      "at 100ms expect leaf1:4 Down\n"
+                      "at 200ms node revive spine1\n"
+                      "at 200ms expect links_active is 36 --within 10s\n"
+                      "at 200ms expect spine1:1 Active --within 10s\n"
+                      "at 200ms expect leaf2:4 LinkDownedCounter is 1\n")
+        with self.assertRaisesRegex(AssertionError, "line 1: LinkDownedCounter is 1"):
+            fabric.script("at 0 expect leaf2:4 LinkDownedCounter is 0\n")
+        self.settled(fabric, sm)
+
     def test_bad_days(self):
         """Five bad days with minhop, each by a seed of its own."""
         for seed in range(1, 6):
