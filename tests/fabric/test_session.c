@@ -289,8 +289,10 @@ static void a_request(void)
 	fprintf(out, "%s\n", text);
 	m.now_ns = now;
 	reply = fab_control_answer(&m, NULL, text, strlen(text), NULL);
-	/* sizes of structures, and what the host has and does */
+	/* sizes of structures, what the host has and does, and the protocol's version */
 	end = reply ? strstr(reply, ", \"memory_bytes\"") : NULL;
+	if (reply && !end)
+		end = strstr(reply, ", \"version\"");
 	fprintf(out, "%.*s\n", end ? (int)(end - reply) : reply ? (int)strlen(reply) : 4,
 		reply ? reply : "none");
 	free(reply);

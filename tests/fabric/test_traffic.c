@@ -202,7 +202,7 @@ static const char * const requests[] = {
 static void a_request(uint32_t p)
 {
 	const char *t = requests[any(IB_ARRAY_SIZE(requests))];
-	char text[512] = "{\"command\":", *at = text + strlen(text), *reply;
+	char text[512] = "{\"command\":", *at = text + strlen(text), *reply, *end;
 
 	for (; *t; t++) {
 		if (!strncmp(t, "NODE", 4) || !strncmp(t, "PORT", 4)) {
@@ -216,7 +216,10 @@ static void a_request(uint32_t p)
 	strcpy(at, "}");
 	m.now_ns = now;
 	reply = fab_control_answer(&m, d, text, strlen(text), NULL);
-	fprintf(out, "%s\n%s\n", text, reply ? reply : "none");
+	/* without the protocol's version */
+	end = reply ? strstr(reply, ", \"version\"") : NULL;
+	fprintf(out, "%s\n%.*s\n", text, end ? (int)(end - reply) : reply ? (int)strlen(reply) : 4,
+		reply ? reply : "none");
 	free(reply);
 }
 
