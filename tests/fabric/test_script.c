@@ -137,6 +137,9 @@ static void test_errors(void **st)
 		{ "every 1ms for 1001s link down leaf1:1", 1, "1000000 times" },
 		{ "every 1s for 0 link down leaf1:1", 1, "repeat it every 1ms" },
 		{ "every", 1, "is no time" },
+		{ "about 1ms for 2000s link down leaf1:1", 1, "1000000 times" },
+		{ "about 0 for 1s link down leaf1:1", 1, "repeat it every 1ms" },
+		{ "about 1s for 2s expect traps is 0 --within 1s", 1, "--within is for" },
 		{ "every 1s for", 1, "is no time" },
 		{ "every 1s from", 1, "is no time" },
 		{ "at 1s link down 'leaf1:1", 1, "a quote is open" },
@@ -272,6 +275,57 @@ static void test_expect(void **st)
 	assert_string_equal(fab_script_entry(&m, 9)->why, "it is Down, which was not expected");
 	assert_int_equal(failed, 5);
 	assert_null(fab_script_entry(&m, 10));
+}
+
+/* When the line of a script that is about 10 ms for 20 s is played; [2048]. Return: how often. */
+static uint64_t times_by_chance(unsigned int seed, uint64_t *ns)
+{
+	json_t *v;
+	uint64_t n, last;
+
+	m.seed = seed;
+	v = script("about 10ms from 1s for 20s expect traps is 0", "replace");
+	last = (uint64_t)json_integer_value(json_object_get(v, "ends_ns"));
+	json_decref(v);
+	while (!fab_script_timer(&m, now + 30000 * (uint64_t)MS))
+		;
+	n = fab_script_played(&m);
+	assert_in_range(n, 1, 2048);
+	for (uint64_t i = 0; i < n; i++)
+		ns[i] = fab_script_entry(&m, i)->ns;
+	assert_int_equal(ns[n - 1], last);
+	assert_in_range(last, 1000 * (uint64_t)MS, 21000 * (uint64_t)MS);
+	return n;
+}
+
+/* Poisson: so many on the average, the time between exponentially distributed; by the seed. */
+static void test_about(void **st)
+{
+	static uint64_t ns[2048], again[2048];
+	uint64_t all = 0, long_ones = 0, n, last;
+
+	(void)st;
+	for (unsigned int seed = 1; seed <= 20; seed++) {
+		n = times_by_chance(seed, ns);
+		all += n;
+		last = 1000 * (uint64_t)MS;
+		for (uint64_t i = 0; i < n; i++) {
+			assert_true(ns[i] >= last);
+			/* e^-2 of them */
+			long_ones += ns[i] - last > 20 * MS;
+			last = ns[i];
+		}
+	}
+	/* 40,000 within five standard deviations, and 13.5 % of them */
+	assert_in_range(all, 39000, 41000);
+	assert_in_range(long_ones, 5050, 5780);
+	n = times_by_chance(20, again);
+	assert_memory_equal(ns, again, n * sizeof(*ns));
+	times_by_chance(21, again);
+	assert_memory_not_equal(ns, again, 100 * sizeof(*ns));
+	/* never, of most seeds */
+	plays("about 10s for 1ms link down leaf1:1", 0);
+	assert_int_equal(fab_script_timer(&m, now), UINT64_MAX);
 }
 
 /* The last lines that were played are known. */
@@ -786,6 +840,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_times, setup, stop),
 		cmocka_unit_test_setup_teardown(test_expect, setup, stop),
 		cmocka_unit_test_setup_teardown(test_log, setup, stop),
+		cmocka_unit_test_setup_teardown(test_about, setup, stop),
 		cmocka_unit_test_setup_teardown(test_order, setup, stop),
 		cmocka_unit_test_setup_teardown(test_turns, setup, stop),
 		cmocka_unit_test_setup_teardown(test_replace, setup, stop),

@@ -147,7 +147,8 @@ struct fab *fab_client_fabric(const char *path);
 	"  expect COUNTER is|above|below N  the same of links_up, links_active, subnet_managers,\n" \
 	"                            traps and lost_mads; the status is 1 if it is otherwise\n" \
 	"  script [--replace] [--wait] FILE  all of these from link on, each at its time: at TIME\n" \
-	"                            VERB ..., every TIME for TIME VERB ...; script --stop ends it;\n" \
+	"                            VERB ..., every TIME for TIME VERB ..., or about TIME for TIME\n" \
+	"                            VERB ..., by chance; script --stop ends it;\n" \
 	"                            --wait: say what becomes of each, the status is 1 if one fails\n" \
 	"  adaptive on|off [SWITCH...]   of equal ways packets take that for which least waits, at\n" \
 	"                            these switches or all; on: once more when tables have\n" \

@@ -9,6 +9,7 @@
 #include "request.h"
 #include "words.h"
 #include "fault.h"
+#include "fabric/graph/wire.h"
 
 #define MAX_WORDS	24
 #define MS		1000000ull
@@ -21,7 +22,9 @@
  * @node: that it names
  * @next_ns: when it is made next, of the clock of the script
  * @every_ns: and again
+ * @random: @every_ns is the mean time; the generator of the times between
  * @left: so many times in all
+ * @last_ns: the last of them
  * @until_ns: what is expected may become so until then
  */
 struct event {
@@ -30,7 +33,9 @@ struct event {
 	uint32_t node;
 	uint64_t next_ns;
 	uint64_t every_ns;
+	uint64_t random;
 	uint32_t left;
+	uint64_t last_ns;
 	uint64_t until_ns;
 };
 
@@ -123,9 +128,47 @@ static bool take_time(struct reader *r, const char *word, uint64_t *ns)
 		     word ? word : "");
 }
 
-/* at TIME, or every TIME [from TIME] for TIME. Return: how many words that were, or 0: wrong. */
+/*
+ * Times of independent events that are @mean ns apart on the average, which are exponentially distributed, by
+ * comparisons alone: J. von Neumann, "Various techniques used in connection with random digits", 1951.
+ */
+static uint64_t time_between(uint64_t *rng, uint64_t mean)
+{
+	for (uint64_t whole = 0;; whole++) {
+		const uint32_t first = fab_random(rng);
+		uint32_t u = first, v;
+		unsigned int n = 1;
+
+		while ((v = fab_random(rng)) < u) {
+			u = v;
+			n++;
+		}
+		if (n % 2)
+			return whole * mean + (uint64_t)((double)mean * first / 4294967296.0);
+	}
+}
+
+/* About every TIME for @span: how often that is. Return: false: too often. */
+static bool draw_times(struct reader *r, struct event *e, uint64_t span)
+{
+	const uint64_t begin = fab_random_state(fab_random_state(r->m->seed) + r->line);
+	uint64_t rng = begin, at = time_between(&rng, e->every_ns), from = e->next_ns;
+
+	e->random = begin;
+	e->next_ns = from + time_between(&e->random, e->every_ns);
+	for (e->left = 0; at < span && e->left <= FAB_SCRIPT_REPEATS; e->left++) {
+		e->last_ns = from + at;
+		at += time_between(&rng, e->every_ns);
+	}
+	return e->left <= FAB_SCRIPT_REPEATS;
+}
+
+/*
+ * at TIME, or every or about TIME [from TIME] for TIME. Return: how many words that were, or 0: wrong.
+ */
 static int take_when(struct reader *r, char **word, struct event *e)
 {
+	const bool about = word[0] && !strcmp(word[0], "about");
 	uint64_t span, count;
 	int n = 2;
 
@@ -134,9 +177,9 @@ static int take_when(struct reader *r, char **word, struct event *e)
 	e->left = 1;
 	if (word[0] && !strcmp(word[0], "at"))
 		return take_time(r, word[1], &e->next_ns) ? n : 0;
-	if (!word[0] || strcmp(word[0], "every")) {
+	if (!about && (!word[0] || strcmp(word[0], "every"))) {
 		wrong(r, "'%s' is no time of a fault: begin the line with at TIME, or every TIME "
-		      "for TIME", word[0] ? word[0] : "");
+		      "for TIME, or about TIME for TIME", word[0] ? word[0] : "");
 		return 0;
 	}
 	if (!take_time(r, word[1], &e->every_ns))
@@ -154,12 +197,15 @@ static int take_when(struct reader *r, char **word, struct event *e)
 	if (!take_time(r, word[n + 1], &span))
 		return 0;
 	count = e->every_ns < MS ? 0 : (span + e->every_ns - 1) / e->every_ns;
-	if (!count || count > FAB_SCRIPT_REPEATS) {
+	if (!count || count > FAB_SCRIPT_REPEATS || (about && !draw_times(r, e, span))) {
 		wrong(r, "%s is no good number of times: repeat it every 1ms or more, from once to "
 		      "1000000 times", word[1]);
 		return 0;
 	}
-	e->left = (uint32_t)count;
+	if (!about) {
+		e->left = (uint32_t)count;
+		e->last_ns = e->next_ns + (count - 1) * e->every_ns;
+	}
 	return n + 2;
 }
 
@@ -200,8 +246,8 @@ static bool take_within(struct event *e, char why[FAB_REQUEST_WHY])
 	const json_int_t ns = json_integer_value(within);
 	const bool expects = !strcmp(json_string_value(json_object_get(e->request, "command")), "expect");
 
-	e->until_ns = e->next_ns + (uint64_t)ns;
-	if (within && expects && e->left == 1 && (uint64_t)ns <= DAY)
+	e->until_ns = e->every_ns ? 0 : e->next_ns + (uint64_t)ns;
+	if (within && expects && !e->every_ns && (uint64_t)ns <= DAY)
 		return !json_object_del(e->request, "within_ns");
 	if (!within)
 		return true;
@@ -260,7 +306,7 @@ static uint64_t last_ns(const struct fab_script *s)
 
 	for (unsigned int i = 0; i < s->n; i++) {
 		const struct event *e = &s->event[i];
-		const uint64_t ns = e->left > 1 ? e->next_ns + (e->left - 1) * e->every_ns : e->until_ns;
+		const uint64_t ns = e->every_ns ? e->last_ns : e->until_ns;
 
 		last = ns > last ? ns : last;
 	}
@@ -299,10 +345,11 @@ static void set_due(struct fab_script *s)
 
 static void script_order(struct fab_script *s)
 {
-	s->heaped = s->n;
+	/* by chance there may be no time at all */
 	for (unsigned int i = 0; i < s->n; i++)
-		s->heap[i] = (uint16_t)i;
-	for (unsigned int i = s->n / 2; i--;)
+		if (s->event[i].left)
+			s->heap[s->heaped++] = (uint16_t)i;
+	for (unsigned int i = s->heaped / 2; i--;)
 		sink(s, i);
 	set_due(s);
 }
@@ -310,7 +357,7 @@ static void script_order(struct fab_script *s)
 /* The first fault that is due has been made. */
 static void script_advance(struct fab_script *s, struct event *e)
 {
-	e->next_ns += e->every_ns;
+	e->next_ns += e->random ? time_between(&e->random, e->every_ns) : e->every_ns;
 	if (!--e->left)
 		s->heap[0] = s->heap[--s->heaped];
 	sink(s, 0);

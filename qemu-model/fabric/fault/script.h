@@ -5,6 +5,7 @@
  *
  *	at 1.5s link down 'leaf 1':3
  *	every 1s from 2s for 10s link flap spine1:any --down 100ms
+ *	about 1s for 10s link flap spine2:any
  *	at 13s expect links_active is 36 --within 5s
  *
  * What is expected within a time is looked at each ms until it is so.
