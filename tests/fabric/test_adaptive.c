@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Adaptive routing: which ports are groups, by which of them packets leave, in which order they come, and what
- * happens when a port goes down.
+ * Adaptive routing: which ports are groups, by which of them packets leave, in which order they
+ * come, and what happens when a port goes down.
  */
 #include "paced.h"
 
@@ -14,13 +14,17 @@
 #define MS	1000000u
 #define LEN	4120u	/* takes 330 ns */
 
-/* Of fat-tree:6: hosts 0 to 17, three at each of the leaves 18 to 23, and three spines from 24 on. */
+/*
+ * Of fat-tree:6: hosts 0 to 17, three at each of the leaves 18 to 23, and three spines from 24 on.
+ */
 #define LEAF	18u
 #define SPINE	24u
 #define UP	4u	/* the first of three ports of a leaf that lead to spines */
 
 static const struct fab_adaptive_cfg kept = { .sls = UINT16_MAX, .gap_ns = 20 * US };
-static const struct fab_adaptive_cfg any = { .sls = UINT16_MAX, .gap_ns = 20 * US, .any_order = true };
+static const struct fab_adaptive_cfg any = { .sls = UINT16_MAX,
+					     .gap_ns = 20 * US,
+					     .any_order = true };
 
 static int fill_all(void)
 {
@@ -274,7 +278,10 @@ static void test_failover(void **st)
 	assert_in_range(cable_down(NULL), 1500, 2000);
 	assert_int_equal(d->n.failovers, 0);
 	end_paced();
-	/* but what was on its way over the cable, nothing, also of service levels that are not spread */
+	/*
+	 * but what was on its way over the cable, nothing, also of service levels that are not
+	 * spread
+	 */
 	begin_tree();
 	assert_in_range(cable_down(&none), 0, 3);
 	failovers = d->n.failovers;
@@ -339,8 +346,8 @@ static void test_requests(void **st)
 		expect_reply(wrong[i][0], wrong[i][1]);
 		assert_int_equal(f->adaptive, 0);
 	}
-	expect_reply(", \"state\": \"on\", \"node\": \"leaf1\", \"order\": \"any\", \"sls\": 6, \"gap_ns\": 9",
-		     "\"done\": true");
+	expect_reply(", \"state\": \"on\", \"node\": \"leaf1\", \"order\": \"any\", "
+		     "\"sls\": 6, \"gap_ns\": 9", "\"done\": true");
 	a = f->sw[f->node[LEAF].sw].adaptive;
 	assert_non_null(a);
 	assert_int_equal(f->adaptive, 1);
@@ -348,7 +355,8 @@ static void test_requests(void **st)
 	assert_int_equal(a->cfg.sls, 6);
 	assert_int_equal(a->cfg.gap_ns, 9);
 	reply = fab_control_answer(&m, d, "{\"command\": \"status\"}", 21, NULL);
-	assert_non_null(strstr(reply, "\"adaptive\": {\"switches\": 1, \"groups\": 1, \"lids\": 15, "));
+	assert_non_null(
+		strstr(reply, "\"adaptive\": {\"switches\": 1, \"groups\": 1, \"lids\": 15, "));
 	free(reply);
 	expect_reply(", \"state\": \"on\"", "\"done\": true");
 	assert_int_equal(f->adaptive, 9);
@@ -363,8 +371,13 @@ static void test_requests(void **st)
 static struct fab_traffic_result permutation(const struct fab_adaptive_cfg *cfg)
 {
 	const struct fab_traffic_cfg traffic = {
-		.pattern = FAB_PATTERN_PERMUTATION, .size = 65536, .load = 100, .rate_scale = 1, .hoq_scale = 1,
-		.seed = 1, .adaptive = cfg,
+		.pattern = FAB_PATTERN_PERMUTATION,
+		.size = 65536,
+		.load = 100,
+		.rate_scale = 1,
+		.hoq_scale = 1,
+		.seed = 1,
+		.adaptive = cfg,
 	};
 	struct fab *tree = from_spec("fat-tree:8,3");
 	struct fab_traffic_result r;
@@ -381,8 +394,8 @@ static struct fab_traffic_result permutation(const struct fab_adaptive_cfg *cfg)
 /* 128 hosts at a tree of three levels. */
 static void test_permutation(void **st)
 {
-	const struct fab_traffic_result one = permutation(NULL), two = permutation(&any), three = permutation(&any),
-					order = permutation(&kept);
+	const struct fab_traffic_result one = permutation(NULL), two = permutation(&any),
+					three = permutation(&any), order = permutation(&kept);
 
 	(void)st;
 	assert_int_equal(one.adaptive, 0);

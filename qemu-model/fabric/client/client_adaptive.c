@@ -46,6 +46,12 @@ static json_int_t parse_sls(const char *text)
 	}
 }
 
+/* Return: NULL: the command line has not said it. */
+static json_t *number_or_none(json_int_t n)
+{
+	return n < 0 ? NULL : json_integer(n);
+}
+
 /* Until there is no further part. @node: or NULL: all switches. Return: exit status. */
 static int ask_switch(FILE *s, const struct options *o, const char *state, const char *node)
 {
@@ -56,10 +62,12 @@ static int ask_switch(FILE *s, const struct options *o, const char *state, const
 	for (json_int_t first = 0; rc == EXIT_SUCCESS && first >= 0;) {
 		json_t *v, *next;
 
-		fab_client_send(fileno(s), json_pack("{s:s, s:s, s:I, s:s*, s:s*, s:o*, s:o*}", "command",
-			"adaptive", "state", state, "first", first, "node", node, "order", o->order, "sls",
-			o->sls < 0 ? NULL : json_integer(o->sls), "gap_ns",
-			o->gap_ns < 0 ? NULL : json_integer(o->gap_ns)));
+		fab_client_send(fileno(s),
+				json_pack("{s:s, s:s, s:I, s:s*, s:s*, s:o*, s:o*}",
+					  "command", "adaptive", "state", state, "first", first,
+					  "node", node, "order", o->order,
+					  "sls", number_or_none(o->sls),
+					  "gap_ns", number_or_none(o->gap_ns)));
 		v = fab_client_reply(s, NULL, &line, &size);
 		next = json_object_get(v, "next");
 		if (!v || !fab_client_complete(v, "done"))
@@ -118,8 +126,8 @@ int fab_adaptive_client(int argc, char **argv)
 
 	while ((c = getopt_long(argc, argv, "c:j", options, NULL)) != -1)
 		if (!set_option(&o, c, optarg))
-			return fab_usage_error("adaptive has --order kept or any, --sls as 0,2-5 and --gap TIME, up to "
-					       "1s");
+			return fab_usage_error("adaptive has --order kept or any, --sls as 0,2-5 "
+					       "and --gap TIME, up to 1s");
 	if (!o.path)
 		return fab_usage_error("say which fabric: --control PATH");
 	state = optind < argc ? argv[optind++] : "";

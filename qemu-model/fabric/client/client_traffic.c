@@ -93,7 +93,9 @@ static bool set_congestion(struct fab_traffic_options *o, const char *arg)
 static bool set_adaptive(struct fab_traffic_options *o, const char *arg)
 {
 	o->adaptive = (struct fab_adaptive_cfg){
-		.sls = UINT16_MAX, .any_order = !arg || !strcmp(arg, "any"), .gap_ns = FAB_ADAPTIVE_GAP_NS,
+		.sls = UINT16_MAX,
+		.any_order = !arg || !strcmp(arg, "any"),
+		.gap_ns = FAB_ADAPTIVE_GAP_NS,
 	};
 	o->cfg.adaptive = &o->adaptive;
 	if (o->adaptive.any_order || !strcmp(arg, "kept"))
@@ -194,7 +196,8 @@ static void print_result(const struct fab *f, const struct fab_traffic_cfg *cfg,
 		printf("fecn: %" PRIu64 "\nbecn: %" PRIu64 "\nccti_max: %" PRIu64 "\n", r->fecns, r->becns,
 		       r->ccti_max);
 	if (cfg->adaptive)
-		printf("adaptive: %" PRIu64 "\nreordered: %" PRIu64 "\n", r->adaptive, r->reordered);
+		printf("adaptive: %" PRIu64 "\nreordered: %" PRIu64 "\n", r->adaptive,
+		       r->reordered);
 	if (r->bus_bytes)
 		printf("bus: %.3f Gb/s\n", gbps(r->bus_bytes, r->ns));
 	print_ns("message_p50", r->p50_ns);

@@ -45,8 +45,8 @@ enum fab_traffic_code {
 	"                            congested, and hosts send more slowly then: threshold,\n" \
 	"                            packet_size, marking_rate, ccti_timer, ccti_increase,\n" \
 	"                            ccti_min, ccti_limit, cct_shift\n" \
-	"      --adaptive[=any|kept] switches send by that of equal ways for which least waits, each\n" \
-	"                            packet (any), or to keep their order those after a pause\n\n"
+	"      --adaptive[=any|kept] switches send by that of equal ways for which least waits,\n" \
+	"                            each packet (any), or, to keep the order, after a pause\n\n"
 
 /**
  * struct fab_traffic_options - what the command line says

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Requests that switch adaptive routing on and off (mgmt/adaptive.h), see Documentation/adaptive.rst. */
+/*
+ * Requests that switch adaptive routing on and off (mgmt/adaptive.h), see
+ * Documentation/adaptive.rst.
+ */
 #include "requests.h"
 
 #include <stdio.h>
@@ -43,8 +46,9 @@ static bool read_cfg(struct fab_request *r, struct fab_adaptive_cfg *cfg)
 	const json_int_t gap = member_of(r, "gap_ns", GAP_MOST, FAB_ADAPTIVE_GAP_NS);
 
 	if (!name || (strcmp(name, "kept") && strcmp(name, "any")) || sls < 0 || gap < 0) {
-		refuse_adaptive(r, "give \"order\", kept or any, \"sls\", a bit for each service level, from 0 to "
-		     "65535, and \"gap_ns\", a number from 0 to 1000000000, or leave them out");
+		refuse_adaptive(r, "give \"order\", kept or any, \"sls\", a bit for each service "
+				   "level, from 0 to 65535, and \"gap_ns\", a number from 0 to "
+				   "1000000000, or leave them out");
 		return false;
 	}
 	*cfg = (struct fab_adaptive_cfg){
@@ -64,11 +68,12 @@ static json_t *go_on(struct fab_request *r)
 	case FAB_ADAPTIVE_NO_MEMORY:
 		return refuse_adaptive(r, "out of memory: adaptive routing is off");
 	case FAB_ADAPTIVE_CHANGED:
-		return refuse_adaptive(r, "a forwarding table has changed meanwhile: do it again when the subnet manager is "
-			    "through");
+		return refuse_adaptive(r, "a forwarding table has changed meanwhile: do it again "
+					  "when the subnet manager is through");
 	case FAB_ADAPTIVE_CIRCLE:
-		return refuse_adaptive(r, "packets by ways of the same length might wait for each other for ever in this "
-			    "fabric: adaptive routing is off, at all switches");
+		return refuse_adaptive(r, "packets by ways of the same length might wait for each "
+					  "other for ever in this fabric: adaptive routing is off, "
+					  "at all switches");
 	default:
 		return json_pack("{s:b, s:i}", "done", true, "next", lid);
 	}
@@ -88,8 +93,9 @@ json_t *fab_request_adaptive(struct fab_request *r)
 		if (node == FAB_NONE)
 			return NULL;
 		if (r->m->f->node[node].sw == FAB_NONE)
-			return refuse_adaptive(r, "that node is no switch: give \"node\", a switch as topology says it, or leave "
-				    "it out: all switches");
+			return refuse_adaptive(r, "that node is no switch: give \"node\", a switch "
+						  "as topology says it, or leave it out: all "
+						  "switches");
 	}
 	if (!read_cfg(r, &cfg))
 		return NULL;
@@ -120,7 +126,8 @@ json_t *fab_adaptive_json(const struct fab *f, const struct fab_data *d)
 		groups += a && a->lids ? a->groups : 0;
 	}
 	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "switches", (json_int_t)f->adaptive,
-			 "groups", groups, "lids", lids, "tables_changed", (json_int_t)f->lfts_differ,
+			 "groups", groups, "lids", lids,
+			 "tables_changed", (json_int_t)f->lfts_differ,
 			 "packets", d ? (json_int_t)fab_data_counts(d)->adaptive : 0,
 			 "failovers", d ? (json_int_t)fab_data_counts(d)->failovers : 0);
 }

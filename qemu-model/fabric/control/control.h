@@ -150,10 +150,10 @@ struct fab *fab_client_fabric(const char *path);
 	"                            VERB ..., every TIME for TIME VERB ..., or about TIME for TIME\n" \
 	"                            VERB ..., by chance; script --stop ends it;\n" \
 	"                            --wait: say what becomes of each, the status is 1 if one fails\n" \
-	"  adaptive on|off [SWITCH...]   of equal ways packets take that for which least waits, at\n" \
-	"                            these switches or all; on: once more when tables have\n" \
-	"                            changed. --order kept|any (kept), --sls 0,2-5 (all), --gap T\n" \
-	"                            (1ms)\n" \
+	"  adaptive on|off [SWITCH...]   of equal ways packets take that for which least waits,\n" \
+	"                            at these switches or all; on: once more when tables have\n" \
+	"                            changed. --order kept|any (kept), --sls 0,2-5 (all),\n" \
+	"                            --gap T (1ms)\n" \
 	"A NODE is a NodeDescription, a NodeGUID or a PortGUID: 0x5254..., 5254..., S-5254...\n" \
 	"or H-5254...; a PORT is a number or, of what makes faults, any\n\n" \
 	"Their options:\n" \

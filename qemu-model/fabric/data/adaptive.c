@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Adaptive routing: of a group of ports that all lead nearer to where a packet goes, it leaves by the one that
- * least waits for. What waits are the blocks in the buffer behind the wire, with those on their way to it, and
- * those of the heads that wait for the wire.
+ * Adaptive routing: of a group of ports that all lead nearer to where a packet goes, it leaves by
+ * the one that least waits for. What waits are the blocks in the buffer behind the wire, with those
+ * on their way to it, and those of the heads that wait for the wire.
  *
- * A flow keeps its port until none of its packets has come for a time (flowlets): those of before have arrived
- * by then. If receivers take packets in any order those of UC have another one as soon as more than STAY_BLOCKS
- * more wait for their own. RC, XRC and UD never do: a responder answers a PSN that is not the next one by NAK,
- * and what IPoIB carries is to keep its order. Where ports are equal it is that of the LinearForwardingTable, or the one that
- * the flow has, so in a fabric without load nothing differs from forwarding by that table.
+ * A flow keeps its port until none of its packets has come for a time (flowlets): those of before
+ * have arrived by then. If receivers take packets in any order those of UC have another one as soon
+ * as more than STAY_BLOCKS more wait for their own. RC, XRC and UD never do: a responder answers a
+ * PSN that is not the next one by NAK, and what IPoIB carries is to keep its order. Where ports are
+ * equal it is that of the LinearForwardingTable, or the one that the flow has, so in a fabric
+ * without load nothing differs from forwarding by that table.
  *
- * If the port of the LinearForwardingTable has no link, or is not Active, packets of all service levels leave by
- * others of the group, without a subnet manager: those that are not spread by one that depends on their LIDs.
+ * If the port of the LinearForwardingTable has no link, or is not Active, packets of all service
+ * levels leave by others of the group, without a subnet manager: those that are not spread by one
+ * that depends on their LIDs.
  */
 #include "adaptive.h"
 
@@ -36,8 +38,8 @@ static bool usable(const struct fab_data *d, const struct fab_dport *in, const s
 }
 
 /* Blocks that wait for output @num, for packets of @sl that have come by @in. */
-static uint32_t load_of(const struct fab_data *d, const struct fab_dport *in, const struct fab_node *n,
-			unsigned int num, uint8_t sl)
+static uint32_t load_of(const struct fab_data *d, const struct fab_dport *in,
+			const struct fab_node *n, unsigned int num, uint8_t sl)
 {
 	const struct fab_dport *out = d->by_port[fab_port_of(n, num)];
 	int vl;
@@ -52,9 +54,13 @@ static uint32_t load_of(const struct fab_data *d, const struct fab_dport *in, co
 	return out->heads[vl] + (out->peer ? out->peer->lane[vl].used : 0);
 }
 
-/* The port of @g that least waits for, from @*best on, for which @*load does; no other that is equal. */
-static void find_least(const struct fab_data *d, const struct fab_dport *in, const struct fab_node *n,
-		       const struct fab_adaptive_group *g, uint8_t sl, unsigned int *best, uint32_t *load)
+/*
+ * The port of @g that least waits for, from @*best on, for which @*load does; no other that is
+ * equal.
+ */
+static void find_least(const struct fab_data *d, const struct fab_dport *in,
+		       const struct fab_node *n, const struct fab_adaptive_group *g, uint8_t sl,
+		       unsigned int *best, uint32_t *load)
 {
 	const unsigned int begin = *best;
 	unsigned int num = begin;
@@ -86,8 +92,9 @@ static uint32_t flow_number(const uint8_t *lrh)
 }
 
 /* The port of @g that has a link and comes next behind the one with that number, or 0. */
-static unsigned int another(const struct fab_data *d, const struct fab_dport *in, const struct fab_node *n,
-			    const struct fab_adaptive_group *g, uint32_t which)
+static unsigned int another(const struct fab_data *d, const struct fab_dport *in,
+			    const struct fab_node *n, const struct fab_adaptive_group *g,
+			    uint32_t which)
 {
 	unsigned int ports = 0;
 
@@ -105,14 +112,16 @@ static unsigned int another(const struct fab_data *d, const struct fab_dport *in
 /* Whether the order of @f among the packets of its flow matters to nobody. */
 static bool in_any_order(const struct fab_adaptive *a, const struct fab_frame *f)
 {
-	const unsigned int bth = IB_LRH_LEN + ((f->lrh[1] & 3) == IB_LNH_IBA_GLOBAL ? IB_GRH_LEN : 0);
+	const unsigned int bth =
+		IB_LRH_LEN + ((f->lrh[1] & 3) == IB_LNH_IBA_GLOBAL ? IB_GRH_LEN : 0);
 
 	return a->cfg.any_order && (f->data[bth] & IB_TRANS_MASK) == IB_TRANS_UC;
 }
 
 /* The port by which the flow of @l goes on, of those of @g. @num: of the LinearForwardingTable */
 static unsigned int spread(struct fab_data *d, const struct fab_dport *in, const struct fab_lane *l,
-			   const struct fab_node *n, const struct fab_adaptive_group *g, unsigned int num)
+			   const struct fab_node *n, const struct fab_adaptive_group *g,
+			   unsigned int num)
 {
 	struct fab_adaptive *a = d->f->sw[n->sw].adaptive;
 	uint64_t *flow = &a->flow[g->first + (flow_number(l->f.lrh) & g->mask)];
@@ -140,8 +149,9 @@ static unsigned int spread(struct fab_data *d, const struct fab_dport *in, const
 	return port;
 }
 
-unsigned int fab_adaptive_port(struct fab_data *d, const struct fab_dport *in, const struct fab_lane *l,
-			       const struct fab_node *n, uint16_t dlid, unsigned int num)
+unsigned int fab_adaptive_port(struct fab_data *d, const struct fab_dport *in,
+			       const struct fab_lane *l, const struct fab_node *n, uint16_t dlid,
+			       unsigned int num)
 {
 	const struct fab_switch *sw = &d->f->sw[n->sw];
 	const struct fab_adaptive_group *g = fab_adaptive_group(d->f, sw, dlid, num);
@@ -150,7 +160,8 @@ unsigned int fab_adaptive_port(struct fab_data *d, const struct fab_dport *in, c
 
 	if (!g)
 		return num;
-	if (fab_adaptive_varies(d->f, sw, dlid, l->f.lrh[1] >> 4, num) && (l->f.lrh[1] & 3) >= IB_LNH_IBA_LOCAL)
+	if (fab_adaptive_varies(d->f, sw, dlid, l->f.lrh[1] >> 4, num) &&
+	    (l->f.lrh[1] & 3) >= IB_LNH_IBA_LOCAL)
 		port = spread(d, in, l, n, g, num);
 	else if (!there)
 		port = another(d, in, n, g, flow_number(l->f.lrh));

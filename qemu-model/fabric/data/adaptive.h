@@ -7,15 +7,20 @@
 #include "fabric/graph/adaptive.h"
 
 /**
- * fab_adaptive_port() - the port by which the unicast head of @l leaves switch @n, that has adaptive routing
+ * fab_adaptive_port() - the port by which the unicast head of @l leaves switch @n, that has
+ *	adaptive routing
  * @in: by which it came
  * @dlid: its DLID
  * @num: the port that the LinearForwardingTable says
  */
-unsigned int fab_adaptive_port(struct fab_data *d, const struct fab_dport *in, const struct fab_lane *l,
-			       const struct fab_node *n, uint16_t dlid, unsigned int num);
+unsigned int fab_adaptive_port(struct fab_data *d, const struct fab_dport *in,
+			       const struct fab_lane *l, const struct fab_node *n, uint16_t dlid,
+			       unsigned int num);
 
-/** fab_adaptive_wait() - the head @l, which is FAB_HEAD_UCAST, waits for its output if it does not leave now */
+/**
+ * fab_adaptive_wait() - the head @l, which is FAB_HEAD_UCAST, waits for its output if it does not
+ *	leave now
+ */
 static inline void fab_adaptive_wait(struct fab_lane *l)
 {
 	l->counted = true;

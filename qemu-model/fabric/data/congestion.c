@@ -42,7 +42,8 @@ static struct fab_dport *output_of(const struct fab_data *d, const struct fab_dp
 		return NULL;
 	num = fab_route(d->f, n, dlid);
 	/* nobody knows yet by which port of a group it leaves */
-	if (!num || num > n->nports || fab_adaptive_varies(d->f, &d->f->sw[n->sw], dlid, lrh[1] >> 4, num))
+	if (!num || num > n->nports ||
+	    fab_adaptive_varies(d->f, &d->f->sw[n->sw], dlid, lrh[1] >> 4, num))
 		return NULL;
 	out = d->by_port[fab_port_of(n, num)];
 	if (!out || !out->congestion)

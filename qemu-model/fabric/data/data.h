@@ -253,8 +253,8 @@ uint64_t fab_data_host_ns(const struct fab_data *d);
  * @capture_bytes: memory of captures, and of what they wait in
  * @stood_ns: during which the daemon had no processor while something waited
  * @fecns: marks by FECN that switches have made; a packet has one of each that marks it
- * @adaptive: times that a packet was to leave a switch by another port than its LinearForwardingTable has;
- *	@failovers: and that it was because that one was not Active
+ * @adaptive: times that a packet was to leave a switch by another port than its
+ *	LinearForwardingTable has; @failovers: and that it was because that one was not Active
  * @late_ns: during which a wire was free while something waited, since the daemon was late, but for
  *	what it has made up for; the sum of all wires
  */

@@ -222,7 +222,8 @@ struct fab_hport {
  * @sent, @refused: output lanes that sent, and that had to wait, in this round
  * @waiting: output lanes that wait since an earlier round
  * @stalled: output lanes in the state VLStalled, until @stall_end_ns
- * @heads: of a switch with adaptive routing, blocks of the unicast heads that wait for it, by its lane
+ * @heads: of a switch with adaptive routing, blocks of the unicast heads that wait for it, by its
+ *	lane
  * @hoq_drops: discards by HOQLife since a packet last left
  * @wait_ns, @wait_vl_ns: of those in @waiting: PortXmitWait is counted up to there
  * @ctrl_due: events of the link are left for the next round

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Adaptive routing of a switch: groups of output ports, each of which leads a LID one switch nearer to its
- * port. Which ports these are is a matter of cables and forwarding tables alone (mgmt/adaptive.c); by which
- * of them a packet leaves is one of what waits there (data/adaptive.c).
+ * Adaptive routing of a switch: groups of output ports, each of which leads a LID one switch nearer
+ * to its port. Which ports these are is a matter of cables and forwarding tables alone
+ * (mgmt/adaptive.c); by which of them a packet leaves is one of what waits there (data/adaptive.c).
  */
 #ifndef OHCA_FABRIC_GRAPH_ADAPTIVE_H
 #define OHCA_FABRIC_GRAPH_ADAPTIVE_H
@@ -18,8 +18,8 @@
  * @sls: service levels whose packets are, a bit for each; those of others leave by the port of the
  *	LinearForwardingTable while that has a link
  * @any_order: their receivers take packets of UC in any order
- * @gap_ns: of which nothing has come for so long, times the rate scale, is a flow that may go another way.
- *	Packets of before that are supposed to have arrived
+ * @gap_ns: of which nothing has come for so long, times the rate scale, is a flow that may go
+ *	another way. Packets of before that are supposed to have arrived
  */
 struct fab_adaptive_cfg {
 	uint16_t sls;
@@ -43,8 +43,8 @@ struct fab_adaptive_group {
  * @groups: of @group
  * @of: group of a LID, from 1; 0: it has none
  * @group: [@groups]
- * @flow: the port by which packets of a flow leave, and from bit 8 on, in ns, when the last one came; a flow
- *	is all packets whose SLIDs, DLIDs and SLs lead here, 0: there was none
+ * @flow: the port by which packets of a flow leave, and from bit 8 on, in ns, when the last one
+ *	came; a flow is all packets whose SLIDs, DLIDs and SLs lead here, 0: there was none
  */
 struct fab_adaptive {
 	struct fab_adaptive_cfg cfg;
@@ -71,8 +71,8 @@ static inline bool fab_adaptive_has(const struct fab_adaptive_group *g, unsigned
  * fab_adaptive_group() - the group of @lid at switch @sw
  * @num: its port in the LinearForwardingTable
  *
- * While any table of the fabric is another one than when groups were made, ways by these might lead in a
- * circle: there are none then.
+ * While any table of the fabric is another one than when groups were made, ways by these might lead
+ * in a circle: there are none then.
  *
  * Return: NULL: it has none.
  */
@@ -90,13 +90,14 @@ static inline const struct fab_adaptive_group *fab_adaptive_group(const struct f
 }
 
 /**
- * fab_adaptive_varies() - packets with @lid and @sl may leave @sw by other ports than @num, which the
- *	LinearForwardingTable says, though that has a link
+ * fab_adaptive_varies() - packets with @lid and @sl may leave @sw by other ports than @num, which
+ *	the LinearForwardingTable says, though that has a link
  */
-static inline bool fab_adaptive_varies(const struct fab *f, const struct fab_switch *sw, uint16_t lid,
-				       uint8_t sl, unsigned int num)
+static inline bool fab_adaptive_varies(const struct fab *f, const struct fab_switch *sw,
+				       uint16_t lid, uint8_t sl, unsigned int num)
 {
-	return sw->adaptive && sw->adaptive->cfg.sls >> sl & 1 && fab_adaptive_group(f, sw, lid, num);
+	return sw->adaptive && sw->adaptive->cfg.sls >> sl & 1 &&
+	       fab_adaptive_group(f, sw, lid, num);
 }
 
 /** fab_adaptive_next() - the port of @g after @num, or 0; begin with 0, no group has port 0 */

@@ -215,8 +215,8 @@ struct fab_desc {
  * @extra: [@extras]; the first is NULL
  * @bases: [@ports], or NULL: no port without a rare part has any
  * @cc: [@ports] congestion control of those with a LID, NULL: nothing was set; or NULL: of none
- * @adaptive: switches with adaptive routing; @lfts_differ: those with another LinearForwardingTable than when
- *	their groups were made; @turns: [@ports] while groups are made, see mgmt/adaptive.c
+ * @adaptive: switches with adaptive routing; @lfts_differ: those with another
+ *	LinearForwardingTable than when groups were made; @turns: [@ports] while groups are made, see mgmt/adaptive.c
  * @vls: data VLs of every port: 1, 2, 4, 8 or 15
  * @mtu: MTU code of every port
  * @site: in bits 32 to 39 of each NodeGUID, so that several fabrics that are joined have GUIDs of their

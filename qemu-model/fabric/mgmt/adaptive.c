@@ -7,7 +7,7 @@
 
 #define NO_WAY		UINT16_MAX
 #define UNKNOWN		(UINT16_MAX - 1u)
-#define PORTS_AT_ONCE	2000000u	/* that a fab_adaptive_fill() looks at, or those for one LID */
+#define PORTS_AT_ONCE	2000000u	/* that a call looks at, or those for one LID */
 #define FLOWS_LEAST	8u		/* of a group */
 
 /**
@@ -31,7 +31,9 @@ static uint32_t cabled_switch(const struct fab *f, uint32_t p)
 	const uint32_t peer = f->port[p].peer;
 	const uint32_t node = f->port[peer].node;
 
-	return peer == FAB_NO_PORT || fab_outside(f, p) || f->node[node].sw == FAB_NONE ? FAB_NONE : node;
+	if (peer == FAB_NO_PORT || fab_outside(f, p) || f->node[node].sw == FAB_NONE)
+		return FAB_NONE;
+	return node;
 }
 
 /* The switch to which @at sends @lid. Return: FAB_NONE: to none, and w->hops is what @at has. */
@@ -59,7 +61,9 @@ static void walk(struct ways *w, uint32_t from, uint16_t lid)
 	uint32_t n = 0, at = from;
 	uint16_t hops;
 
-	/* what is on the stack has no way until it is known: the way is a circle if it is met again */
+	/*
+	 * what is on the stack has no way until it is known: the way is a circle if it is met again
+	 */
 	while (w->hops[at] == UNKNOWN) {
 		const uint32_t next = next_of(w, at, lid);
 
@@ -84,7 +88,9 @@ static void find_ways(struct ways *w, uint16_t lid)
 			walk(w, i, lid);
 }
 
-/* The number of the group of switch @a with the ports of @g; 0: there is none, and no room for one. */
+/*
+ * The number of the group of switch @a with the ports of @g; 0: there is none, and no room for one.
+ */
 static unsigned int group_number(struct fab_adaptive *a, const struct fab_adaptive_group *g)
 {
 	struct fab_adaptive_group *more;
@@ -129,10 +135,11 @@ static void find_group(const struct ways *w, uint32_t at, uint16_t lid)
 /*
  * ---- circles --------------------------------------------------------------------
  *
- * A turn is from a port by which packets reach a switch to one by which they may leave it. If turns form a
- * circle, packets may wait for each other for ever (traffic/circle.h), unless virtual lanes keep them apart,
- * which is not looked at here. fab.turns has, for each port by which packets come from another switch, a bit
- * for each that they may leave by. Packets for switches themselves are MADs: they do not fill buffers.
+ * A turn is from a port by which packets reach a switch to one by which they may leave it. If turns
+ * form a circle, packets may wait for each other for ever (traffic/circle.h), unless virtual lanes
+ * keep them apart, which is not looked at here. fab.turns has, for each port by which packets come
+ * from another switch, a bit for each that they may leave by. Packets for switches themselves are
+ * MADs: they do not fill buffers.
  */
 
 /* The turns that packets take on the ways at hand. */

@@ -29,9 +29,10 @@ void fab_adaptive_off(struct fab_mgmt *m, uint32_t node);
 /**
  * fab_adaptive_fill() - make the groups of LIDs from @lid on, some at a time
  *
- * A group has the ports that lead to another switch from which the way by forwarding tables is one switch shorter
- * than from here. So ways by any of them end, after as many switches as by the tables alone. Cables count,
- * not links: one that is down may come up. There is no group of one port.
+ * A group has the ports that lead to another switch from which the way by forwarding tables is one
+ * switch shorter than from here. So ways by any of them end, after as many switches as by the
+ * tables alone. Cables count, not links: one that is down may come up. There is no group of one
+ * port.
  *
  * Return: LID to go on with; 0: all are made, and in use; or one of enum fab_adaptive_error.
  */

@@ -97,7 +97,8 @@ static bool send_packet(struct traffic_host *h)
 		return false;
 	b = ib_build_lrh(b, h->vl, h->sl, IB_LNH_IBA_LOCAL, t->host[h->to].lid,
 			 (uint16_t)(len / 4), h->lid);
-	ib_build_bth(b, IB_OP_UC_SEND_ONLY, 0, (uint8_t)pad, IB_DEFAULT_PKEY, message_of(h), false, h->psn++);
+	ib_build_bth(b, IB_OP_UC_SEND_ONLY, 0, (uint8_t)pad, IB_DEFAULT_PKEY, message_of(h), false,
+		     h->psn++);
 	t->sent++;
 	h->left -= bytes;
 	fab_hport_commit(h->h, h->vl, len, NULL);

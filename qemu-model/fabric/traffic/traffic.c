@@ -135,8 +135,8 @@ static const char *all_adaptive(struct fab_traffic *t)
 		lid = fab_adaptive_fill(t->m, (uint32_t)lid);
 	while (lid > 0);
 	if (lid == FAB_ADAPTIVE_CIRCLE)
-		return "packets by ways of the same length might wait for each other for ever: --adaptive "
-		       "is for trees";
+		return "packets by ways of the same length might wait for each other for ever: "
+		       "--adaptive is for trees";
 	return lid ? "out of memory" : NULL;
 }
 
