@@ -40,7 +40,7 @@ void ib_mlnx_epi_get(const struct ib_port_info *pi, uint8_t d[IB_SMP_DATA_LEN])
 	memset(d, 0, IB_SMP_DATA_LEN);
 	d[IB_MLNX_EPI_SUPPORTED] = epi_speed(pi->speed_supported);
 	d[IB_MLNX_EPI_ENABLED] = epi_speed(pi->speed_enabled);
-	d[IB_MLNX_EPI_ACTIVE] = epi_speed(pi->speed_active);
+	d[IB_MLNX_EPI_ACTIVE] = pi->state == IB_PS_DOWN ? 0 : epi_speed(pi->speed_active);
 }
 
 uint16_t ib_mlnx_epi_set(struct ib_port_info *pi, const uint8_t d[IB_SMP_DATA_LEN], bool *changed)

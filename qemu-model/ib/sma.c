@@ -292,6 +292,11 @@ static uint16_t port_info(struct req *r)
 	/* What is about to happen to the link. */
 	if (*p.link_due)
 		ib_port_link_down(&show, ib_port_due_phys(*p.link_due));
+	/* Hardware shows this of a port without a link, and parsers of ibnetdiscover -p expect it. */
+	if (show.state == IB_PS_DOWN) {
+		show.speed_active = IB_SPEED_SDR;
+		show.speed_ext_active = 0;
+	}
 	ib_port_info_pack(&show, r->out->data);
 	return status;
 }
