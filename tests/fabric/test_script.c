@@ -117,6 +117,8 @@ static void test_errors(void **st)
 		{ "at 1s link flap leaf1:1 --down 1s --interval 1s", 1, "longer by as much" },
 		{ "at 1s node kill leaf9", 1, "as topology says it" },
 		{ "at 1s loss leaf1:1 2", 1, "a number from 0 to 1" },
+		{ "at 1s corrupt leaf1:1 0.5 --burst 3", 1, "leave out \"burst\"" },
+		{ "at 1s loss leaf1:1 0.5 --burst -3", 1, "give \"burst\"" },
 		{ "at 1s delay leaf1:1 1", 1, "write delay NODE:PORT TIME" },
 		{ "at 1s preset leaf1:1 Errors 1", 1, "as counters says it" },
 		{ "at 1s expect", 1, "write expect NODE:PORT Down" },
@@ -326,6 +328,48 @@ static void test_about(void **st)
 	/* never, of most seeds */
 	plays("about 10s for 1ms link down leaf1:1", 0);
 	assert_int_equal(fab_script_timer(&m, now), UINT64_MAX);
+}
+
+/* Of a million packets on the wire of leaf1:4 so many are lost, in *@bursts. */
+static unsigned int lost_of(const char *text, unsigned int *bursts)
+{
+	struct fab_fault *x;
+	unsigned int lost = 0;
+	bool was = false;
+
+	json_decref(script(text, "replace"));
+	fab_script_timer(&m, now);
+	x = fab_extra(f, fab_find_port(f, "leaf1:4"))->fault;
+	*bursts = 0;
+	for (unsigned int i = 0; i < 1000000; i++) {
+		const bool loses = fab_fault_loses(x);
+
+		lost += loses;
+		*bursts += loses && !was;
+		was = loses;
+	}
+	return lost;
+}
+
+/* As many packets are lost in bursts as without, and as many of them in each as was said. */
+static void test_burst(void **st)
+{
+	unsigned int n, bursts;
+
+	(void)st;
+	n = lost_of("at 0 loss leaf1:4 0.1", &bursts);
+	assert_in_range(n, 98500, 101500);
+	assert_in_range(bursts, 88500, 91500);
+	n = lost_of("at 0 loss leaf1:4 0.1 --burst 20", &bursts);
+	assert_in_range(n, 91000, 109000);
+	assert_in_range(n * 10 / bursts, 190, 210);
+	/* damage is not in bursts, and leaves them as they are */
+	n = lost_of("at 0 corrupt leaf1:4 0.5", &bursts);
+	assert_in_range(n * 10 / bursts, 190, 210);
+	n = lost_of("at 0 loss leaf1:4 0.1 --burst 1", &bursts);
+	assert_int_equal(n, bursts);
+	assert_int_equal(lost_of("at 0 loss leaf1:4 1 --burst 5", &bursts) > 700000, 1);
+	assert_int_equal(lost_of("at 0 loss leaf1:4 0 --burst 5", &bursts), 0);
 }
 
 /* The last lines that were played are known. */
@@ -841,6 +885,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_expect, setup, stop),
 		cmocka_unit_test_setup_teardown(test_log, setup, stop),
 		cmocka_unit_test_setup_teardown(test_about, setup, stop),
+		cmocka_unit_test_setup_teardown(test_burst, setup, stop),
 		cmocka_unit_test_setup_teardown(test_order, setup, stop),
 		cmocka_unit_test_setup_teardown(test_turns, setup, stop),
 		cmocka_unit_test_setup_teardown(test_replace, setup, stop),

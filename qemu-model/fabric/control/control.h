@@ -137,7 +137,8 @@ struct fab *fab_client_fabric(const char *path);
 	"                            at most 1, 2, 4, 8 or 12 lanes and SDR to XDR\n" \
 	"  link restore NODE:PORT    it has all widths and speeds again\n" \
 	"  node kill|revive NODE     switch a node off, or on with its tables forgotten\n" \
-	"  loss NODE:PORT RATE [SEED]     a cable loses packets, both ways; RATE from 0 to 1\n" \
+	"  loss NODE:PORT RATE [SEED] [--burst N]  a cable loses packets, both ways; RATE from 0\n" \
+	"                            to 1, in bursts of N on the average\n" \
 	"  corrupt NODE:PORT RATE [SEED]  it damages data packets; their ICRC tells\n" \
 	"  delay NODE:PORT TIME      packets that leave there arrive TIME later: 20us, 0.1s; 0\n" \
 	"  drop NODE ATTRIBUTE NTH   each NTH SMP with that attribute is lost; 0: none\n" \

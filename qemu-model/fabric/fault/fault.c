@@ -9,6 +9,8 @@
 static void set_wire(struct fab_fault *x, uint32_t loss, uint32_t corrupt, uint64_t seed)
 {
 	x->loss = loss;
+	x->stays = loss;
+	x->loses = false;
 	x->corrupt = corrupt;
 	x->marginal = 0;
 	x->rng = fab_random_state(seed);
@@ -30,6 +32,12 @@ bool fab_fault_wire(struct fab_mgmt *m, uint32_t p, uint32_t loss, uint32_t corr
 	set_wire(b, loss, corrupt, ~seed);
 	fab_changed(m, p);
 	return true;
+}
+
+void fab_fault_burst(struct fab_mgmt *m, uint32_t p, uint32_t stays)
+{
+	fab_wire_at(m->f, p)->stays = stays;
+	fab_wire_at(m->f, m->f->port[p].peer)->stays = stays;
 }
 
 bool fab_fault_delay(struct fab_mgmt *m, uint32_t p, uint64_t ns)

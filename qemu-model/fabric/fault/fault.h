@@ -22,6 +22,13 @@ bool fab_fault_wire(struct fab_mgmt *m, uint32_t p, uint32_t loss, uint32_t corr
 		    uint64_t seed);
 
 /**
+ * fab_fault_burst() - a packet behind one that the cable has lost is lost by another chance than others
+ * @p: of fab_fault_wire(), which has succeeded and sets both chances to the same
+ * @stays: of 2^32 such packets
+ */
+void fab_fault_burst(struct fab_mgmt *m, uint32_t p, uint32_t stays);
+
+/**
  * fab_fault_delay() - packets that leave by port @p arrive @ns later from now on; 0: at once
  *
  * They keep their order, and those of data VLs hold their credits meanwhile.

@@ -266,20 +266,40 @@ static uint64_t wire_seed(const struct fab_mgmt *m, uint32_t p)
 	return fab_random_state(fab_random_state(m->seed) + p);
 }
 
+/* Of 2^32; what may happen at all does so by one at least. */
+static uint32_t chance(double rate)
+{
+	const uint32_t of = rate < 1 ? (uint32_t)(rate * 4294967296.0) : UINT32_MAX;
+
+	return of || rate <= 0 ? of : 1;
+}
+
+/*
+ * How often a burst begins, behind a packet that is not lost, if @rate of all are lost and @burst of them follow each
+ * other on the average (E. N. Gilbert, "Capacity of a burst-noise channel", 1960); 0: they are independent.
+ */
+static double begin_rate(double rate, json_int_t burst)
+{
+	return burst && rate < 1 ? rate / ((double)burst * (1 - rate)) : rate;
+}
+
 /* @corrupt: damage packets, do not lose them. The other of the two stays as it was. */
 static json_t *wire_fault(struct fab_request *r, bool corrupt)
 {
 	const json_t *v = json_object_get(r->in, "rate");
 	const double rate = json_number_value(v);
 	const json_int_t seed = member_int(r, "seed", INT64_MAX, 0);
+	const json_int_t burst = member_int(r, "burst", 1000000, 0);
 	const struct fab_extra *x;
-	uint32_t was[2] = { 0, 0 }, of, p;
+	uint32_t was[2] = { 0, 0 }, stays = 0, p;
 
-	if (!fab_request_only(r, "node port rate seed"))
+	if (!fab_request_only(r, corrupt ? "node port rate seed" : "node port rate seed burst"))
 		return NULL;
 	if (!json_is_number(v) || !(rate >= 0 && rate <= 1) || seed < 0)
 		return deny(r, "give \"rate\", a number from 0 to 1, and perhaps \"seed\", a "
 			    "number from 0");
+	if (burst < 0)
+		return deny(r, "give \"burst\", a number from 1 to 1000000, or leave it out");
 	p = cabled_port(r);
 	if (p == FAB_NO_PORT)
 		return NULL;
@@ -289,12 +309,15 @@ static json_t *wire_fault(struct fab_request *r, bool corrupt)
 	if (x && x->fault) {
 		was[0] = x->fault->loss;
 		was[1] = x->fault->corrupt;
+		stays = x->fault->stays;
 	}
-	of = rate < 1 ? (uint32_t)(rate * 4294967296.0) : UINT32_MAX;
-	was[corrupt] = of || rate <= 0 ? of : 1;
+	was[corrupt] = chance(begin_rate(rate, burst));
+	if (!corrupt)
+		stays = burst ? chance(1 - 1.0 / (double)burst) : was[0];
 	if (!fab_fault_wire(r->m, p, was[0], was[1], json_object_get(r->in, "seed") ?
 			    (uint64_t)seed : wire_seed(r->m, p)))
 		return deny(r, "out of memory");
+	fab_fault_burst(r->m, p, stays);
 	return done();
 }
 

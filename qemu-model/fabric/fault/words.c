@@ -81,6 +81,7 @@ static const struct {
 	{ "--width", "width", put_integer },
 	{ "--speed", "speed", put_text },
 	{ "--within", "within_ns", put_time },
+	{ "--burst", "burst", put_integer },
 };
 
 const char *fab_word_option(unsigned int i)
@@ -166,7 +167,7 @@ static const struct {
 	  "[--down TIME] [--interval TIME] [--count N] or link degrade NODE:PORT [--width N] "
 	  "[--speed NAME]; a TIME is as 20us, 5ms or 1.5s" },
 	{ "node", node_words, "write node kill|revive NODE" },
-	{ "loss", wire_words, "write loss NODE:PORT RATE [SEED]" },
+	{ "loss", wire_words, "write loss NODE:PORT RATE [SEED] [--burst N]" },
 	{ "corrupt", wire_words, "write corrupt NODE:PORT RATE [SEED]" },
 	{ "delay", delay_words, "write delay NODE:PORT TIME, a TIME is as 20us, 5ms, 1.5s, or 0" },
 	{ "drop", drop_words, "write drop NODE ATTRIBUTE NTH" },

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define FAB_WORD_OPTIONS	6u
+#define FAB_WORD_OPTIONS	7u
 
 /** fab_word_option() - option @i of any verb, with its dashes; it has an argument */
 const char *fab_word_option(unsigned int i);

@@ -15,6 +15,8 @@
  * struct fab_fault - what happens to packets that leave by a port
  * @port: that port
  * @loss: of 2^32 packets so many do not arrive; the other end counts an error
+ * @stays: the same of those behind one that did not
+ * @loses: the last one did not
  * @corrupt: of 2^32 data packets so many have another bit, and an ICRC that says so
  * @delay_ns: packets arrive so much later
  * @mad_due_ns: when the MAD that left last arrives
@@ -32,7 +34,7 @@
  */
 struct fab_fault {
 	uint32_t port;
-	uint32_t loss;
+	uint32_t loss, stays;
 	uint32_t corrupt;
 	uint64_t delay_ns;
 	uint64_t mad_due_ns;
@@ -41,7 +43,7 @@ struct fab_fault {
 	uint64_t corrupted;
 	uint32_t downs;
 	uint8_t marginal;
-	bool owed;
+	bool owed, loses;
 	uint8_t vl;
 	uint32_t free_fs;
 	uint64_t free_ns;
@@ -114,7 +116,8 @@ static inline bool fab_fault_corrupts(struct fab_fault *x)
 /** fab_fault_loses() - whether the wire loses the next packet */
 static inline bool fab_fault_loses(struct fab_fault *x)
 {
-	if (fab_fault_hits(x, x->loss))
+	x->loses = fab_fault_hits(x, x->loses ? x->stays : x->loss);
+	if (x->loses)
 		return true;
 	x->marginal -= x->marginal != 0;
 	return false;
