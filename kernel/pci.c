@@ -24,6 +24,8 @@ MODULE_INFO(uverbs_abi, __stringify(OHCA_UVERBS_ABI_VERSION));
 
 static const struct pci_device_id ohca_pci_ids[] = {
 	{ PCI_DEVICE(OHCA_PCI_VENDOR_ID, OHCA_PCI_DEVICE_ID_PF) },
+	{ PCI_DEVICE_SUB(PCI_ANY_ID, OHCA_PCI_DEVICE_ID_PF,
+			 OHCA_PCI_VENDOR_ID, OHCA_PCI_DEVICE_ID_PF) },
 	{ }
 };
 MODULE_DEVICE_TABLE(pci, ohca_pci_ids);
@@ -113,6 +115,9 @@ static int ohca_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	fn = devm_kzalloc(d, sizeof(*fn), GFP_KERNEL);
 	if (!fn)
 		return -ENOMEM;
+	if (pdev->vendor != OHCA_PCI_VENDOR_ID)
+		dev_info(d, "vendor ID %#06x is an alias of %#06x\n", pdev->vendor,
+			 OHCA_PCI_VENDOR_ID);
 	fn->pdev = pdev;
 	mutex_init(&fn->lock);
 	INIT_DELAYED_WORK(&fn->recover, ohca_recover_work);

@@ -134,6 +134,11 @@ static bool ohca_check_device(OhcaState *s, Error **errp)
                    s->mtu);
         return false;
     }
+    if (!s->vendor_id || s->vendor_id == 0xffff) {
+        error_setg(errp, "x-vendor-id must be 0x1 to 0xfffe, not 0x%x",
+                   s->vendor_id);
+        return false;
+    }
     if (!s->vectors || s->vectors > OHCA_PAGE_VECTORS) {
         error_setg(errp, "x-vectors must be 1 to %u, not %u",
                    OHCA_PAGE_VECTORS, s->vectors);
@@ -290,6 +295,7 @@ static void ohca_realize(PCIDevice *pdev, Error **errp)
     if (!ohca_parse(s, errp) || !ohca_init_bars(s, errp)) {
         return;
     }
+    pci_config_set_vendor_id(pdev->config, s->vendor_id);
     if (pcie_endpoint_cap_init(pdev, 0) < 0) {
         error_setg(errp, "no room for the PCI Express capability");
         return;
@@ -364,6 +370,7 @@ static const Property ohca_props[] = {
     DEFINE_PROP_STRING("node-desc", OhcaState, node_desc),
     DEFINE_PROP_SIZE("dm", OhcaState, dm_size, 1 * MiB),
     DEFINE_PROP_STRING("mw-type2", OhcaState, mw_type2),
+    DEFINE_PROP_UINT16("x-vendor-id", OhcaState, vendor_id, OHCA_PCI_VENDOR_ID),
     DEFINE_PROP_UINT16("x-vectors", OhcaState, vectors, 32),
     DEFINE_PROP_UINT16("x-uars", OhcaState, uars, OHCA_UARS),
     DEFINE_PROP_SIZE("x-memory", OhcaState, mem_max, OHCA_MEM_MAX),
@@ -460,6 +467,8 @@ static void ohca_class_init(ObjectClass *oc, OhcaClassData *data)
     pc->config_write = ohca_config_write;
     pc->vendor_id = OHCA_PCI_VENDOR_ID;
     pc->device_id = OHCA_PCI_DEVICE_ID_PF;
+    pc->subsystem_vendor_id = OHCA_PCI_VENDOR_ID;
+    pc->subsystem_id = OHCA_PCI_DEVICE_ID_PF;
     pc->revision = OHCA_MAJOR;
     pc->class_id = OHCA_PCI_CLASS;
     rc->phases.hold = ohca_reset_hold;

@@ -139,6 +139,7 @@ struct OhcaState {
     char *mw_type2;
     uint64_t dm_size;
     uint64_t mem_max;           /* what the guest's objects may take */
+    uint16_t vendor_id;         /* PCI */
     uint16_t vectors;
     uint16_t uars;
     uint8_t log_max_qp, log_max_cq, log_max_srq, log_max_mr;

@@ -18,7 +18,8 @@ from .harness import DEV, Group, find, need
 
 GROUP = Group("host", debug=False)
 VERSION = Group("version", ("-n", "2", "--no-driver", "--device", "1:x-version=0x20000",
-                            "--device", "2:x-version=0x10007"), debug=False)
+                            "--device", "2:x-version=0x10007", "--device", "2:x-vendor-id=0x15b3"),
+                debug=False)
 GROUPS = [GROUP, VERSION]
 
 HELLO = struct.Struct("<IHHII")     # struct ohca_wire_hdr: magic, version, type, len, reserved
@@ -84,6 +85,7 @@ def bad_properties(b):
     for prop, pattern in (("ports=3", "ports must be"), ("vls=3", "vls must be"),
                           ("mtu=1500", "mtu must be"), ("speed=warp", "speed must be"),
                           ("width=5x", "width must be"), ("x-vectors=0", "x-vectors must be"),
+                          ("x-vendor-id=0xffff", "x-vendor-id must be"),
                           ("x-uars=1", "x-uars must be"), ("x-uars=96", "x-uars must be"),
                           ("x-uars=2048", "x-uars must be"),
                           ("x-log-max-qp=2", "x-log-max-qp must be"),

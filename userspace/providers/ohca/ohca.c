@@ -296,6 +296,8 @@ static void ohca_device_free(struct verbs_device *vdev)
 static const struct verbs_match_ent ohca_match_table[] = {
 	VERBS_PCI_MATCH(OHCA_PCI_VENDOR_ID, OHCA_PCI_DEVICE_ID_PF, NULL),
 	VERBS_PCI_MATCH(OHCA_PCI_VENDOR_ID, OHCA_PCI_DEVICE_ID_VF, NULL),
+	/* a PF with another vendor ID; the numbers are OHCA_PCI_DEVICE_ID_PF and its subsystem's */
+	VERBS_MODALIAS_MATCH("pci:v*d00000CA0sv00001234sd00000CA0*", NULL),
 	{},
 };
 
