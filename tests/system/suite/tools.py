@@ -299,6 +299,26 @@ def counters_by_lane(b):
 
 
 @GROUP.test(debug=False)
+def congestion(b):
+    """ibccconfig sets what a machine's port does about congestion, and ibccquery reads it."""
+    lid = truth(b)[2]["lid"]
+    for name, args in (("CongestionControlTable", "2 0 0:0 2:5 3:16383"),
+                       ("CACongestionSetting", "1 0x2 150 3 9 1")):
+        b.sh(1, f"ibccconfig {name} {lid} {args}")
+    text = b.sh(1, f"ibccquery CongestionControlTable {lid}; ibccquery CACongestionSetting {lid}; "
+                   f"ibccquery CongestionLog {lid}")
+    for what in (r"CCTI_Limit:\.+2$", r"CCT_Multiplier:\.+16383$", r"Port_Control:\.+0x0001$",
+                 r"CCTI_Timer:\.+150$", r"LogType:\.+2$"):
+        find("(?m)^" + what, text)
+    need(b.status(1, f"ibccquery SwitchCongestionSetting {lid}")[0], "it is a switch")
+    for option, name in (("--rcvcc", "PortPktRcvFECN"), ("--slrcvbecn", "PortSLRcvBECN0")):
+        need(counters(b, lid, what=option)[name] == 0, f"{name} is not 0")
+    # traffic goes on, and what is set ends
+    b.peer("verify rc")
+    b.sh(1, f"ibccconfig CongestionControlTable {lid} 0 0 0:0")
+
+
+@GROUP.test(debug=False)
 def counters_clear(b):
     """perfquery -R clears one port and no other."""
     t = truth(b)
