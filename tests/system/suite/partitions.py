@@ -5,13 +5,21 @@ Nodes 1 and 2 are in partition 0x0001, node 3 is in 0x0002; nodes 2 and 3 are li
 the default partition, and node 2 of its own, too. What a tenant tries at the other is discarded and
 counted at the port where the specification says so, and nowhere else.
 """
+import contextlib
 import itertools
 import json
+import os
 import re
+import shlex
+import tempfile
+
+from ohca_lab import paths
+from ufm import rest
 
 from .bring_up import all_active, start_sm, stop_sm
 from .harness import DEV, PEER_PORT, Group, find, need, until
 from .life import RPING_LOST
+from .moves import Load
 from .tree import GROUP as TREE
 from .tree import ask, control, lid
 
@@ -142,17 +150,17 @@ def traps(b, number):
     return int(b.sh(1, f"grep -c 'Generic Notice type:.* num:{number} ' /var/log/opensm.log; true"))
 
 
-def takes(key, node):
-    """Whether a node takes packets with a P_Key."""
-    return any(key & DEFAULT == k & DEFAULT and (key | k) & FULL for k in MEMBER[node])
+def takes(key, held):
+    """Whether a node that is a member of these takes packets with a P_Key."""
+    return any(key & DEFAULT == k & DEFAULT and (key | k) & FULL for k in held)
 
 
-def attempt(b, sender, key, receiver, as_key):
+def attempt(b, sender, key, receiver, as_key, member=MEMBER):
     """One node sends to another by RC, UD and multicast; all arrives, or nothing does.
 
     What does not is counted at the switch's port that leads to whom it is not for.
     """
-    reach = takes(key, receiver)
+    reach = takes(key, member[receiver])
     before = counted(b)
     on, command = (receiver, sender), "/share/ohca-peer tenant"
     s_out, c_out = b.pair(f"{command} {as_key:#x},{MLID:#x},{reach:d}",
@@ -165,7 +173,7 @@ def attempt(b, sender, key, receiver, as_key):
     grew = {x: n - before.get(x, 0) for x, n in now.items() if n != before.get(x, 0)}
     for k, (guid, _, port) in b.state["partitions"]["at"].items():
         got = grew.pop((guid, port, "PortXmitConstraintErrors"), 0)
-        want = 0 if k == sender or takes(key, k) else MCAST + (RC + UD) * (k == receiver)
+        want = 0 if k == sender or takes(key, member[k]) else MCAST + (RC + UD) * (k == receiver)
         need(0 <= got - want <= STRAY, f"{on}, {key:#x}: node{k}'s port counted {got}, not {want}")
     need(not grew, f"{on}, {key:#x}: counted {grew}")
 
@@ -317,3 +325,64 @@ def taken(b):
     grew = violations(b, 3)["P"] - was
     need(grew == RC + UD, f"node3 has counted {grew}")
     until(20 * b.slow, lambda: traps(b, 257) > told, "OpenSM was sent no trap 257")
+
+
+@contextlib.contextmanager
+def manager(b):
+    """ohca-ufm on the host, whose partitions OpenSM on node 1 has; what makes a call of it."""
+    with tempfile.TemporaryDirectory() as d:
+        rest.write(os.path.join(d, "p.conf"), "Default=0x7fff,ipoib: ALL=full;\n")
+        lab = shlex.quote(os.path.join(paths.TOP, "tools", "ohca-lab"))
+        server = rest.Ufm(d, how=("--reload", f"{lab} exec --name {b.lab.name} --stdin 1 sh -c "
+                                  "'cat >/etc/opensm/partitions.conf; pkill -HUP -x opensm' "
+                                  "<p.conf"))
+
+        def call(path, pkey, *guids):
+            told = server.call("POST", path, {"pkey": hex(pkey), "guids": guids})
+            need(told == (200, {}), f"{path}: {told}")
+
+        try:
+            yield call
+        finally:
+            status, said = server.end()
+            need(not status, f"ohca-ufm: status {status}, {said}")
+
+
+@GROUP.test(timeout=300)
+def moved(b):
+    """ohca-ufm's calls move a node between tenants; what others send goes on all the time."""
+    guids = {k: b.sh(k, f"cat {PORT}/gids/0").strip().replace(":", "")[16:] for k in (1, 2, 3)}
+    every, mine, others = FULL | DEFAULT, FULL | MINE, FULL | OTHERS
+
+    def sweeps():
+        return int(b.sh(1, "grep -c 'SUBNET UP' /var/log/opensm.log; true"))
+
+    def become(before, *held):
+        for k, want in enumerate(held, 1):
+            until(60 * b.slow, lambda k=k, want=want: {x for x in keys(b, k) if x} == set(want),
+                  lambda k=k: f"node{k} has P_Keys {[hex(x) for x in keys(b, k)]}")
+        need(sweeps() - before <= 2, f"OpenSM has swept {sweeps() - before} times")
+        return dict(enumerate(held, 1))
+
+    try:
+        with manager(b) as call:
+            call(rest.PKEYS, MINE, guids[1], guids[2])
+            call(rest.PKEYS, OTHERS, guids[3])
+            member = become(sweeps(), (every, mine), (every, mine), (every, others))
+            load = Load(b)
+            attempt(b, 1, mine, 2, mine, member)
+            attempt(b, 2, mine, 3, others, member)
+            load.go_on()
+            before = sweeps()
+            call(rest.REMOVE, MINE, guids[2])
+            become(before, (every, mine), (every,), (every, others))
+            load.go_on()
+            before = sweeps()
+            call(rest.PKEYS, OTHERS, guids[2])
+            member = become(before, (every, mine), (every, others), (every, others))
+            attempt(b, 1, mine, 2, others, member)
+            attempt(b, 2, others, 3, others, member)
+            load.go_on()
+            load.kill()
+    finally:
+        del b.state["partitions"]   # the next test begins with its own
