@@ -27,6 +27,20 @@ PAIR_OF_LOCKS = """WARNING: possible circular locking dependency detected
  </TASK>"""
 
 
+class Names(HarnessTest):
+    """What is asked for and is not there is told, also beside what is."""
+
+    def test_unknown(self):
+        @self.test
+        def one(_):
+            pass
+        self.assertEqual(self.outcomes(names=["g.o*", "g.two", "h"]),
+                         {"one": "passed", "lab": "passed"})
+        self.assertEqual(self.run_.unknown, ["g.two", "h"])
+        self.outcomes(names=["g"])
+        self.assertEqual(self.run_.unknown, [])
+
+
 class Kernel(HarnessTest):
     """Every line that a kernel says is judged, and once."""
 

@@ -400,6 +400,8 @@ class Run:
         every = [group for module in modules for group in module.GROUPS]
         if {g.name for g in every if g.campaign} & {g.name for g in every if not g.campaign}:
             raise ValueError("a campaign has the name of a group, and would run with it")
+        there = [n for g in every for n in (g.name, *(f"{g.name}.{t.name}" for t in g.tests))]
+        self.unknown = [n for n in opt.names if not fnmatch.filter(there, n)]
         for module in modules:
             for group in module.GROUPS:
                 tests = [t for t in group.tests if self._wanted(group, t)]
