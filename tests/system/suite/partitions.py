@@ -155,11 +155,13 @@ def takes(key, held):
     return any(key & DEFAULT == k & DEFAULT and (key | k) & FULL for k in held)
 
 
-def attempt(b, sender, key, receiver, as_key, member=MEMBER):
+def attempt(b, sender, key, receiver, as_key, member=None):
     """One node sends to another by RC, UD and multicast; all arrives, or nothing does.
 
-    What does not is counted at the switch's port that leads to whom it is not for.
+    What does not is counted at the switch's port that leads to whom it is not for. member: instead
+    of MEMBER.
     """
+    member = member or MEMBER
     reach = takes(key, member[receiver])
     before = counted(b)
     on, command = (receiver, sender), "/share/ohca-peer tenant"

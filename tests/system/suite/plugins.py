@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a cluster's software reads of a node to find its adapters, one of which has a maker's vendor ID.
+"""What a cluster's software reads of a node, whose adapter has a maker's vendor ID.
 
-The device plugins of Kubernetes select PCI functions by vendor, device, class and driver, and give a
-container the character devices of the RDMA device that they find below the function. They ask
+The device plugins of Kubernetes select PCI functions by vendor, device, class and driver, and give
+a container the character devices of the RDMA device that they find below the function. They ask
 the kernel by netlink which RDMA devices there are, and how network namespaces share them.
 """
 import fnmatch
@@ -86,9 +86,10 @@ print(json.dumps({"functions": list(functions()), "nodes": of, "links": links, "
 @VERSION.test()
 def vendor_alias(b):
     """The driver is the one of a function with another vendor ID, says so, and it is a device."""
-    found = b.sh(2, f"cat $(dirname $(grep -l {VENDOR:#06x} /sys/bus/pci/devices/*/vendor))/modalias")
-    need(any(fnmatch.fnmatchcase(found.strip(), x) for x in b.sh(2, "modinfo -F alias ohca").split()),
-         f"no driver has the alias {found}")
+    found = b.sh(2, "cat $(dirname "
+                    f"$(grep -l {VENDOR:#06x} /sys/bus/pci/devices/*/vendor))/modalias").strip()
+    have = b.sh(2, "modinfo -F alias ohca").split()
+    need(any(fnmatch.fnmatchcase(found, x) for x in have), f"{found} is none of {have}")
     b.sh(2, "modprobe ohca")
     find(rf"vendor ID {VENDOR:#06x} is an alias of {OWN:#06x}", b.kernel_said(2))
     need(f" {DEV} " in b.sh(2, "ibv_devices"), "the provider does not know the device")
