@@ -16,6 +16,7 @@ import time
 CHANNELS = 8
 SYNC, EXEC, IN, EOF, SIG, SIZE = range(1, 7)
 READY, OUT, ERR, EXIT = range(16, 20)
+MAX_FRAME = 32 * 1024   # bytes that a frame of the agent has at most
 
 
 class GuestGone(Exception):
@@ -69,14 +70,25 @@ class Channel:
         """What an earlier user of the port left unread ends with our nonce.
 
         Asked again and again: the guest may still believe that the earlier
-        user is there, or that nobody is.
+        user is there, or that nobody is. Not asked while the socket is full:
+        QEMU reads nothing from it before the guest opens the port.
         """
         nonce = b"ohcasync" + os.urandom(8)
         answer = struct.pack("<II", READY, 16) + nonce
-        while answer not in self.buf:
-            self.send(SYNC, nonce)
+        while True:
+            if self._has_room():
+                self.send(SYNC, nonce)
             self._fill(deadline, wait=1.0)
+            if answer in self.buf:
+                break
+            # a guest that never stops talking is not waited for either, nor kept
+            del self.buf[: 1 - len(answer)]
+            self._check(deadline)
         del self.buf[: self.buf.index(answer) + len(answer)]
+
+    def _has_room(self):
+        """Whether the socket takes a short frame at once."""
+        return bool(select.select([], [self.sock], [], 0)[1])
 
     def _fill(self, deadline, extra=(), wait=None):
         """Waits for bytes from the guest or for one of the extra descriptors.
@@ -102,6 +114,8 @@ class Channel:
         if len(self.buf) < 8:
             return None
         kind, size = struct.unpack_from("<II", self.buf)
+        if size > MAX_FRAME:
+            raise GuestGone(f"its agent sent a frame of {size} bytes, which no agent does")
         if len(self.buf) < 8 + size:
             return None
         data = bytes(self.buf[8 : 8 + size])
@@ -147,9 +161,13 @@ class Channel:
             elif frame[0] in (OUT, ERR):
                 out(frame[0] == ERR, frame[1])
             elif frame[0] == EXIT:
+                if len(frame[1]) != 4:
+                    raise GuestGone(f"its agent sent a status of {len(frame[1])} bytes, not of 4")
                 return struct.unpack("<I", frame[1])[0]
             if deadline is not None and time.monotonic() > deadline:
-                self.signal(signal.SIGKILL)
+                # the agent kills the command as well when the port is given back
+                if self._has_room():
+                    self.signal(signal.SIGKILL)
                 raise Timeout()
 
     def close(self):

@@ -253,7 +253,11 @@ class Lab:
             status, text = self.capture(k, "date +%s%N", 20 * self.slow)
             if status:
                 raise GuestGone(text)
-            return int(text)
+            try:
+                return int(text)
+            except ValueError:
+                raise LabError(f"node{self.first + k - 1}: its 'date +%s%N' prints no number: "
+                               f"{text[:100].strip()!r}") from None
 
         for k, guest in self.clocks.items():
             if self.vms[k - 1].alive():
@@ -393,6 +397,9 @@ class Lab:
                 failed.append((vm, f"{what} in time"))
             except (GuestGone, LabError, OSError) as e:
                 failed.append((vm, str(e) or what))
+            except Exception as e:  # pylint: disable=broad-exception-caught
+                # a node of which nothing is recorded would count as one that is done
+                failed.append((vm, f"{what}: {e!r}"))
 
         threads = [threading.Thread(target=one, args=(vm,), daemon=True) for vm in self.vms]
         for t in threads:

@@ -1,0 +1,194 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""ohca-lab and an agent that does not talk, never stops, or talks nonsense."""
+import os
+import socket
+import struct
+import tempfile
+import threading
+import time
+import types
+import unittest
+from unittest import mock
+
+import fake
+
+from ohca_lab import channel, lab  # pylint: disable=wrong-import-order  # as above
+from ohca_lab.words import LabError  # pylint: disable=wrong-import-order
+
+BOUND_S = 20        # what should end at once must end within
+LONG_S = 3600       # a deadline that no test reaches
+
+
+def frame(kind, data=b""):
+    """One frame of the agent."""
+    return struct.pack("<II", kind, len(data)) + data
+
+
+class Channels(unittest.TestCase):
+    """A directory with one port, whose other side a test plays."""
+
+    def setUp(self):
+        where = tempfile.TemporaryDirectory()
+        self.addCleanup(where.cleanup)
+        self.dir = where.name
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.addCleanup(self.listener.close)
+        self.listener.bind(os.path.join(self.dir, "cmd0"))
+        self.listener.listen(1)
+
+    def bounded(self, work):
+        """What work() raises, in a thread that must end soon; None if it raises nothing."""
+        raised = []
+
+        def run():
+            try:
+                work()
+                raised.append(None)
+            except Exception as e:  # pylint: disable=broad-exception-caught  # the test looks
+                raised.append(e)
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        thread.join(BOUND_S)
+        self.assertTrue(raised, f"it has not ended after {BOUND_S} s")
+        return raised[0]
+
+    def plays(self, agent):
+        """agent(peer, nonce) answers the first SYNC, in a thread of its own."""
+        def serve():
+            peer, _ = self.listener.accept()
+            with peer:
+                head = peer.recv(24, socket.MSG_WAITALL)
+                try:
+                    agent(peer, head[8:])
+                except OSError:     # the other side has had enough
+                    pass
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        self.addCleanup(thread.join, BOUND_S)
+
+    def runs(self, *frames, deadline=None):
+        """Runs a command that the agent answers so; returns its status and what was written."""
+        done, written = [], []
+
+        def agent(peer, nonce):
+            peer.sendall(frame(channel.READY, nonce) + b"".join(frames))
+            while peer.recv(1 << 16):
+                pass
+
+        def work():
+            ch = channel.Channel(self.dir, time.monotonic() + LONG_S)
+            try:
+                done.append(ch.run(["x"], {}, lambda err, data: written.append((err, data)),
+                                   deadline))
+            finally:
+                ch.close()
+
+        self.plays(agent)
+        if raised := self.bounded(work):
+            raise raised
+        return done[0], written
+
+    def test_answers(self):
+        """What an agent sends arrives, also the longest frame and one of a kind that is unknown."""
+        long = b"x" * channel.MAX_FRAME
+        self.assertEqual(self.runs(frame(99, b"?"), frame(channel.OUT, long),
+                                   frame(channel.ERR, b"e"), frame(channel.EXIT, b"\3\0\0\0")),
+                         (3, [(False, long), (True, b"e")]))
+
+    def test_rest(self):
+        """What an earlier user left unread is skipped, however long, and in the middle of it."""
+        def agent(peer, nonce):
+            for _ in range(100):
+                peer.sendall(b"\x10\0\0\0\x10\0\0\0ohcasync" * 4000)
+            answer = frame(channel.READY, nonce)
+            peer.sendall(answer[:9])
+            peer.sendall(answer[9:] + frame(channel.EXIT, b"\0\0\0\0"))
+            while peer.recv(1 << 16):
+                pass
+
+        def work():
+            ch = channel.Channel(self.dir, time.monotonic() + LONG_S)
+            self.addCleanup(ch.close)
+            self.assertEqual(ch.run(["x"], {}, None), 0)
+
+        self.plays(agent)
+        self.assertIsNone(self.bounded(work))
+
+    def test_full_socket(self):
+        """Nobody reads: the deadline counts, also when the socket takes no more."""
+        def never_waits(ch, deadline, extra=(), wait=None):
+            # thousands of seconds, in which nothing comes
+            del ch, deadline, extra, wait
+
+        ends = time.monotonic() + 0.5
+        with mock.patch.object(channel.Channel, "_fill", never_waits):
+            raised = self.bounded(lambda: channel.Channel(self.dir, ends))
+        self.assertIsInstance(raised, channel.Timeout)
+
+    def test_flood(self):
+        """A guest that never stops talking is not waited for beyond the deadline, nor kept."""
+        sizes = []
+
+        def agent(peer, _nonce):
+            while True:
+                peer.sendall(b"x" * 65536)
+
+        def alive():
+            sizes.append(self.size())
+            return True
+
+        real = channel.Channel._fill  # pylint: disable=protected-access
+        held = []
+        with mock.patch.object(channel.Channel, "_fill",
+                               lambda ch, *a, **k: (held.append(ch), real(ch, *a, **k))[1]):
+            self.size = lambda: len(held[-1].buf) if held else 0
+            self.plays(agent)
+            raised = self.bounded(lambda: channel.Channel(self.dir, time.monotonic() + 1, alive))
+        self.assertIsInstance(raised, channel.Timeout)
+        self.assertLess(max(sizes), 1 << 20)
+
+    def test_nonsense(self):
+        """A frame that no agent sends ends the connection, with words that say so."""
+        for data, why in (
+                (struct.pack("<II", channel.OUT, channel.MAX_FRAME + 1), "a frame of 32769 bytes"),
+                (struct.pack("<II", channel.OUT, 0xffffffff), "a frame of 4294967295 bytes"),
+                (frame(channel.EXIT), "a status of 0 bytes"),
+                (frame(channel.EXIT, b"\0" * 5), "a status of 5 bytes")):
+            with self.assertRaisesRegex(channel.GuestGone, why):
+                self.runs(data)
+
+    def test_deadline(self):
+        """A command that writes without end is not done in time."""
+        with self.assertRaises(channel.Timeout):
+            self.runs(frame(channel.OUT, b"y"), deadline=time.monotonic() + 0.5)
+
+
+class Labs(unittest.TestCase):
+    """What becomes of a lab whose nodes say nonsense."""
+
+    def setUp(self):
+        self.lab = lab.Lab.__new__(lab.Lab)
+        self.lab.vms = [types.SimpleNamespace(k=1, name="node1", alive=lambda: True,
+                                              last_words=lambda: [])]
+
+    def test_each(self):
+        """A node of which something unexpected is raised is none that is done."""
+        def work(_vm):
+            raise struct.error("unpack requires a buffer of 4 bytes")
+
+        with self.assertRaisesRegex(LabError, "node1: it did not start: .*4 bytes"):
+            self.lab.each(work, "it did not start")
+
+    def test_date(self):
+        """A date that is no number is told."""
+        self.lab.clocks, self.lab.slow = {1: lab.clock.Clock()}, 1
+        self.lab.capture = lambda *_: (0, "tomorrow\n")
+        with self.assertRaisesRegex(LabError, "node1: its 'date .*'tomorrow'"):
+            self.lab.read_clocks()
+
+
+if __name__ == "__main__":
+    fake.main()
