@@ -5,7 +5,9 @@ import contextlib
 import io
 import json
 import os
+import stat
 import struct
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -14,6 +16,7 @@ from unittest import mock
 import fake
 
 from ohca_lab import cli, image, lab, paths, prepare  # pylint: disable=wrong-import-order  # as above
+from ohca_lab.channel import GuestGone, Timeout  # pylint: disable=wrong-import-order
 from ohca_lab.words import LabError  # pylint: disable=wrong-import-order
 
 MBR = b"\0" * 510 + b"\x55\xaa"
@@ -67,7 +70,7 @@ class Images(unittest.TestCase):
         for data, why in ((b"", "neither a qcow2 image nor a raw disk"),
                           (b"text\n" * 200, "neither a qcow2 image nor a raw disk"),
                           (b"QFI\xfb", "neither a qcow2 image nor a raw disk"),
-                          (b"KDMV".ljust(1024, b"\0"), "'qemu-img convert -O qcow2"),
+                          (b"KDMV".ljust(1024, b"\0"), "make one of other formats by qemu-img"),
                           # also as the guest of a raw disk could have written it
                           (qcow2(backing=104), "an overlay of another file"),
                           (qcow2(backing=104)[:510] + MBR[510:], "an overlay of another file"),
@@ -75,12 +78,17 @@ class Images(unittest.TestCase):
                           (qcow2(crypt=2), "it is encrypted")):
             with self.assertRaisesRegex(LabError, why):
                 image.format_of(self.write("bad", data))
+        with self.assertRaisesRegex(LabError, r"convert -O qcow2 '/.*/a b' NEW\.qcow2$"):
+            image.format_of(self.write("a b", b""))
 
     def test_refused(self):
         """Files that are none, and options that an image leaves nothing to do."""
         gone, text = os.path.join(self.dir, "gone"), self.write("text", b"x")
+        fifo = os.path.join(self.dir, "fifo")
+        os.mkfifo(fifo)
         for argv, why in (
                 (["--image", gone], f"--image {gone}: it cannot be read: No such file"),
+                (["--image", fifo], "it is neither a file nor a block device"),
                 (["--image", self.dir], "it cannot be read: Is a directory"),
                 (["--image", self.good, "--image", f"2:{text}"], f"--image 2:{text}: this is nei"),
                 (["--image", f"3:{self.good}"], "this lab's nodes count from 1 to 2"),
@@ -91,6 +99,7 @@ class Images(unittest.TestCase):
                  "--guest debian12: no node would have it"),
                 (["--image", self.good, "--kernel", "debug"], "--kernel debug: not with --image"),
                 (["--image", self.good, "--append", "quiet"], "--append: not with --image"),
+                (["--image", self.good, "--gdb"], "--gdb: not with --image: the kernel of an"),
                 (["--image", self.good, "--package", "gdb"], "--package: not with --image")):
             self.assertIn(why, self.refused("up", *argv))
         self.assertIn("libvirt: not with --image", self.refused("libvirt", "--image", self.good))
@@ -116,6 +125,10 @@ class Images(unittest.TestCase):
                                     "discard=unmap,snapshot=on")
         self.assertRegex(drives[1], r"^if=none,id=seed,.*readonly=on$")
         self.assertEqual(len(drives), 2)
+        # node 2 is of another architecture, which the image has not
+        mixed = self.lab("--arch", "arm64", "--image", f"1:{self.good}")
+        self.assertEqual([mixed.machine(k).guest.machine for k in (1, 2)], ["x86_64", "aarch64"])
+        self.assertIsNone(cli.wrong_lab(mixed.opt))
         with self.assertRaisesRegex(LabError, "does not migrate"):
             made.vms = [made.machine(1)]
             made.vms[0].process = mock.Mock()
@@ -171,36 +184,149 @@ class Images(unittest.TestCase):
         with mock.patch.object(made, "sh", lambda *_: 0):
             image.install(made)
 
-    def prepared(self, source, packages=("x.deb",), install=None):
+    def test_keys(self):
+        """The script prints the keys in base64 alone, whatever ssh-keygen says meanwhile."""
+        for name in ("bin", "etc", "etc/ssh"):
+            os.mkdir(os.path.join(self.dir, name))
+        tool = self.write("bin/ssh-keygen", b"""#!/bin/sh
+echo "ssh-keygen: generating new host keys: ED25519"
+case "$*" in
+*' -f '*) cd root/.ssh && echo private >id_ed25519 && echo public >id_ed25519.pub ;;
+*) cd etc/ssh && echo host >ssh_host_ed25519_key && echo pub >ssh_host_ed25519_key.pub ;;
+esac
+""")
+        os.chmod(tool, 0o755)
+        path = f"{self.dir}/bin:{os.environ['PATH']}"
+        done = subprocess.run(["sh", "-c", image.KEYS.replace("cd / ", f"cd {self.dir} ")],
+                              env={**os.environ, "PATH": path}, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, check=True, text=True)
+        self.assertTrue(os.path.exists(os.path.join(self.dir, "etc/ssh/ssh_host_ed25519_key")))
+        self.assertRegex(done.stdout, r"^[A-Za-z0-9+/=\n]+$")
+        self.assertEqual(self.trusted(done.stdout).count("END\n"), 1)
+
+    def trusted(self, keys):
+        """What the second of two nodes runs when the first one says that these are its keys."""
+        made, ran = self.lab("--image", self.good), []
+        made.vms = [made.machine(k) for k in (1, 2)]
+        made.capture = lambda *_: (0, keys)
+        made.sh_all = lambda script, *_: ran.append(script(made.vms[1]))
+        image.ready(made)
+        return ran[-1]
+
+    def test_hostile_keys(self):
+        """What a node calls its keys is no part of a script, whatever it is."""
+        for keys in ("END\nreboot\n", "'; reboot\n", "bm9uZQ==\nEND\nreboot\n", "a", "\xe9AAA"):
+            with self.assertRaisesRegex(LabError, "node1: it has no keys for ssh, but says"):
+                self.trusted(keys)
+        # both are base64, of which another form has no line that ends the document
+        self.assertNotIn("\nreboot", self.trusted("ENDA\nreboot\nAA\n"))
+
+    def test_no_keys(self):
+        """An image that is kept gets no keys."""
+        made = self.lab("--image", self.good)
+        made.vms, made.images_kept = [made.machine(1)], True
+        with mock.patch.object(made, "sh_all") as ran, mock.patch.object(made, "capture") as asked:
+            image.ready(made)
+        self.assertEqual((ran.call_count, asked.call_count), (1, 0))
+
+    def prepared(self, source, *options, packages=("x.deb",), install=None):
         """Runs 'prepare' where no machine boots; returns its status and what was said."""
         new, said = os.path.join(self.dir, "new"), io.StringIO()
+
+        def start(made):
+            made.lock = True
+
         with contextlib.redirect_stderr(said), mock.patch.object(
-                sys, "argv", ["ohca-lab", "prepare", source, new]), mock.patch.multiple(
+                sys, "argv", ["ohca-lab", "prepare", *options, source, new]), mock.patch.multiple(
                     image, packages=lambda: packages, install=install or mock.DEFAULT), \
-                mock.patch.multiple(lab.Lab, start=mock.DEFAULT, teardown=mock.DEFAULT), \
+                mock.patch.multiple(lab.Lab, start=start, teardown=mock.DEFAULT), \
                 mock.patch.object(prepare, "power_off"), \
+                mock.patch.object(lab.signal, "signal"), \
                 mock.patch.object(cli, "catch_signals", lambda: None):
             return cli.main(), said.getvalue()
 
+    def new(self):
+        """The files that 'prepare' has made or left: {name: what is in it}."""
+        found = {}
+        for name in os.listdir(self.dir):
+            if name.startswith("new"):
+                with open(os.path.join(self.dir, name), "rb") as f:
+                    found[name] = f.read()
+        return found
+
     def test_prepare(self):
         """A copy of the image that is there when it is whole, and nothing where it failed."""
-        new = os.path.join(self.dir, "new")
-        for argv, why in ((("gone",), "gone: it cannot be read"), ((self.good, ()), "'make deb'")):
-            self.assertRegex(self.prepared(*argv)[1], f"ohca-lab: prepare: .*{why}")
+        for argv, packages, why in (((os.path.join(self.dir, "gone"),), ("x",), "gone: it cannot"),
+                                    ((self.good,), (), "'make deb'"),
+                                    ((self.good, "--memory", "99999999"), ("x",),
+                                     "--memory: 1 nodes of 99999999 MiB")):
+            self.assertRegex(self.prepared(*argv, packages=packages)[1],
+                             f"ohca-lab: prepare: .*{why}")
 
         def fails(made, again):
-            self.assertEqual((made.images, again), ([f"{new}.part"], True))
+            self.assertEqual(([x[:-8] for x in made.images], again), ([f"{self.dir}/new."], True))
             self.assertNotIn("snapshot", str(made.machine(1).disks()))
             raise LabError("node1: apt failed")
 
         status, said = self.prepared(self.good, install=fails)
         self.assertEqual((status, said.split("\n")[-2]), (1, "ohca-lab: node1: apt failed"))
-        self.assertFalse([x for x in os.listdir(self.dir) if x.startswith("new")])
+        self.assertFalse(self.new())
         self.assertEqual(self.prepared(self.good)[0], 0)
-        with open(new, "rb") as f:
-            self.assertEqual(f.read(), qcow2())
-        self.assertFalse(os.path.exists(f"{new}.part"))
+        self.assertEqual(self.new(), {"new": qcow2()})
         self.assertIn("new is there already", self.prepared(self.good)[1])
+
+    def test_prepare_mode(self):
+        """Who may read the image may read the new one, and its owner may write it."""
+        for mode, made in ((0o600, 0o600), (0o444, 0o644), (0o640, 0o640)):
+            os.chmod(self.good, mode)
+            self.assertEqual(self.prepared(self.good)[0], 0)
+            path = os.path.join(self.dir, "new")
+            self.assertEqual(stat.S_IMODE(os.stat(path).st_mode), made)
+            os.remove(path)
+
+    def test_prepare_replaces_nothing(self):
+        """Files that others have, or make meanwhile, stay as they are."""
+        mine = self.write("new.part", b"mine")
+        self.assertEqual(self.prepared(self.good)[0], 0)
+        self.assertEqual(self.new(), {"new": qcow2(), "new.part": b"mine"})
+        os.remove(mine)
+        os.remove(os.path.join(self.dir, "new"))
+        status, said = self.prepared(
+            self.good, install=lambda *_, **__: self.write("new", b"theirs"))
+        self.assertEqual((status, self.new()), (1, {"new": b"theirs"}))
+        self.assertIn("new has been made meanwhile", said)
+
+    def test_prepare_log(self):
+        """Logs that cannot be kept are told, and the new image is there all the same."""
+        status, said = self.prepared(self.good, "--log", os.path.join(self.good, "logs"))
+        self.assertEqual((status, self.new()), (0, {"new": qcow2()}))
+        self.assertIn("--log: ", said)
+
+    def test_prepare_options(self):
+        """What is wrong with the options is said of 'prepare'."""
+        with self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()) as said:
+            cli.parser().parse_args(["prepare", "--memory", "0", "a", "b"])
+        self.assertRegex(said.getvalue(), "(?s)usage: ohca-lab prepare.*--memory: 1 or more")
+
+    def test_power_off(self):
+        """The disk is whole if the machine powers off, whatever becomes of its agent."""
+        made = self.lab("--image", self.good)
+        made.vms = [made.machine(1)]
+        process = made.vms[0].process = mock.Mock()
+        for answer, returned, wrong in (
+                ([0], 0, None), ([143], 0, None), (GuestGone("it ended"), 0, None),
+                (Timeout(), 0, None), ([1], 0, r"node1: systemd does not .*\(status 1\)"),
+                ([0], -6, "node1: QEMU was ended by SIGABRT: its disk may not be whole"),
+                (GuestGone("it ended"), 1, "node1: QEMU has ended with status 1")):
+            process.returncode = returned
+            with mock.patch.object(made, "sh", side_effect=answer):
+                if wrong:
+                    self.assertRaisesRegex(LabError, wrong, prepare.power_off, made)
+                else:
+                    prepare.power_off(made)
+        process.wait.side_effect = subprocess.TimeoutExpired("qemu", 1)
+        with mock.patch.object(made, "sh", side_effect=[0]):
+            self.assertRaisesRegex(LabError, "does not power off", prepare.power_off, made)
 
 
 if __name__ == "__main__":

@@ -17,8 +17,8 @@ import tty
 from . import course, doctor, gdb, image, job, join, labfile, libvirt, move, paths, prepare, traffic
 from .channel import SIZE, Channel, GuestGone, Timeout
 from .document import FileError
-from .lab import (COMMAND_S, Lab, command_argv, connect_console, environment_of, labs, node_dir,
-                  sweep)
+from .lab import (COMMAND_S, Lab, command_argv, connect_console, environment_of, finish, labs,
+                  node_dir, sweep)
 from .places import MAX_HCAS
 from .vm import numa_node, of_node
 from .words import LabError, say
@@ -45,19 +45,6 @@ def catch_signals():
     """Ctrl-C, termination and a closed terminal all tear the lab down."""
     for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(s, on_signal)
-
-
-def finish(lab, opt):
-    """Saves the logs that were asked for, then ends the lab."""
-    for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(s, signal.SIG_IGN)
-    try:
-        if opt.log and lab.lock:
-            lab.save_logs(opt.log)
-    except OSError as e:
-        say(f"--log: {e}")
-    finally:
-        lab.teardown()
 
 
 def cmd_run(opt):
@@ -485,8 +472,14 @@ def cmd_traffic(opt):
 
 def cmd_prepare(opt):
     """ohca-lab prepare: a disk image with the driver in it."""
+    def options_of(argv):
+        lab = complete(options(argv))
+        if why := wrong_lab(lab):
+            raise LabError(f"prepare: {why}")
+        return lab
+
     catch_signals()
-    return prepare.run(opt, lambda argv: complete(options(argv)))
+    return prepare.run(opt, options_of)
 
 
 def add_gdb(sub):

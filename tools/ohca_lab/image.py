@@ -4,10 +4,13 @@
 Such a node boots with its own boot loader and kernel. A second disk, the seed, has what cloud-init
 looks for (NoCloud) and the agent, by which the lab runs commands in this node as in any other.
 """
+import base64
 import glob
 import json
 import os
 import re
+import shlex
+import stat
 import struct
 import subprocess
 import tarfile
@@ -19,7 +22,7 @@ from .words import LabError, say
 
 QCOW2 = b"QFI\xfb"
 EXTERNAL_DATA = 1 << 2          # the bit among the incompatible features of qcow2
-CONVERT = "'qemu-img convert -O qcow2 {} NEW.qcow2' makes"
+CONVERT = "qemu-img convert -O qcow2 {} NEW.qcow2"
 INSTALL_S = 1800                # for apt and DKMS, whose compiler QEMU may emulate
 READY_S = 600                   # until cloud-init is done
 
@@ -44,8 +47,8 @@ KEYS = """
 command -v ssh-keygen >/dev/null || exit 0
 cd / && mkdir -p -m 700 root/.ssh
 [ -f root/.ssh/id_ed25519 ] ||
-	ssh-keygen -q -t ed25519 -N '' -C ohca-lab -f root/.ssh/id_ed25519 >&2
-[ -f etc/ssh/ssh_host_ed25519_key ] || ssh-keygen -A >&2
+	ssh-keygen -q -t ed25519 -N '' -C ohca-lab -f root/.ssh/id_ed25519 >/dev/null
+[ -f etc/ssh/ssh_host_ed25519_key ] || ssh-keygen -A >/dev/null
 tar -c root/.ssh/id_ed25519* etc/ssh/ssh_host_ed25519_key* | base64
 """
 # All nodes are one machine to each other.
@@ -111,25 +114,29 @@ def split(text):
 def format_of(path):
     """qcow2 or raw. Raises LabError if the file is no image, or one that leads to other files."""
     try:
-        with open(path, "rb") as f:
+        # a FIFO would wait for somebody who writes to it
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as f:
+            mode = os.fstat(f.fileno()).st_mode
+            if not stat.S_ISREG(mode) and not stat.S_ISBLK(mode):
+                raise LabError("it is neither a file nor a block device")
             head = f.read(512)
     except OSError as e:
         raise LabError(f"it cannot be read: {e.strerror}") from None
-    convert = CONVERT.format(path)
+    convert = CONVERT.format(shlex.quote(path))
     if head[:4] != QCOW2 or len(head) < 104:
         if len(head) == 512 and head[510:] == b"\x55\xaa":
             return "raw"
         raise LabError("this is neither a qcow2 image nor a raw disk with a partition table: "
-                       f"{convert} one of other formats")
+                       f"make one of other formats by {convert}")
     version, backing = struct.unpack_from(">IQ", head, 4)
     crypt, = struct.unpack_from(">I", head, 32)
     features, = struct.unpack_from(">Q", head, 72)
     # the guest would see whatever file of this host they name
     if backing or version > 2 and features & EXTERNAL_DATA:
         raise LabError("it is an overlay of another file, which is not opened: "
-                       f"{convert} one image of both")
+                       f"make one image of both by {convert}")
     if crypt:
-        raise LabError(f"it is encrypted: {convert} one that is not")
+        raise LabError(f"it is encrypted: make one that is not by {convert}")
     return "qcow2"
 
 
@@ -152,7 +159,9 @@ def wrong(opt):
             ("--kernel debug", opt.kernel == "debug", "an image boots its own kernel"),
             ("--append", opt.append, "an image has its kernel's command line from its boot "
              "loader"),
-            ("--package", opt.package, "install packages in the image")):
+            ("--package", opt.package, "install packages in the image"),
+            ("--gdb", opt.gdb and all(own), "the kernel of an image is not known here; "
+             "'ohca-lab gdb --qemu' needs no --gdb")):
         if given and why:
             return f"{name}: not with --image: {why}"
     usual = {of_node(opt.guest, k) for k, x in enumerate(own, 1) if not x}
@@ -178,6 +187,7 @@ class ImageVM(VM):
 
     def __init__(self, lab, k):
         super().__init__(lab, k)
+        self.guest = paths.Guest(paths.GUESTS[0])   # its machine is that of the lab's own guests
         self.image = os.path.abspath(lab.images[k - 1])
 
     def boot(self):
@@ -246,12 +256,25 @@ def ready(lab):
     each(lab, READY, READY_S, "cloud-init is not done")
     if lab.opt.share:
         each(lab, SHARE.replace("{}", MOUNT_SHARE), 60, "it has no /share")
+    if lab.images_kept:
+        return      # no keys in an image that is kept: whoever reads its file could use them
     keeper = next((vm for vm in lab.vms if not vm.image), lab.vms[0])
     status, keys = lab.capture(keeper.k, KEYS, 120 * lab.slow)
     if status:
         raise LabError(f"{keeper.name}: it has no keys for ssh: {keys.strip()}")
     if keys:
-        each(lab, TRUST.replace("{}", keys), 120, "it did not take the keys for ssh")
+        each(lab, TRUST.replace("{}", in_base64(keeper, keys)), 120,
+             "it did not take the keys for ssh")
+
+
+def in_base64(vm, text):
+    """What a node says is in base64, once more: it becomes a part of what a shell reads."""
+    try:
+        data = base64.b64decode(text.replace("\n", ""), validate=True)
+    except ValueError:
+        raise LabError(f"{vm.name}: it has no keys for ssh, but says: {text[:500].strip()}"
+                       ) from None
+    return base64.encodebytes(data).decode()
 
 
 def packages():

@@ -657,6 +657,19 @@ class Lab:
             self.lock = None
 
 
+def finish(lab, opt):
+    """Saves the logs that were asked for, then ends the lab."""
+    for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(s, signal.SIG_IGN)
+    try:
+        if opt.log and lab.lock:
+            lab.save_logs(opt.log)
+    except OSError as e:
+        say(f"--log: {e}")
+    finally:
+        lab.teardown()
+
+
 def connect_console(name, k):
     """The serial console of a node of a running lab."""
     s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """ohca-lab prepare: a disk image once more, with driver and provider in it."""
+import argparse
 import os
+import shlex
+import stat
 import subprocess
+import tempfile
 import time
 
 from . import image
-from .lab import Lab
+from .channel import GuestGone, Timeout
+from .lab import Lab, finish, how
 from .words import LabError, say
 
 POWEROFF_S = 300    # until the machine has ended its services
@@ -29,48 +34,72 @@ def check(opt):
 def power_off(lab):
     """Has the one node end in order, so that its disk is whole."""
     vm = lab.vms[0]
-    if lab.sh(vm, ENDS, 60 * lab.slow):
-        raise LabError(f"{vm.name}: systemd does not power it off")
+    try:
+        status = lab.sh(vm, ENDS, 60 * lab.slow)
+    except (GuestGone, Timeout):
+        status = 0      # the agent may end before it has told the status, or
+    if 0 < status < 128:    # the command itself, by a signal
+        raise LabError(f"{vm.name}: systemd does not power it off (status {status})")
     try:
         vm.process.wait(POWEROFF_S * lab.slow)
     except subprocess.TimeoutExpired:
         raise LabError(f"{vm.name} does not power off") from None
+    if vm.process.returncode:
+        raise LabError(f"{vm.name}: QEMU {how(vm.process.returncode)}: its disk may not be whole")
+
+
+def copy(source, part):
+    """Copies an image to a file that is there. It may be written, and else has the same mode."""
+    subprocess.run(["cp", "--reflink=auto", "--sparse=always", "--no-preserve=mode", "--", source,
+                    part], check=True)
+    os.chmod(part, os.stat(source).st_mode & 0o777 | stat.S_IWUSR)
 
 
 def run(opt, options):
-    """Makes opt.new of opt.source; options(argv) parses the options of a lab of one node.
+    """Makes opt.new of opt.source; options(argv) has those of a lab of one node, or says no.
 
     The copy is under another name until it is whole.
     """
     check(opt)
-    part = f"{opt.new}.part"
-    argv = ["up", "-n", "1", "--fabric", "none", "--image", f"1:{part}", "--memory",
+    argv = ["up", "-n", "1", "--fabric", "none", "--image", f"1:{opt.source}", "--memory",
             str(opt.memory), "--cpus", str(opt.cpus)]
     if opt.accel:
         argv += ["--accel", opt.accel]
-    lab = None
+    of_lab = options(argv)
+    lab = part = None
     try:
         begin = time.monotonic()
-        subprocess.run(["cp", "--reflink=auto", "--sparse=always", "--no-preserve=mode", opt.source,
-                        part], check=True)
-        lab = Lab(f"p{os.getpid()}", options(argv))
+        where, name = os.path.split(opt.new)
+        handle, part = tempfile.mkstemp(dir=where or ".", prefix=f"{name}.")
+        os.close(handle)
+        of_lab.image = [f"1:{part}"]
+        copy(opt.source, part)
+        lab = Lab(f"p{os.getpid()}", of_lab)
         lab.images_kept = True
         lab.start()
         image.install(lab, again=True)
         power_off(lab)
-        os.rename(part, opt.new)
+        os.link(part, opt.new)      # replaces nothing
         say(f"{opt.new} is ready after {time.monotonic() - begin:.0f} s: ohca-lab run --image "
-            f"{opt.new} ...")
+            f"{shlex.quote(opt.new)} ...")
         return 0
+    except FileExistsError:
+        raise LabError(f"prepare: {opt.new} has been made meanwhile by somebody else, and stays as "
+                       "it is") from None
     except (subprocess.CalledProcessError, OSError) as e:
         raise LabError(f"prepare: {opt.new} cannot be made: {e}") from None
     finally:
         if lab:
-            if opt.log and lab.lock:
-                lab.save_logs(opt.log)
-            lab.teardown()
-        if os.path.exists(part):
+            finish(lab, opt)
+        if part:
             os.remove(part)
+
+
+def number(text):
+    """The type of an option: 1 or more."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError("1 or more, please")
+    return int(text)
 
 
 def add_parser(sub, work):
@@ -79,8 +108,8 @@ def add_parser(sub, work):
                        description="Boots a copy of a disk image, has DKMS build the driver there, "
                                    "installs it with the provider, and keeps the copy, for run and "
                                    "up --image. FILE stays as it is.")
-    p.add_argument("--memory", type=int, default=2048, metavar="M", help="MiB of it (2048)")
-    p.add_argument("--cpus", type=int, default=2, metavar="N", help="its processors (2)")
+    p.add_argument("--memory", type=number, default=2048, metavar="M", help="MiB of it (2048)")
+    p.add_argument("--cpus", type=number, default=2, metavar="N", help="its processors (2)")
     p.add_argument("--accel", choices=("kvm", "tcg"), help="as in 'run'")
     p.add_argument("--log", metavar="DIR", help="keep its console and kernel's messages there")
     p.add_argument("source", metavar="FILE", help="the image, qcow2 or raw")
