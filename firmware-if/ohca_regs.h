@@ -15,7 +15,8 @@
 
 /*
  * The subsystem IDs of a PF are equal to its vendor and device ID. A device may have another vendor
- * ID, for software that selects devices by it; the device ID and the subsystem IDs then say what it is.
+ * ID, for software that selects devices by it; the device ID and the subsystem IDs then say what
+ * it is.
  */
 #define OHCA_PCI_VENDOR_ID	0x1234
 #define OHCA_PCI_DEVICE_ID_PF	0x0ca0

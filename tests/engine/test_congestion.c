@@ -3,9 +3,12 @@
 #include <stdlib.h>
 
 #include "engine/base/state.h"
+#include "engine/object/qp.h"
 #include "engine/transport/ack.h"
+#include "engine/transport/congestion.h"
 #include "engine/transport/sched.h"
 #include "engine/transport/to_agents.h"
+#include "engine/transport/tx.h"
 #include "ib/cc_agent.h"
 #include "ib/field.h"
 #include "ib/mad.h"
@@ -99,7 +102,7 @@ static void settings(struct host *h, uint16_t port_control, unsigned int step)
 	host_congestion(h, 0, &ca);
 }
 
-/* Who receives a marked packet tells its sender: requests and responses, of each type. */
+/* Who receives a marked packet tells its sender: requests and responses, RC and UC. */
 static void test_fecn(void **state)
 {
 	static const uint8_t type[] = { OHCA_QPT_RC, OHCA_QPT_UC };
@@ -335,6 +338,114 @@ static void test_others(void **state)
 	free(c);
 }
 
+/* SMPs of a manager's QP0 wait for nothing, and are charged to nobody. */
+static void test_management(void **state)
+{
+	struct crowd *c = malloc(sizeof(*c));
+	struct host_qp_init in = { .type = OHCA_QPT_SMI, .special = true, .port = 1,
+				   .flags = OHCA_QP_PRIVILEGED };
+	const struct ib_mad mad = { .hdr = {
+		.base_version = 1, .mgmt_class = IB_CLASS_SUBN_LID, .class_version = 1,
+		.method = IB_METHOD_GET, .attr_id = ib_to_be16(0x11),
+	} };
+	struct host_qp smi;
+	uint64_t paced;
+
+	(void)state;
+	crowd_up(c);
+	in.scq = &c->r.scq[0];
+	in.rcq = &c->r.rcq[0];
+	assert_int_equal(host_qp_create(c->r.h[0], &smi, &in), 0);
+	host_qp_datagram(&smi, 0, 0);
+	host_buf_write(c->r.h[0], &c->r.mr[0].buf, 0, &mad, sizeof(mad));
+	settings(c->r.h[0], 1, 120);
+	tell(c, 40);
+	takes(c, 1);
+	paced = c->r.h[0]->e->sched->congestion[0].paced[0];
+	for (unsigned int i = 0; i < 4; i++) {
+		struct wqe w = wqe_new(OHCA_OP_SEND, OHCA_WQE_SIGNALED, 100 + i);
+
+		wqe_av(&w, 2, 0, 0);
+		wqe_sge(&w, c->r.mr[0].iova, sizeof(mad), c->r.mr[0].key);
+		wqe_post(&smi, &w);
+	}
+	host_run(c->r.h, 2, 1000);
+	for (unsigned int i = 0; i < 4; i++)
+		wc(&c->r.scq[0], 100 + i, WC_SUCCESS);
+	assert_int_equal(c->r.h[0]->e->sched->congestion[0].paced[0], paced);
+	host_qp_destroy(&smi);
+	crowd_down(c);
+	free(c);
+}
+
+/* QPs that rest, or are made anew for each packet, leave one packet to wait for at most. */
+static void test_debt(void **state)
+{
+	struct crowd *c = malloc(sizeof(*c));
+	struct ohca_tx tx = { .len = MTU + 26 };
+	const uint64_t packet_ns = (MTU + 28) * 80 / 1000;
+	ohca_engine *e;
+
+	(void)state;
+	crowd_up(c);
+	settings(c->r.h[0], 1, 4);
+	tell(c, 40);
+	e = c->r.h[0]->e;
+	for (unsigned int i = 0; i < 1000; i++) {
+		struct ohca_xport *xp = e->qp[c->qp[0][1].handle]->xp;
+
+		xp->sched.paced = 0;
+		ohca_congestion_sent(e, xp, &tx, 0);
+	}
+	assert_in_range(e->sched->congestion[0].paced[0], e->sched->now + 40 * packet_ns,
+			e->sched->now + 42 * packet_ns);
+	crowd_down(c);
+	free(c);
+}
+
+/* A table whose first entry delays holds without a BECN, also for messages of several packets. */
+static void test_first_entry(void **state)
+{
+	struct ib_cc_ca ca = { .cct = { IB_CCT_ENTRY(0, 120) } };
+	struct crowd *c = malloc(sizeof(*c));
+	uint64_t t = expected(480);
+
+	(void)state;
+	crowd_up(c);
+	host_congestion(c->r.h[0], 0, &ca);
+	assert_true(ohca_congestion_slow(c->r.h[0]->e, c->r.h[0]->e->qp[c->qp[0][0].handle]->xp, 0, 0));
+	assert_in_range(takes(c, 1), t - OHCA_PACE_NS - 20000, t + 20000);
+	crowd_down(c);
+	free(c);
+}
+
+/* A CNP does not arm a QP that has loaded an alternate path while its peer has none. */
+static void test_rearm(void **state)
+{
+	struct ohca_hw_qp_attr a = {
+		.state = OHCA_QPS_RTS, .path_mig_state = OHCA_MIG_REARM, .alt_timeout = 12,
+		.alt_av = { .dlid = 4, .port = 2 },
+	};
+	struct net n = { .mark = true };
+	struct rig r;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ .type = OHCA_QPT_RC, .two_ports = true });
+	for (unsigned int i = 0; i < 2; i++)
+		host_hook_set(r.h[i], 0, cable, &n);
+	assert_int_equal(host_qp_modify(&r.qp[0], OHCA_ATTR_ALT_PATH | OHCA_ATTR_PATH_MIG_STATE,
+					&a), 0);
+	for (unsigned int i = 0; i < 3; i++)
+		rig_write(&r, 0, 1 + i, 0, 0, 100);
+	rig_time(&r, 100);
+	for (unsigned int i = 0; i < 3; i++)
+		wc(&r.scq[0], 1 + i, WC_SUCCESS);
+	assert_true(n.cnps > 0);
+	host_qp_query(&r.qp[0], &a);
+	assert_int_equal(a.path_mig_state, OHCA_MIG_REARM);
+	rig_down(&r);
+}
+
 /* CNPs leave half of the queue to acknowledgements, and one waits for a QP. */
 static void test_queue(void **state)
 {
@@ -402,6 +513,10 @@ int main(void)
 		cmocka_unit_test(test_bad),
 		cmocka_unit_test(test_delay),
 		cmocka_unit_test(test_others),
+		cmocka_unit_test(test_management),
+		cmocka_unit_test(test_debt),
+		cmocka_unit_test(test_first_entry),
+		cmocka_unit_test(test_rearm),
 		cmocka_unit_test(test_queue),
 		cmocka_unit_test(test_agent),
 	};

@@ -325,11 +325,13 @@ static enum ohca_sma_verdict congestion(ohca_engine *e, const struct ohca_sma_in
 {
 	static const struct ib_cc_node node = { .resp_time = 8 };	/* 1 ms */
 	struct ib_cc *cc = e->mad->cc[in->port];
+	const struct ib_cc_ca was = cc->ca;
 	enum ib_cc_verdict v;
 
 	memcpy(out, mad, IB_MAD_LEN);
 	v = ib_cc_process(&node, cc, (struct ib_mad *)(void *)out, in->now_ns);
-	if (v == IB_CC_CHANGED)
+	/* a manager sets the same again in each sweep */
+	if (v == IB_CC_CHANGED && memcmp(&was, &cc->ca, sizeof(was)))
 		ohca_congestion_set(e, in->port, &cc->ca);
 	return v == IB_CC_DROP ? OHCA_SMA_CONSUMED : OHCA_SMA_REPLY;
 }

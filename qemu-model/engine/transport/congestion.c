@@ -28,12 +28,13 @@ void ohca_congestion_set(ohca_engine *e, unsigned int port, const struct ib_cc_c
 	const bool was = c->on;
 
 	c->on = ca->ccti_limit || IB_CCT_MULTIPLIER(ca->cct[0]);
-	if (c->on)
+	if (!was && !c->on)
 		return;
-	if (was)
-		e->sched->release = e->sched->paced.num;
+	c->gen++;
+	e->sched->release = e->sched->paced.num;
 	for (unsigned int i = 0; i < IB_CC_SLS; i++) {
-		c->flow[i] = (struct ib_cc_flow){ 0 };
+		if (!c->on)
+			c->flow[i] = (struct ib_cc_flow){ 0 };
 		c->paced[i] = 0;
 	}
 }
@@ -67,14 +68,15 @@ static struct ib_cc_flow *flow_of(ohca_engine *e, const struct ib_cc_ca *ca, str
 						    &xp->sched.flow;
 }
 
-void ohca_congestion_becn(ohca_engine *e, const struct ohca_qp *qp, unsigned int port, uint8_t sl)
+void ohca_congestion_becn(ohca_engine *e, const struct ohca_qp *qp, unsigned int port, uint8_t sl,
+			  uint8_t of)
 {
 	const struct ib_cc_ca *ca = ohca_mad_congestion(e, port);
 
 	e->port[port].cnt.rcv_becn++;
 	e->port[port].cnt.rcv_becn_sl[sl & 15]++;
 	if (e->sched->congestion[port].on)
-		ib_cc_becn(ca, flow_of(e, ca, qp->xp, port, sl), sl & 15, ohca_now(e),
+		ib_cc_becn(ca, flow_of(e, ca, qp->xp, port, of), of & 15, ohca_now(e),
 			   e->cfg.rate_scale);
 }
 
@@ -82,35 +84,45 @@ bool ohca_congestion_slow(ohca_engine *e, const struct ohca_xport *xp, unsigned 
 			  uint8_t sl)
 {
 	const struct ib_cc_ca *ca = ohca_mad_congestion(e, port);
+	const struct ib_cc_flow *f = ca->port_control & PORT_CONTROL_SL ?
+				     &e->sched->congestion[port].flow[sl & 15] : &xp->sched.flow;
 
-	if (ca->port_control & PORT_CONTROL_SL)
-		return e->sched->congestion[port].flow[sl & 15].ccti || ca->sl[sl & 15].ccti_min;
-	return xp->sched.flow.ccti || ca->sl[sl & 15].ccti_min;
+	return f->ccti || ca->sl[sl & 15].ccti_min || IB_CCT_MULTIPLIER(ca->cct[0]);
 }
 
-void ohca_congestion_sent(ohca_engine *e, struct ohca_xport *xp, const struct ohca_tx *tx)
+void ohca_congestion_sent(ohca_engine *e, struct ohca_xport *xp, const struct ohca_tx *tx,
+			  uint64_t from)
 {
 	const struct ib_cc_ca *ca = ohca_mad_congestion(e, tx->port);
+	const bool by_sl = ca->port_control & PORT_CONTROL_SL;
+	uint64_t *sl_paced = &e->sched->congestion[tx->port].paced[tx->sl & 15];
 	const uint64_t now = e->sched->now, len = tx->len + IB_VCRC_LEN;
 	const uint64_t since = now > OHCA_PACE_NS ? now - OHCA_PACE_NS : 0;
-	uint64_t *paced = ca->port_control & PORT_CONTROL_SL ?
-			  &e->sched->congestion[tx->port].paced[tx->sl & 15] : &xp->sched.paced;
 	const uint32_t mbps = e->port[tx->port].mbps;
-	uint64_t packet_ns, delay_ns;
+	uint64_t packet_ns, step, most;
 	uint16_t ccti;
 
+	if (!mbps || xp->qp->type == OHCA_QPT_SMI || xp->qp->type == OHCA_QPT_GSI)
+		return;
 	/* its clock is that of BECNs, which are later than the begin of this run */
 	ccti = ib_cc_ccti(ca, flow_of(e, ca, xp, tx->port, tx->sl), tx->sl & 15, ohca_now(e),
 			  e->cfg.rate_scale);
-	if (!mbps)
-		return;
 	packet_ns = len * 8000 * e->cfg.rate_scale / mbps;
-	delay_ns = ib_cc_delay_ns(ca, ccti, packet_ns);
-	if (!delay_ns)
+	step = ib_cc_delay_ns(ca, ccti, packet_ns);
+	if (!step)
 		return;
-	if (*paced < since)
-		*paced = since;
-	*paced += packet_ns + delay_ns;
-	if (xp->sched.paced < *paced)
-		xp->sched.paced = *paced;
+	step += packet_ns;
+	if (by_sl)
+		from = *sl_paced;
+	if (from < since)
+		from = since;
+	from += step;
+	if (by_sl) {
+		/* each QP that waits owes a packet; who is reset again and again adds no more */
+		most = now + (e->sched->paced.num + 1) * step;
+		*sl_paced = from < most ? from : most;
+		from = *sl_paced;
+	}
+	if (xp->sched.paced < from)
+		xp->sched.paced = from;
 }

@@ -84,8 +84,9 @@ static bool on_path(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt 
 	} else {
 		if (alt)
 			ohca_mig_go(e, qp);
-		else if (qp->mig_state == OHCA_MIG_REARM && !p->i.migreq)
-			qp->mig_state = OHCA_MIG_ARMED;
+		else if (qp->mig_state == OHCA_MIG_REARM && !p->i.migreq &&
+			 p->i.opcode != IB_OP_CNP)
+			qp->mig_state = OHCA_MIG_ARMED;	/* a CNP says nothing of its QP */
 		return true;
 	}
 	if (p->i.migreq)
@@ -130,7 +131,7 @@ static void rx_congested(ohca_engine *e, struct ohca_qp *qp, const struct ohca_r
 	if (p->i.fecn)
 		ohca_congestion_fecn(e, ohca_qp_path(e, qp), qp->dest_qpn, p->i.sl);
 	if (p->i.becn)
-		ohca_congestion_becn(e, qp, p->port, p->i.sl);
+		ohca_congestion_becn(e, qp, p->port, p->i.sl, qp->av.sl);
 }
 
 /* A congestion notification packet. */
@@ -138,13 +139,16 @@ static void rx_cnp(ohca_engine *e, const struct ohca_rxpkt *p)
 {
 	const struct ohca_port *port = &e->port[p->port];
 	struct ohca_qp *qp = ohca_qp_by_wire(e, p->port, p->i.dqpn);
+	uint8_t sl;
 
 	if (!qp || qp->state < OHCA_QPS_RTR || qp->state == OHCA_QPS_ERR || qp->going ||
 	    !p->i.becn) {
 		ohca_rx_drop(e, p, OHCA_CNT_RX_BAD_QP);
 		return;
 	}
+	sl = qp->av.sl;
 	if (qp->type == OHCA_QPT_UD) {
+		sl = p->i.sl;
 		if (qp->port != p->port) {
 			ohca_rx_drop(e, p, OHCA_CNT_RX_BAD_QP);
 			return;
@@ -157,7 +161,7 @@ static void rx_cnp(ohca_engine *e, const struct ohca_rxpkt *p)
 	} else if (!on_path(e, qp, p)) {
 		return;
 	}
-	ohca_congestion_becn(e, qp, p->port, p->i.sl);
+	ohca_congestion_becn(e, qp, p->port, p->i.sl, sl);
 }
 
 static void rx_connected(ohca_engine *e, struct ohca_rxpkt *p)

@@ -35,6 +35,7 @@
 #include "engine/transport/tx.h"
 #include "engine/transport/ud.h"
 #include "engine/transport/xport.h"
+#include "ib/smp.h"
 #include "ib/vl.h"
 #include "ohca_hw.h"
 
@@ -109,8 +110,8 @@ static void wake_ready(ohca_engine *e)
 }
 
 /*
- * Activates QPs whose static rate allows a packet, or that waited for congestion control, which has
- * ended; no more than can send one in this run.
+ * Activates QPs whose static rate allows a packet, or that may have waited for what has changed; no
+ * more than can send one in this run.
  */
 static void paced_run(ohca_engine *e, unsigned int n)
 {
@@ -122,11 +123,7 @@ static void paced_run(ohca_engine *e, unsigned int n)
 		struct ohca_xport *xp = ohca_container_of(s->paced.due[0], struct ohca_xport,
 							  sched.due);
 
-		if (s->release) {
-			s->release--;
-			if (xp->sched.paced > s->now)
-				xp->sched.paced = s->now;
-		}
+		s->release -= s->release > 0;
 		ohca_work(e, OHCA_WORK_STEP);
 		ohca_sched_off(s, xp);
 		ohca_sched_activate(e, xp);
@@ -224,6 +221,9 @@ void ohca_xp_port(ohca_engine *e, unsigned int port)
 		for (unsigned int i = 0; i < 2; i++)
 			ohca_list_splice_tail(&e->sched->moved[i], &e->sched->wait[port][vl][i]);
 	e->sched->waiting = true;
+	/* nor does it send, so that nothing is too early */
+	if (e->port[port].state != IB_PS_ACTIVE)
+		e->sched->release = e->sched->paced.num;
 	ohca_xp_tx_ready(e, port, 0);
 }
 

@@ -73,8 +73,8 @@ _Static_assert(OHCA_LOOP_SLOTS == 64, "one bit of loop_kept for each");
  *	steps of work, until it is the next one's turn
  * @paced: QPs that are ahead of their static rate, or of what congestion control allows, by the
  *	time when the next packet may leave
- * @congestion: what the ports make of congestion; @release: so many of @paced need not wait, since
- *	congestion control has ended
+ * @congestion: what the ports make of congestion; @release: so many of @paced are looked at again,
+ *	since what they wait for has changed
  * @wait: QPs without credits, by port and VL; @wait_loop: without a free loop slot;
  *	@moved: those that waited for credits when their port changed; @waiting: one of these
  *	two may have some. First those that could not

@@ -185,7 +185,8 @@ static bool too_early(const struct ohca_sched *s, struct ohca_turn *t, const str
 		t->wait = OHCA_WAIT_TURN;
 		return true;
 	}
-	if ((p->pace || s->congestion[p->port].on) && t->xp && t->xp->sched.paced > s->now) {
+	if ((p->pace || s->congestion[p->port].on) && t->xp && t->xp->sched.paced > s->now &&
+	    t->xp->sched.paced_gen == s->congestion[p->port].gen) {
 		t->wait = OHCA_WAIT_PACE;
 		return true;
 	}
@@ -196,18 +197,24 @@ static void pace(ohca_engine *e, const struct ohca_tx *tx)
 {
 	const struct ohca_sched *s = e->sched;
 	struct ohca_xport *xp = tx->turn->xp;
-	uint64_t since = s->now > OHCA_PACE_NS ? s->now - OHCA_PACE_NS : 0;
+	uint64_t since = s->now > OHCA_PACE_NS ? s->now - OHCA_PACE_NS : 0, was;
 
 	if (!xp)
 		return;
+	if (xp->sched.paced_gen != s->congestion[tx->port].gen) {
+		xp->sched.paced_gen = s->congestion[tx->port].gen;
+		xp->sched.paced = 0;
+	}
+	was = xp->sched.paced;
 	if (tx->pace) {
 		if (xp->sched.paced < since)
 			xp->sched.paced = since;
 		xp->sched.paced += (uint64_t)(tx->len + IB_VCRC_LEN) * tx->pace *
 				   e->cfg.rate_scale / 1000;
 	}
+	/* the longer one of the two counts */
 	if (s->congestion[tx->port].on)
-		ohca_congestion_sent(e, xp, tx);
+		ohca_congestion_sent(e, xp, tx, was);
 }
 
 bool ohca_tx_open(ohca_engine *e, struct ohca_turn *t, const struct ohca_path *p, uint32_t len,

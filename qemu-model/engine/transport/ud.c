@@ -428,8 +428,8 @@ static void ud_congested(ohca_engine *e, const struct ohca_qp *qp, const struct 
 	struct ohca_path path;
 
 	if (p->i.becn)
-		ohca_congestion_becn(e, qp, p->port, p->i.sl);
-	/* the agents and managers of QP1 have no CCTI */
+		ohca_congestion_becn(e, qp, p->port, p->i.sl, p->i.sl);
+	/* what the agents and managers of QP1 send never waits */
 	if (!p->i.fecn || sqpn <= IB_QP1)
 		return;
 	if (!ohca_path_resolve(e, p->port, &av, pkey, false, &path))

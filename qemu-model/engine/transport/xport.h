@@ -81,6 +81,7 @@ enum ohca_rx_op { OHCA_RX_NONE, OHCA_RX_SEND, OHCA_RX_WRITE };
  * struct ohca_xp_sched - the scheduler's part of a QP: its list, its timers, its path
  * @timer, @heap_key: deadline, and the lazy key of it in the heap
  * @paced: end of its packets at its static rate, or of the delay after them by congestion control
+ * @paced_gen: of congestion[], as @paced was set
  * @flow: its CCTI, if each QP has one
  * @heap: position + 1; 0: not in the heap
  * @on: enum ohca_xp_on; @lane: its list while it is active; stays while it is on it
@@ -95,6 +96,7 @@ struct ohca_xp_sched {
 	struct ohca_list link;
 	uint64_t timer, heap_key;
 	uint64_t paced;
+	uint32_t paced_gen;
 	struct ib_cc_flow flow;
 	uint32_t heap;
 	uint8_t on;
