@@ -46,7 +46,8 @@ enum fab_traffic_code {
 	"                            packet_size, marking_rate, ccti_timer, ccti_increase,\n" \
 	"                            ccti_min, ccti_limit, cct_shift\n" \
 	"      --adaptive[=any|kept] switches send by that of equal ways for which least waits,\n" \
-	"                            each packet (any), or, to keep the order, after a pause\n\n"
+	"                            each packet (any, which --adaptive alone is), or, to keep the\n" \
+	"                            order, after a pause; adaptive on alone is kept\n\n"
 
 /**
  * struct fab_traffic_options - what the command line says

@@ -146,7 +146,8 @@ struct fab *fab_client_fabric(const char *path);
 	"  expect NODE:PORT STATE    whether a port is Down, Init, Armed or Active\n" \
 	"  expect NODE:PORT COUNTER is|above|below N  whether one of its counters is\n" \
 	"  expect COUNTER is|above|below N  the same of links_up, links_active, subnet_managers,\n" \
-	"                            traps and lost_mads; the status is 1 if it is otherwise\n" \
+	"                            traps and lost_mads; the status is 1 if it is otherwise;\n" \
+	"                            --within T, in a script: by then\n" \
 	"  script [--replace] [--wait] FILE  all of these from link on, each at its time: at TIME\n" \
 	"                            VERB ..., every TIME for TIME VERB ..., or about TIME for TIME\n" \
 	"                            VERB ..., by chance; script --stop ends it;\n" \
