@@ -4,7 +4,9 @@
  */
 #include "net.h"
 
+#include "fabric/mgmt/adaptive.h"
 #include "ib/crc.h"
+#include "link/link_priv.h"
 
 static void test_unicast(void **state)
 {
@@ -482,6 +484,47 @@ static void test_set_down_in_round(void **state)
 	net_free(t);
 }
 
+/* A peer changes the length of a head that waits: what waits for the output is what is there now. */
+static void test_length_changes(void **state)
+{
+	const struct fab_adaptive_cfg cfg = { .sls = UINT16_MAX };
+	struct net *t = net_up(2, 2, 0);
+	const struct tx_lane *lane = &t->ep[0].l->tx[0];
+	const uint32_t *waits = &net_port(t, 2)->heads[0];
+	uint32_t head;
+
+	(void)state;
+	assert_true(fab_adaptive_on(&t->m, FAB_NONE, &cfg));
+	assert_int_equal(fab_adaptive_fill(&t->m, 0), 0);
+	/* until the receiver, which takes none, has no room, and as many behind the head as it may grow by */
+	for (unsigned int i = 0; !*waits; i++) {
+		assert_true(i < 10000);
+		assert_true(net_send(&t->ep[0], 0, 0, 3, 0xffff, 32, 1));
+		net_pump(t);
+	}
+	for (unsigned int i = 0; i < 8; i++)
+		assert_true(net_send(&t->ep[0], 0, 0, 3, 0xffff, 32, 1));
+	net_pump(t);
+	head = net_port(t, 1)->link->rx[0].pos & (lane->lane.blocks - 1);
+	assert_int_equal(lane->lane.desc[head].len, 32);
+	for (uint16_t len = 32; len <= 8 * 64; len += 32) {
+		lane->lane.desc[head].len = len;
+		lane->lane.data[((size_t)head << lane->lane.bshift) + 5] = (uint8_t)(len / 4);
+		t->m.epoch++;
+		net_pump(t);
+		assert_int_equal(*waits, fab_blocks(len));
+	}
+	lane->lane.desc[head].len = 32;
+	lane->lane.data[((size_t)head << lane->lane.bshift) + 5] = 32 / 4;
+	t->m.epoch++;
+	net_pump(t);
+	assert_int_equal(*waits, 1);
+	while (net_got(&t->ep[1], 0, 32, 1))
+		net_pump(t);
+	assert_int_equal(*waits, 0);
+	net_free(t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -495,6 +538,7 @@ int main(void)
 		cmocka_unit_test(test_many_pkeys),
 		cmocka_unit_test(test_death_in_traffic),
 		cmocka_unit_test(test_set_down_in_round),
+		cmocka_unit_test(test_length_changes),
 	};
 
 	return cmocka_run_group_tests_name("switch forwarding", tests, NULL, NULL);

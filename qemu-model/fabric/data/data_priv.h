@@ -122,7 +122,7 @@ struct fab_buffer {
  * @used: blocks of the input buffer in use
  * @mark: position in the link's ring, see @mark_ns
  * @passing: @f is on its way through, and is not in the buffer
- * @counted: in the @heads of its output
+ * @counted: blocks that it is counted with in the @heads of its output, whatever the peer makes of its length; 0: it is not
  */
 struct fab_lane {
 	uint8_t kind;
@@ -133,7 +133,7 @@ struct fab_lane {
 	bool seen;
 	bool lost;
 	bool passing;
-	bool counted;
+	uint16_t counted;
 	uint16_t used;
 	uint16_t mark;
 	uint32_t next;
