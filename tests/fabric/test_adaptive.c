@@ -5,9 +5,12 @@
  */
 #include "paced.h"
 
+#include <jansson.h>
+
 #include "fabric/control/control.h"
 #include "fabric/data/adaptive.h"
 #include "fabric/mgmt/adaptive.h"
+#include "fabric/traffic/routes.h"
 #include "fabric/traffic/traffic.h"
 
 #define US	1000u
@@ -366,6 +369,57 @@ static void test_requests(void **st)
 	end_paced();
 }
 
+/* The LID with which the request goes on that was answered last, or 0. */
+static json_int_t next_of_reply(const char *members)
+{
+	char text[256], *reply;
+	json_int_t next;
+	json_t *v;
+
+	snprintf(text, sizeof(text), "{\"command\": \"adaptive\", \"state\": \"on\"%s}", members);
+	reply = fab_control_answer(&m, NULL, text, strlen(text), NULL);
+	v = json_loads(reply, 0, NULL);
+	next = json_integer_value(json_object_get(v, "next"));
+	json_decref(v);
+	free(reply);
+	return next;
+}
+
+/* All LIDs are looked at for circles, whichever way clients ask. */
+static void test_parts(void **st)
+{
+	char members[64];
+	json_int_t first;
+
+	(void)st;
+	begin(from_spec("ring:120,20"));
+	d = NULL;
+	assert_true(fab_routes_make(f, FAB_ROUTING_MINHOP));
+	fab_routes_active(f);
+	first = next_of_reply("");
+	assert_in_range(first, 2, 2519);
+	/* the last LIDs alone have no circle */
+	snprintf(members, sizeof(members), ", \"state\": \"on\", \"first\": %u", 2519);
+	expect_reply(members, "another client has begun");
+	/* a second client begins, and is further than the first */
+	assert_int_equal(next_of_reply(""), first);
+	for (json_int_t lid = first; lid;) {
+		snprintf(members, sizeof(members), ", \"first\": %u", (unsigned int)lid);
+		lid = next_of_reply(members);
+		/* the first goes on */
+		snprintf(members, sizeof(members), ", \"state\": \"on\", \"first\": %u", (unsigned int)first);
+		expect_reply(members, "another client has begun");
+	}
+	/* there was a circle */
+	assert_int_equal(f->adaptive, 0);
+	/* it is off meanwhile */
+	assert_int_equal(next_of_reply(""), first);
+	expect_reply(", \"state\": \"off\"", "\"done\": true");
+	expect_reply(members, "another client has begun");
+	assert_int_equal(f->adaptive, 0);
+	fab_free(f);
+}
+
 /* ---- many ---------------------------------------------------------------------- */
 
 static struct fab_traffic_result permutation(const struct fab_adaptive_cfg *cfg)
@@ -421,6 +475,7 @@ int main(void)
 		cmocka_unit_test(test_pause),
 		cmocka_unit_test(test_failover),
 		cmocka_unit_test(test_requests),
+		cmocka_unit_test(test_parts),
 		cmocka_unit_test(test_permutation),
 	};
 

@@ -478,6 +478,7 @@ static const char *const requests[] = {
 	"{\"command\": \"loss\", \"node\": \"switch2\", \"port\": 1, \"rate\": 0.25, \"seed\": 7}",
 	"{\"command\": \"preset\", \"node\": \"switch1\", \"port\": 1, "
 		"\"counter\": \"SymbolErrorCounter\", \"value\": 90}",
+	"{\"command\": \"adaptive\", \"state\": \"on\"}",
 	"{\"command\": \"nothing\"}",
 };
 
@@ -506,6 +507,7 @@ static void request(const char *text)
 			assert_true(failed);
 			assert_memory_equal(reply, "{\"error\": ", 10);
 			assert_int_equal(first_change(f, was), FAB_NO_PORT);
+			assert_int_equal(f->adaptive, 0);
 		}
 		free(reply);
 		free(was);

@@ -68,8 +68,9 @@ static json_t *go_on(struct fab_request *r)
 	case FAB_ADAPTIVE_NO_MEMORY:
 		return refuse_adaptive(r, "out of memory: adaptive routing is off");
 	case FAB_ADAPTIVE_CHANGED:
-		return refuse_adaptive(r, "a forwarding table has changed meanwhile: do it again "
-					  "when the subnet manager is through");
+		return refuse_adaptive(r, "a forwarding table has changed meanwhile, or another client "
+					  "has begun or ended it: do it again when they are "
+					  "through");
 	case FAB_ADAPTIVE_CIRCLE:
 		return refuse_adaptive(r, "packets by ways of the same length might wait for each "
 					  "other for ever in this fabric: adaptive routing is off, "

@@ -280,6 +280,7 @@ bool fab_adaptive_on(struct fab_mgmt *m, uint32_t node, const struct fab_adaptiv
 	}
 	free(f->turns);
 	f->turns = calloc(f->ports, sizeof(*f->turns));
+	f->filled_to = 0;
 	ok &= f->turns != NULL;
 	for (uint32_t i = 0; i < f->switches; i++) {
 		struct fab_switch *sw = &f->sw[i];
@@ -303,6 +304,10 @@ void fab_adaptive_off(struct fab_mgmt *m, uint32_t node)
 	for (uint32_t i = 0; i < f->switches; i++)
 		if (node == FAB_NONE || f->node[node].sw == i)
 			switch_off(f, &f->sw[i]);
+	if (!f->adaptive) {
+		free(f->turns);
+		f->turns = NULL;
+	}
 	m->epoch++;
 }
 
@@ -360,12 +365,17 @@ int fab_adaptive_fill(struct fab_mgmt *m, uint32_t lid)
 		.to = malloc(f->nodes * sizeof(*w.to)),
 		.stack = malloc((f->switches + 1) * sizeof(*w.stack)),
 	};
-	int r = f->lfts_differ || !f->turns ? FAB_ADAPTIVE_CHANGED : (int)end;
+	int r = (int)end;
 
-	if (!w.hops || !w.to || !w.stack)
+	if (f->lfts_differ || !f->turns || lid != f->filled_to) {
+		r = FAB_ADAPTIVE_CHANGED;
+	} else if (!w.hops || !w.to || !w.stack) {
+		fab_adaptive_off(m, FAB_NONE);
 		r = FAB_ADAPTIVE_NO_MEMORY;
-	if (r > 0)
+	} else {
 		fill(&w, lid ? lid : 1, end);
+		f->filled_to = end;
+	}
 	free(w.hops);
 	free(w.to);
 	free(w.stack);

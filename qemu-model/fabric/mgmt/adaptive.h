@@ -8,8 +8,9 @@
 
 /** enum fab_adaptive_error - why there are no groups */
 enum fab_adaptive_error {
-	FAB_ADAPTIVE_NO_MEMORY = -1,
-	FAB_ADAPTIVE_CHANGED = -2,	/* a table has, or nobody has begun: begin anew */
+	FAB_ADAPTIVE_NO_MEMORY = -1,	/* no switch has adaptive routing any more */
+	/* a table has, or those of the LIDs before are not made: another client has begun, or nobody */
+	FAB_ADAPTIVE_CHANGED = -2,
 	/* packets might wait for each other for ever: no switch has adaptive routing any more */
 	FAB_ADAPTIVE_CIRCLE = -3,
 };
@@ -27,7 +28,7 @@ bool fab_adaptive_on(struct fab_mgmt *m, uint32_t node, const struct fab_adaptiv
 void fab_adaptive_off(struct fab_mgmt *m, uint32_t node);
 
 /**
- * fab_adaptive_fill() - make the groups of LIDs from @lid on, some at a time
+ * fab_adaptive_fill() - make the groups of LIDs from @lid on, 0 or what the call before has returned, some at a time
  *
  * A group has the ports that lead to another switch from which the way by forwarding tables is one
  * switch shorter than from here. So ways by any of them end, after as many switches as by the
