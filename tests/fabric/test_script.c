@@ -238,6 +238,16 @@ static void became(uint64_t n, uint64_t ms, unsigned int line, const char *why)
 	assert_string_equal(e->why, why);
 }
 
+/* Each ms from @from to @to after the script has begun. Return: ns until the next line. */
+static uint64_t step(unsigned int from, unsigned int to)
+{
+	uint64_t next = 0;
+
+	for (unsigned int ms = from; ms <= to; ms++)
+		next = fab_script_timer(&m, now + ms * MS);
+	return next;
+}
+
 /* What is expected is so at its time, or within a time; else the line has failed. */
 static void test_expect(void **st)
 {
@@ -254,14 +264,14 @@ static void test_expect(void **st)
 	      "at 22ms expect links_up is 15\n"
 	      "at 22ms expect links_active is 1\n"
 	      "at 23ms expect leaf1:1 Init --within 1500us", 24500000);
-	assert_int_equal(fab_script_timer(&m, now + 10 * MS), MS);
+	assert_int_equal(step(0, 10), MS);
 	assert_int_equal(fab_script_left(&m, &failed), 8);
 	assert_int_equal(failed, 1);
-	assert_int_equal(fab_script_timer(&m, now + 20 * MS), MS);
+	assert_int_equal(step(11, 20), MS);
 	/* it is so since its last look */
 	assert_int_equal(fab_script_left(&m, &failed), 6);
 	assert_int_equal(failed, 2);
-	assert_int_equal(fab_script_timer(&m, now + 1000 * MS), UINT64_MAX);
+	assert_int_equal(step(21, 25), UINT64_MAX);
 	assert_int_equal(fab_script_left(&m, &failed), 0);
 	assert_int_equal(fab_script_played(&m), 10);
 	became(0, 10, 1, "");
@@ -279,24 +289,58 @@ static void test_expect(void **st)
 	assert_null(fab_script_entry(&m, 10));
 }
 
+/*
+ * What is expected within a time is waited for so long, when the daemon was late, too: others could do nothing
+ * meanwhile. The lines behind it stay behind it.
+ */
+static void test_expect_late(void **st)
+{
+	uint64_t failed;
+
+	(void)st;
+	plays("at 10ms expect leaf1:1 Down --within 5s\n"
+	      "at 5020ms link down leaf1:2\n", 5020 * (json_int_t)MS);
+	now += 10000 * (uint64_t)MS;
+	for (unsigned int i = 0; i < 4990; i++, now += MS) {
+		fab_script_timer(&m, now);
+		if (fab_script_played(&m))
+			fail_msg("it was played after %u ms", i);
+	}
+	assert_true(fab_fault_link(&m, fab_find_port(f, "leaf1:1"), false, now));
+	fab_script_timer(&m, now);
+	assert_int_equal(fab_script_played(&m), 1);
+	assert_string_equal(fab_script_entry(&m, 0)->why, "");
+	assert_in_range(fab_script_timer(&m, now), MS, 50 * MS);
+	/* and no longer */
+	fab_script_stop(&m);
+	plays("at 0 expect leaf1:1 Init --within 5ms\nat 6ms link up leaf1:1\n", 6 * MS);
+	for (unsigned int i = 0; i < 7; i++, now += MS)
+		fab_script_timer(&m, now + 100 * MS);
+	assert_int_equal(fab_script_played(&m), 2);
+	assert_int_equal(fab_script_left(&m, &failed), 0);
+	assert_int_equal(failed, 1);
+	became(0, 5, 1, "it is Down, which was not expected");
+}
+
 /* When the line of a script that is about 10 ms for 20 s is played; [2048]. Return: how often. */
 static uint64_t times_by_chance(unsigned int seed, uint64_t *ns)
 {
 	json_t *v;
-	uint64_t n, last;
+	uint64_t n, left;
 
 	m.seed = seed;
 	v = script("about 10ms from 1s for 20s expect traps is 0", "replace");
-	last = (uint64_t)json_integer_value(json_object_get(v, "ends_ns"));
+	assert_int_equal(json_integer_value(json_object_get(v, "ends_ns")), 21000 * (json_int_t)MS);
 	json_decref(v);
+	assert_int_equal(fab_script_left(&m, &left), 1);
 	while (!fab_script_timer(&m, now + 30000 * (uint64_t)MS))
 		;
 	n = fab_script_played(&m);
 	assert_in_range(n, 1, 2048);
 	for (uint64_t i = 0; i < n; i++)
 		ns[i] = fab_script_entry(&m, i)->ns;
-	assert_int_equal(ns[n - 1], last);
-	assert_in_range(last, 1000 * (uint64_t)MS, 21000 * (uint64_t)MS);
+	assert_in_range(ns[n - 1], 1000 * (uint64_t)MS, 21000 * (uint64_t)MS - 1);
+	assert_int_equal(fab_script_left(&m, &left), 0);
 	return n;
 }
 
@@ -326,8 +370,38 @@ static void test_about(void **st)
 	times_by_chance(21, again);
 	assert_memory_not_equal(ns, again, 100 * sizeof(*ns));
 	/* never, of most seeds */
-	plays("about 10s for 1ms link down leaf1:1", 0);
+	plays("about 10s for 1ms link down leaf1:1", MS);
 	assert_int_equal(fab_script_timer(&m, now), UINT64_MAX);
+}
+
+static uint64_t cpu_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+	return (uint64_t)ts.tv_sec * 1000 * MS + (uint64_t)ts.tv_nsec;
+}
+
+/* To read a script takes as long as its text is, not as what its lines by chance may come to. */
+static void test_much_by_chance(void **st)
+{
+	static char text[40 * FAB_SCRIPT_LINES + 8];
+	const uint64_t begin = cpu_ns();
+	uint64_t failed;
+	json_t *v;
+	size_t at = 0;
+
+	(void)st;
+	for (unsigned int i = 0; i < FAB_SCRIPT_LINES; i++)
+		at += (size_t)sprintf(text + at, "about 1ms for 990s expect traps is 0\n");
+	plays(text, 990000 * (json_int_t)MS);
+	assert_int_equal(fab_script_left(&m, &failed), FAB_SCRIPT_LINES);
+	strcat(text, "at x");
+	v = script(text, "replace");
+	assert_non_null(json_object_get(v, "errors"));
+	json_decref(v);
+	/* some 50 ms; a million draws a line take more than 10 s */
+	assert_in_range(cpu_ns() - begin, 0, 2000 * (uint64_t)MS);
 }
 
 /* Of a million packets on the wire of leaf1:4 so many are lost, in *@bursts. */
@@ -883,8 +957,10 @@ int main(void)
 		cmocka_unit_test(test_port_words),
 		cmocka_unit_test_setup_teardown(test_times, setup, stop),
 		cmocka_unit_test_setup_teardown(test_expect, setup, stop),
+		cmocka_unit_test_setup_teardown(test_expect_late, setup, stop),
 		cmocka_unit_test_setup_teardown(test_log, setup, stop),
 		cmocka_unit_test_setup_teardown(test_about, setup, stop),
+		cmocka_unit_test_setup_teardown(test_much_by_chance, setup, stop),
 		cmocka_unit_test_setup_teardown(test_burst, setup, stop),
 		cmocka_unit_test_setup_teardown(test_order, setup, stop),
 		cmocka_unit_test_setup_teardown(test_turns, setup, stop),

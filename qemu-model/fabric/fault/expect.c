@@ -39,19 +39,18 @@ static bool whole(const struct fab_mgmt *m, const char *name, uint64_t *v)
 {
 	struct fab_link_counts links;
 
-	fab_count_links(m->f, &links);
-	if (!strcmp(name, "links_up"))
-		*v = links.up;
-	else if (!strcmp(name, "links_active"))
-		*v = links.active;
-	else if (!strcmp(name, "subnet_managers"))
+	if (!strcmp(name, "subnet_managers")) {
 		*v = managers(m->f);
-	else if (!strcmp(name, "traps"))
+	} else if (!strcmp(name, "traps")) {
 		*v = m->stats.traps;
-	else if (!strcmp(name, "lost_mads"))
+	} else if (!strcmp(name, "lost_mads")) {
 		*v = m->stats.lost;
-	else
+	} else if (!strcmp(name, "links_up") || !strcmp(name, "links_active")) {
+		fab_count_links(m->f, &links);
+		*v = strcmp(name, "links_up") ? links.active : links.up;
+	} else {
 		return false;
+	}
 	return true;
 }
 

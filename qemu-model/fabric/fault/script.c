@@ -23,8 +23,8 @@
  * @next_ns: when it is made next, of the clock of the script
  * @every_ns: and again
  * @random: @every_ns is the mean time; the generator of the times between
- * @left: so many times in all
- * @last_ns: the last of them
+ * @left: so many times in all; with @random 1 while there is one more
+ * @last_ns: the last of them; with @random all are before it
  * @until_ns: what is expected may become so until then
  */
 struct event {
@@ -148,19 +148,11 @@ static uint64_t time_between(uint64_t *rng, uint64_t mean)
 	}
 }
 
-/* About every TIME for @span: how often that is. Return: false: too often. */
-static bool draw_times(struct reader *r, struct event *e, uint64_t span)
+/* The next of the times by chance, if there is one. How many there are shows when they are played. */
+static void draw_next(struct event *e)
 {
-	const uint64_t begin = fab_random_state(fab_random_state(r->m->seed) + r->line);
-	uint64_t rng = begin, at = time_between(&rng, e->every_ns), from = e->next_ns;
-
-	e->random = begin;
-	e->next_ns = from + time_between(&e->random, e->every_ns);
-	for (e->left = 0; at < span && e->left <= FAB_SCRIPT_REPEATS; e->left++) {
-		e->last_ns = from + at;
-		at += time_between(&rng, e->every_ns);
-	}
-	return e->left <= FAB_SCRIPT_REPEATS;
+	e->next_ns += time_between(&e->random, e->every_ns);
+	e->left = e->next_ns < e->last_ns;
 }
 
 /*
@@ -197,12 +189,16 @@ static int take_when(struct reader *r, char **word, struct event *e)
 	if (!take_time(r, word[n + 1], &span))
 		return 0;
 	count = e->every_ns < MS ? 0 : (span + e->every_ns - 1) / e->every_ns;
-	if (!count || count > FAB_SCRIPT_REPEATS || (about && !draw_times(r, e, span))) {
+	if (!count || count > FAB_SCRIPT_REPEATS) {
 		wrong(r, "%s is no good number of times: repeat it every 1ms or more, from once to "
 		      "1000000 times", word[1]);
 		return 0;
 	}
-	if (!about) {
+	if (about) {
+		e->last_ns = e->next_ns + span;
+		e->random = fab_random_state(fab_random_state(r->m->seed) + r->line);
+		draw_next(e);
+	} else {
 		e->left = (uint32_t)count;
 		e->last_ns = e->next_ns + (count - 1) * e->every_ns;
 	}
@@ -357,18 +353,28 @@ static void script_order(struct fab_script *s)
 /* The first fault that is due has been made. */
 static void script_advance(struct fab_script *s, struct event *e)
 {
-	e->next_ns += e->random ? time_between(&e->random, e->every_ns) : e->every_ns;
-	if (!--e->left)
+	if (e->random) {
+		draw_next(e);
+	} else {
+		e->next_ns += e->every_ns;
+		e->left--;
+	}
+	if (!e->left)
 		s->heap[0] = s->heap[--s->heaped];
 	sink(s, 0);
 	set_due(s);
 }
 
-/* What is expected is looked at once more, a ms later. Return: false: its time is over. */
-static bool look_again(struct fab_script *s, struct event *e)
+/*
+ * What is expected is looked at once more, a ms later. While this process did not run nobody could make it
+ * so: the clock of the script stands as long. Return: false: its time is over.
+ */
+static bool look_again(struct fab_script *s, struct event *e, uint64_t now_ns)
 {
 	if (e->next_ns >= e->until_ns)
 		return false;
+	if (now_ns - s->due_ns > MS)
+		s->start_ns += now_ns - s->due_ns - MS;
 	e->next_ns = e->until_ns - e->next_ns < MS ? e->until_ns : e->next_ns + MS;
 	sink(s, 0);
 	set_due(s);
@@ -491,7 +497,7 @@ uint64_t fab_script_timer(struct fab_mgmt *m, uint64_t now_ns)
 			return 0;
 		m->now_ns = s->due_ns;
 		ok = script_perform(m, e, why);
-		if (!ok && look_again(s, e))
+		if (!ok && look_again(s, e, now_ns))
 			continue;
 		s->failed += !ok;
 		script_log(s, e, ok ? "" : why);

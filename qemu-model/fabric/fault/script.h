@@ -8,7 +8,8 @@
  *	about 1s for 10s link flap spine2:any
  *	at 13s expect links_active is 36 --within 5s
  *
- * What is expected within a time is looked at each ms until it is so.
+ * What is expected within a time is looked at each ms until it is so. If a look is late by more than a ms,
+ * all that follows is later by as much.
  *
  * It is checked as a whole before any of it is played. It is played by the time that is passed in,
  * each fault at its time in the order of times and lines, so that the same script and the same
@@ -51,7 +52,7 @@ struct fab_script_error {
  * fab_script_start() - play a script from @m->now_ns on, instead of the one that plays
  * @text: [@len] of any bytes
  * @error: [FAB_SCRIPT_ERRORS] filled in if it is wrong
- * @ends_ns: when the last fault is made, from now
+ * @ends_ns: when the last fault is made, at the latest, from now
  *
  * What was chosen by chance before does not count: the choices of a script depend on @m->seed.
  *
@@ -63,7 +64,7 @@ unsigned int fab_script_start(struct fab_mgmt *m, const char *text, size_t len,
 /** fab_script_stop() - play no more of it; the faults that it has made stay. NULL is none. */
 void fab_script_stop(struct fab_mgmt *m);
 
-/** fab_script_left() - faults that are still to be made; *@failed: that could not be made */
+/** fab_script_left() - faults that are still to be made, of each line by chance 1; *@failed: that could not be made */
 uint64_t fab_script_left(const struct fab_mgmt *m, uint64_t *failed);
 
 /** fab_script_played() - lines that were played so far */
