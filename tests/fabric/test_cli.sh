@@ -383,6 +383,17 @@ expect 'a script to its end' 0 "^$dir/good:4: 0.005000 s: at 1ms expect leaf1:1 
 printf 'at 0 link up leaf1:1\nat 1ms expect leaf1:1 Down\n' >"$dir/fails"
 expect 'a script that fails' 1 "^$dir/fails:2: 0.001000 s: at 1ms expect leaf1:1 Down: FAILED: it is Init, which was not expected\$" \
 	"$fabric" script --wait "$dir/fails" -c "$dir/control"
+# replaced: by one that plays more lines in the same time
+replaced()
+{
+	printf 'at 0 link up leaf1:1\nat 300s link up leaf1:1\n' >"$dir/long"
+	"$fabric" script --wait "$dir/long" -c "$dir/control" >"$dir/waits" 2>&1 &
+	says "$dir/long:1" "$dir/waits" && "$fabric" script --replace "$dir/good" -c "$dir/control" && wait $!
+	local rc=$?
+	cat "$dir/waits"
+	return "$rc"
+}
+expect 'a script that is replaced' 1 "^$dir/long: another client has stopped or replaced it\$" replaced
 expect 'a script that fails, unwatched' 0 '' "$fabric" script "$dir/fails" -c "$dir/control"
 expect 'a script that is not there' 1 'No such file' \
 	"$fabric" script "$dir/none" -c "$dir/control"

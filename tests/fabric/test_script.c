@@ -529,15 +529,32 @@ static void test_turns(void **st)
 	assert_int_equal(fab_script_late(&m), 0);
 }
 
+/* Of the script that plays. */
+static json_int_t number_now(void)
+{
+	const char *ask = "{\"command\": \"script\", \"log\": 0}";
+	char *answer = fab_control_answer(&m, NULL, ask, strlen(ask), NULL);
+	json_t *v = json_loads(answer, 0, NULL);
+	const json_int_t number = json_integer_value(json_object_get(v, "script"));
+
+	json_decref(v);
+	free(answer);
+	return number;
+}
+
 /* A second script waits for the first, or replaces it; one that is wrong replaces nothing. */
 static void test_replace(void **st)
 {
 	const char *halt = "{\"command\": \"script\", \"stop\": true}";
+	json_int_t number;
 	uint64_t failed;
 	json_t *v;
 
 	(void)st;
+	assert_int_equal(number_now(), 0);
 	plays("at 10ms link down leaf1:1", 10 * MS);
+	number = number_now();
+	assert_int_not_equal(number, 0);
 	v = script("at 10ms link down leaf1:2", NULL);
 	assert_non_null(strstr(json_string_value(json_object_get(v, "error")), "--replace"));
 	json_decref(v);
@@ -545,8 +562,11 @@ static void test_replace(void **st)
 	assert_non_null(json_object_get(v, "error"));
 	json_decref(v);
 	assert_int_equal(fab_script_left(&m, &failed), 1);
+	assert_int_equal(number_now(), number);
 	v = script("at 1ms link down leaf1:2\nat 2ms link down leaf1:3", "replace");
 	assert_non_null(json_object_get(v, "done"));
+	assert_int_equal(json_integer_value(json_object_get(v, "script")), number_now());
+	assert_int_not_equal(number_now(), number);
 	json_decref(v);
 	assert_int_equal(fab_script_timer(&m, now + MS), MS);
 	assert_int_equal(state_of("leaf1:2"), IB_PS_DOWN);
@@ -554,6 +574,7 @@ static void test_replace(void **st)
 	assert_non_null(json_object_get(v, "error"));
 	json_decref(v);
 	free(fab_control_answer(&m, NULL, halt, strlen(halt), NULL));
+	assert_int_equal(number_now(), 0);
 	assert_int_equal(fab_script_timer(&m, now + 10000 * MS), UINT64_MAX);
 	assert_int_equal(state_of("leaf1:1"), IB_PS_INIT);
 	assert_int_equal(state_of("leaf1:3"), IB_PS_INIT);

@@ -266,10 +266,10 @@ bool fab_client_complete(const json_t *v, const char *needs)
 }
 
 /*
- * Send a request of one reply; @name: the file that it is about, @way: it is a way. Return: exit
- * status.
+ * Send a request of one reply; @name: the file that it is about, @way: it is a way; *@script: the
+ * number of the script, if it is one. Return: exit status.
  */
-static int ask_once(FILE *s, json_t *v, const char *name, bool way, bool json)
+static int ask_once(FILE *s, json_t *v, const char *name, bool way, bool json, json_int_t *script)
 {
 	char *line = NULL;
 	size_t size = 0;
@@ -280,6 +280,7 @@ static int ask_once(FILE *s, json_t *v, const char *name, bool way, bool json)
 	reply = fab_client_reply(s, name, &line, &size);
 	if (!reply || json_is_false(json_object_get(reply, "arrives")))
 		rc = EXIT_FAILURE;
+	*script = json_integer_value(json_object_get(reply, "script"));
 	if (reply && json)
 		fputs(line, stdout);
 	else if (reply && way && fab_client_complete(reply, "hops"))
@@ -418,6 +419,7 @@ int fab_control_client(int argc, char **argv)
 	struct line l = { 0 };
 	const char *why, *name = NULL;
 	json_t *once = NULL;
+	json_int_t script = 0;
 	FILE *s;
 	int rc;
 
@@ -446,10 +448,12 @@ int fab_control_client(int argc, char **argv)
 		json_decref(once);
 		return EXIT_FAILURE;
 	}
-	rc = once ? ask_once(s, json_incref(once), name, verb < IB_ARRAY_SIZE(verbs), l.json) :
+	rc = once ? ask_once(s, json_incref(once), name, verb < IB_ARRAY_SIZE(verbs), l.json,
+			     &script) :
 		    ask_all(s, verb, l.n ? l.word[0] : NULL, l.json);
 	if (rc == EXIT_SUCCESS && l.wait)
-		rc = fab_script_wait(s, name, json_string_value(json_object_get(once, "text")));
+		rc = fab_script_wait(s, name, json_string_value(json_object_get(once, "text")),
+				     script);
 	json_decref(once);
 	fclose(s);
 	return rc;

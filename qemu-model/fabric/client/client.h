@@ -101,10 +101,11 @@ json_t *fab_script_words(int n, char **w, const char **name, const char **why);
  * fab_script_wait() - print what becomes of the lines of a script, until the last one was played
  * @s: of the fabric that plays it
  * @name, @text: of the script
+ * @number: that the fabric has given it
  *
  * Return: exit status: EXIT_FAILURE if a line could not be done, or something was not as expected.
  */
-int fab_script_wait(FILE *s, const char *name, const char *text);
+int fab_script_wait(FILE *s, const char *name, const char *text, json_int_t number);
 
 /** fab_script_print_errors() - print the errors of @reply with the lines of file @name */
 void fab_script_print_errors(const char *name, const json_t *reply);

@@ -93,7 +93,16 @@ static void print_entry(const char *name, const char *text, const json_t *e)
 	       why ? why : "");
 }
 
-int fab_script_wait(FILE *s, const char *name, const char *text)
+/* Whether reply @v is about script @number. */
+static bool is_same(const char *name, const json_t *v, json_int_t number)
+{
+	if (json_integer_value(json_object_get(v, "script")) == number)
+		return true;
+	fprintf(stderr, "%s: another client has stopped or replaced it\n", name);
+	return false;
+}
+
+int fab_script_wait(FILE *s, const char *name, const char *text, json_int_t number)
 {
 	static const struct timespec pause = { .tv_nsec = 20000000 };
 	json_int_t end = 0, played = 0, left = 1, failed = 0;
@@ -101,26 +110,26 @@ int fab_script_wait(FILE *s, const char *name, const char *text)
 	size_t size = 0;
 	bool ok = true;
 
-	while (ok && (left || end < played)) {
+	while (left || end < played) {
 		json_t *v, *e;
 		size_t i;
 
 		fab_client_send(fileno(s), json_pack("{s:s, s:I}", "command", "script", "log", end));
 		v = fab_client_reply(s, NULL, &line, &size);
-		ok = v && fab_client_complete(v, "played");
+		ok = v && fab_client_complete(v, "played") && is_same(name, v, number);
+		if (!ok) {
+			json_decref(v);
+			break;
+		}
 		played = json_integer_value(json_object_get(v, "played"));
 		left = json_integer_value(json_object_get(v, "left"));
 		failed = json_integer_value(json_object_get(v, "failed"));
 		json_array_foreach(json_object_get(v, "log"), i, e)
 			print_entry(name, text, e);
-		if (ok && (played < end || (!left && !played))) {
-			fprintf(stderr, "%s: another client has stopped or replaced it\n", name);
-			ok = false;
-		}
 		end = json_integer_value(json_object_get(v, "end"));
 		json_decref(v);
 		fflush(stdout);
-		if (ok && left && end == played)
+		if (left && end == played)
 			nanosleep(&pause, NULL);
 	}
 	free(line);

@@ -34,7 +34,8 @@ static json_t *play(struct fab_request *r, const json_t *text)
 	}
 	n = fab_script_start(r->m, json_string_value(text), json_string_length(text), e, &ends_ns);
 	v = n ? errors_json(e, n) :
-		json_pack("{s:b, s:I}", "done", 1, "ends_ns", (json_int_t)ends_ns);
+		json_pack("{s:b, s:I, s:I}", "done", 1, "script",
+			  (json_int_t)fab_script_number(r->m), "ends_ns", (json_int_t)ends_ns);
 	free(e);
 	return v;
 }
@@ -59,8 +60,9 @@ static json_t *log_json(const struct fab_request *r, json_int_t first)
 			json_object_set_new(v, "error", fab_text_json(e->why, strlen(e->why)));
 		json_array_append_new(list, v);
 	}
-	return json_pack("{s:o, s:I, s:I, s:I, s:I}", "log", list, "end", (json_int_t)n,
-			 "played", (json_int_t)end, "left", (json_int_t)left, "failed", (json_int_t)failed);
+	return json_pack("{s:I, s:o, s:I, s:I, s:I, s:I}", "script",
+			 (json_int_t)fab_script_number(r->m), "log", list, "end", (json_int_t)n, "played", (json_int_t)end,
+			 "left", (json_int_t)left, "failed", (json_int_t)failed);
 }
 
 json_t *fab_request_script(struct fab_request *r)

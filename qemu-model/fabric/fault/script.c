@@ -433,6 +433,7 @@ unsigned int fab_script_start(struct fab_mgmt *m, const char *text, size_t len,
 		return r.errors;
 	}
 	fab_script_stop(m);
+	m->scripts++;
 	r.s->start_ns = m->now_ns;
 	script_order(r.s);
 	m->script = r.s;

@@ -61,6 +61,12 @@ struct fab_script_error {
 unsigned int fab_script_start(struct fab_mgmt *m, const char *text, size_t len,
 			      struct fab_script_error *error, uint64_t *ends_ns);
 
+/** fab_script_number() - of the script that plays, or has ended: no two have the same; 0: there is none */
+static inline uint64_t fab_script_number(const struct fab_mgmt *m)
+{
+	return m->script ? m->scripts : 0;
+}
+
 /** fab_script_stop() - play no more of it; the faults that it has made stay. NULL is none. */
 void fab_script_stop(struct fab_mgmt *m);
 

@@ -245,6 +245,7 @@ enum fab_occupant {
  * @seed: what happens by chance depends on it
  * @rng: state of the generator for choices
  * @script: that plays, see script.h, or NULL
+ * @scripts: that have been started
  * @deadline_ns: fab_mgmt_timer() has something to do then; UINT64_MAX: never
  * @ends: rare parts of ports with a trap or a lease that runs
  * @samples: performance agents with a sample interval that runs
@@ -268,6 +269,7 @@ struct fab_mgmt {
 	uint64_t seed;
 	uint64_t rng;
 	struct fab_script *script;
+	uint64_t scripts;
 	uint64_t now_ns;
 	uint64_t deadline_ns;
 	struct fab_timers ends, samples;
