@@ -400,7 +400,7 @@ static void test_much_by_chance(void **st)
 	v = script(text, "replace");
 	assert_non_null(json_object_get(v, "errors"));
 	json_decref(v);
-	/* some 50 ms; a million draws a line take more than 10 s */
+	/* some 20 ms; to draw all times at once takes more than 10 s */
 	assert_in_range(cpu_ns() - begin, 0, 2000 * (uint64_t)MS);
 }
 
