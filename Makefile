@@ -19,7 +19,7 @@ FILES_provider := tools/build-provider tools/fetch-source userspace firmware-if 
 FILES_fabric := tools/build-fabric tools/ohca-hub.c $(addprefix qemu-model/,engine front fabric umad link ib) firmware-if
 
 .PHONY: all help deps buildroot guest qemu image layer lab modules linux-source debug-kernel provider fabric \
-	units lint debug-layer docs deb container check try FORCE campaign mutants soak perftest-matrix matrix apps opensm-suite bench demo install clean distclean
+	units lint debug-layer docs deb rpm container check try FORCE campaign mutants soak perftest-matrix matrix apps opensm-suite bench demo install clean distclean
 
 all: lab
 
@@ -60,6 +60,12 @@ help:
 	@echo 'make debug-kernel  guest kernel with KASAN, lockdep, KUnit, ...'
 	@echo 'make install       fabric, QEMU, ohca-lab, ohca-ufm, ohca-map, provider and driver source (DESTDIR=, PREFIX=/usr/local;'
 	@echo '                   GUEST=debian12|debian14: the provider for this release of the host)'
+	@echo 'make debug-layer   the layer with the debug kernel and its driver: for --kernel debug'
+	@echo 'make linux-source  Debian kernel source, for debug-kernel and lint'
+	@echo 'make debug-kernel  guest kernel with KASAN, lockdep, KUnit, ...'
+	@echo 'make install       fabric, QEMU, ohca-lab, ohca-ufm, ohca-map, provider and driver source (DESTDIR=, PREFIX=/usr/local;'
+	@echo '                   GUEST=debian12|debian14: the provider for this release of the host)'
+	@echo 'make rpm           the same as RPM packages, without the documentation'
 	@echo 'make deb           Debian packages of the fabric, QEMU, ohca-lab, ohca-ufm, ohca-map, provider, driver, documentation'
 	@echo '                   (GUEST=debian12|debian14: for hosts of this release)'
 	@echo 'make container     OCI image with these packages, in which ohca-lab runs'
@@ -207,6 +213,9 @@ deb: $(STAMP)/qemu fabric $(STAMP)/layer-debian13 $(addprefix $(STAMP)/, \
 		$(addprefix suite-,$(filter $(GUEST),$(OTHER_GUESTS))))
 	@tools/mkdeb $(GUEST)
 
+rpm: $(STAMP)/qemu fabric $(STAMP)/layer-debian13
+	@tools/mkrpm
+
 container: deb
 	@tools/mkcontainer
 
@@ -264,7 +273,7 @@ install:
 	@DESTDIR=$(DESTDIR) PREFIX=$(PREFIX) tools/install $(GUEST)
 
 clean:
-	rm -rf $(BUILD)/{qemu,modules,provider}-* $(BUILD)/{qemu,provider,fabric,layer,guests/*/layer,tests,docs,deb}
+	rm -rf $(BUILD)/{qemu,modules,provider}-* $(BUILD)/{qemu,provider,fabric,layer,guests/*/layer,tests,docs,deb,rpm}
 	rm -f $(STAMP)/{qemu,modules,provider}-* $(STAMP)/{qemu,provider,fabric,layer-*,debug-layer}
 
 distclean:
