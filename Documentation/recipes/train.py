@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # pylint: disable=import-error  # the guests have them
-"""PyTorch: data-parallel training by a backend; all ranks have the same model, each its own samples."""
+"""PyTorch: data-parallel training by a backend; each rank has samples of its own."""
 import os
 import sys
 
@@ -37,5 +37,6 @@ dist.broadcast(first, 0)
 assert torch.equal(weights, first), "the weights are not those of rank 0"
 assert losses[-1] < losses[0] / 2, f"the loss does not go down: {losses}"
 if not rank:
-    print(f"{ranks} ranks: loss {losses[0]:.12f} to {losses[-1]:.12f}, weights are equal", flush=True)
+    print(f"{ranks} ranks: loss {losses[0]:.12f} to {losses[-1]:.12f}, weights are equal",
+          flush=True)
 dist.barrier()
