@@ -130,6 +130,21 @@ static void pair_up(struct pair *p)
 				0xfffff0 + k, 0xfffff1 - k);
 }
 
+/* The end: of @n pairs, and of the first @places places. */
+static void all_down(struct pair *p, unsigned int n, unsigned int places, void **st)
+{
+	for (unsigned int i = 0; i < n; i++)
+		for (unsigned int k = 0; k < 2; k++)
+			host_qp_destroy(&p[i].qp[k]);
+	for (unsigned int i = places; i-- > 0;) {
+		host_buf_free(&place_of[i].cq.buf);
+		host_buf_free(&place_of[i].mr.buf);
+		host_free(place_of[i].h);
+	}
+	fab_hcas_free(hcas);
+	teardown_hosts(st);
+}
+
 static void post(struct pair *p, unsigned int k, unsigned int step)
 {
 	static const uint8_t ops[] = { OHCA_OP_RDMA_WRITE, OHCA_OP_RDMA_READ, OHCA_OP_SEND };
@@ -237,16 +252,7 @@ static uLong play(bool plain)
 		s = drain(s);
 	}
 	s = outcome(s);
-	for (unsigned int i = 0; i < PAIRS; i++)
-		for (unsigned int k = 0; k < 2; k++)
-			host_qp_destroy(&pair[i].qp[k]);
-	for (unsigned int i = NODES; i-- > 0;) {
-		host_buf_free(&place_of[i].cq.buf);
-		host_buf_free(&place_of[i].mr.buf);
-		host_free(place_of[i].h);
-	}
-	fab_hcas_free(hcas);
-	teardown_hosts(&st);
+	all_down(pair, PAIRS, NODES, &st);
 	return s;
 }
 
@@ -327,15 +333,7 @@ static void test_rate(void **st)
 	ns = write_ns(&p, 4, 256 * 4096);
 	assert_in_range(ns, 4 * 1024 * packet_ns, 4 * 1024 * packet_ns * 101 / 100);
 	assert_int_equal(d->n.drop[FAB_DROP_HOQ] + d->n.drop[FAB_DROP_LIFETIME], 0);
-	for (unsigned int k = 0; k < 2; k++)
-		host_qp_destroy(&p.qp[k]);
-	for (unsigned int i = 2; i-- > 0;) {
-		host_buf_free(&place_of[i].cq.buf);
-		host_buf_free(&place_of[i].mr.buf);
-		host_free(place_of[i].h);
-	}
-	fab_hcas_free(hcas);
-	teardown_hosts(st);
+	all_down(&p, 1, 2, st);
 }
 
 /* ---- congestion ---------------------------------------------------------------- */
@@ -430,16 +428,7 @@ static void incast(bool control, unsigned int share[FLOWS], uint64_t *fecns)
 	for (unsigned int i = 0; i < FLOWS; i++)
 		share[i] = (unsigned int)((uint64_t)of[i] * MSG * 80 * SCALE / (end_ns - begin_ns));
 	*fecns = d->n.fecns;
-	for (unsigned int i = 0; i < FLOWS; i++)
-		for (unsigned int k = 0; k < 2; k++)
-			host_qp_destroy(&p[i].qp[k]);
-	for (unsigned int i = NODES; i-- > 0;) {
-		host_buf_free(&place_of[i].cq.buf);
-		host_buf_free(&place_of[i].mr.buf);
-		host_free(place_of[i].h);
-	}
-	fab_hcas_free(hcas);
-	teardown_hosts(&st);
+	all_down(p, FLOWS, NODES, &st);
 }
 
 /* HCAs that obey BECNs leave room for a flow that shares wires with theirs. */
