@@ -56,6 +56,12 @@ static inline uint16_t ohca_port_slid(const struct ohca_port *port, uint8_t path
 	return port->lid | (path_bits & ((1u << port->lmc) - 1));
 }
 
+/* Whether the P_Key of a packet agrees with the one at @index of the port's table (10.9.3). */
+static inline bool ohca_pkey_accepts(const struct ohca_port *port, uint16_t index, uint16_t pkey)
+{
+	return index < port->num_pkeys && ib_pkey_match(pkey, port->pkey[index]);
+}
+
 /* Index of the port's GID that a packet to @dgid is for, by the default prefix as well; or -1. */
 static inline int ohca_gid_accepts(const struct ohca_port *port, const uint8_t dgid[16])
 {

@@ -75,8 +75,7 @@ static bool on_path(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt 
 	bool alt = p->i.migreq && qp->mig_state == OHCA_MIG_ARMED;
 	uint16_t pkey_index = alt ? qp->alt->pkey_index : qp->pkey_index;
 
-	if (pkey_index >= port->num_pkeys ||
-	    !ib_pkey_match(p->i.pkey, port->pkey[pkey_index])) {
+	if (!ohca_pkey_accepts(port, pkey_index, p->i.pkey)) {
 		ohca_rx_bad_pkey(e, p);
 	} else if (!from_peer(e, p, alt ? qp->alt->port : qp->port,
 			      alt ? &qp->alt->av : &qp->av)) {
@@ -153,8 +152,7 @@ static void rx_cnp(ohca_engine *e, const struct ohca_rxpkt *p)
 			ohca_rx_drop(e, p, OHCA_CNT_RX_BAD_QP);
 			return;
 		}
-		if (qp->pkey_index >= port->num_pkeys ||
-		    !ib_pkey_match(p->i.pkey, port->pkey[qp->pkey_index])) {
+		if (!ohca_pkey_accepts(port, qp->pkey_index, p->i.pkey)) {
 			ohca_rx_bad_pkey(e, p);
 			return;
 		}
@@ -262,8 +260,7 @@ static bool takes_series(ohca_engine *e, const struct ohca_qp *qp, const struct 
 	       qp->state != OHCA_QPS_ERR && !qp->going &&
 	       (qp->state != OHCA_QPS_RTR || qp->xp->resp.comm_est) &&
 	       qp->mig_state != OHCA_MIG_ARMED && qp->mig_state != OHCA_MIG_REARM &&
-	       qp->pkey_index < port->num_pkeys &&
-	       ib_pkey_match(p->i.pkey, port->pkey[qp->pkey_index]) &&
+	       ohca_pkey_accepts(port, qp->pkey_index, p->i.pkey) &&
 	       from_peer(e, p, qp->port, &qp->av);
 }
 

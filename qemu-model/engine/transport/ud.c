@@ -373,8 +373,7 @@ static void rx_mcast(ohca_engine *e, const struct ohca_rxpkt *p, uint32_t qkey)
 		if (p->loop && qp->flags & OHCA_QP_BLOCK_LOOPBACK && qp->wire_qpn == sqpn)
 			continue;
 		/* a key that does not match a member is no violation: the QP is skipped */
-		if (qp->pkey_index >= port->num_pkeys ||
-		    !ib_pkey_match(p->i.pkey, port->pkey[qp->pkey_index]) || qkey != qp->qkey)
+		if (!ohca_pkey_accepts(port, qp->pkey_index, p->i.pkey) || qkey != qp->qkey)
 			continue;
 		ohca_work(e, OHCA_WORK_WQE);
 		deliver(e, qp, p, p->payload, 0);
@@ -459,8 +458,7 @@ void ohca_ud_rx(ohca_engine *e, const struct ohca_rxpkt *p)
 		ohca_rx_drop(e, p, OHCA_CNT_RX_BAD_QP);
 		return;
 	}
-	if (qp->pkey_index >= port->num_pkeys ||
-	    !ib_pkey_match(p->i.pkey, port->pkey[qp->pkey_index])) {
+	if (!ohca_pkey_accepts(port, qp->pkey_index, p->i.pkey)) {
 		ohca_rx_bad_pkey(e, p);
 		return;
 	}
