@@ -315,6 +315,31 @@ static void test_delay(void **state)
 	free(c);
 }
 
+/* Who waits by one table does not wait for it any more when a manager has set another one. */
+static void test_milder(void **state)
+{
+	struct crowd *c = malloc(sizeof(*c));
+	uint64_t frames;
+
+	(void)state;
+	crowd_up(c);
+	settings(c->r.h[0], 0, 120);
+	tell(c, 40);
+	/* so that a packet keeps the next one waiting for 50 ms */
+	c->r.h[0]->e->cfg.rate_scale = 1000;
+	post(c, 0);
+	host_run(c->r.h, 2, 1000);
+	assert_int_equal(c->r.h[0]->e->sched->paced.num, 1);
+	frames = c->r.h[0]->port[0].frames;
+	host_run(c->r.h, 2, HOST_MS);
+	assert_int_equal(c->r.h[0]->port[0].frames, frames);
+	settings(c->r.h[0], 0, 1);
+	host_run(c->r.h, 2, HOST_MS);
+	assert_true(c->r.h[0]->port[0].frames > frames);
+	crowd_down(c);
+	free(c);
+}
+
 /* By QP another one is not slower; by service level all have the rate of one. */
 static void test_others(void **state)
 {
@@ -512,6 +537,7 @@ int main(void)
 		cmocka_unit_test(test_datagrams),
 		cmocka_unit_test(test_bad),
 		cmocka_unit_test(test_delay),
+		cmocka_unit_test(test_milder),
 		cmocka_unit_test(test_others),
 		cmocka_unit_test(test_management),
 		cmocka_unit_test(test_debt),
