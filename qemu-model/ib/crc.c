@@ -27,8 +27,10 @@ int ib_icrc_iov(const struct iovec *iov, unsigned int n, uint32_t *icrc)
 		return -1;
 
 	memcpy(m, p, hdr + IB_BTH_LEN);
-	m[0] |= 0xf0;				/* LRH.VL */
-	if (lnh == IB_LNH_IBA_GLOBAL) {
+	if (lnh == IB_LNH_IBA_LOCAL) {
+		m[0] |= 0xf0;			/* LRH.VL */
+	} else {
+		memset(m, 0xff, IB_LRH_LEN);	/* routers write another one */
 		m[8] |= 0x0f;			/* GRH traffic class, flow label */
 		m[9] = m[10] = m[11] = 0xff;
 		m[15] = 0xff;			/* hop limit */

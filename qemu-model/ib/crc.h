@@ -18,8 +18,8 @@
  * @n: number of pieces; the first holds LRH, GRH if any, and BTH
  * @icrc: the CRC as a number; use ib_icrc_put() to store it
  *
- * The variant fields (LRH.VL, GRH traffic class, flow label and hop limit, BTH
- * FECN/BECN byte) count as ones, whatever they hold.
+ * The variant fields count as ones, whatever they hold (7.8.1): LRH.VL, or with a GRH all of
+ * the LRH and the GRH's traffic class, flow label and hop limit; the BTH's FECN/BECN byte.
  *
  * Return: 0, or -1 when the first piece does not hold the headers or the packet
  * is raw (raw packets have no ICRC).

@@ -95,13 +95,12 @@ static const struct vector {
 	unsigned int number;
 	const uint8_t *p;
 	size_t len;
-	int icrc_ok;		/* 0: the capture's ICRC does not follow the specification */
 } vectors[] = {
-	{ 1, frame_1, sizeof(frame_1), 1 },
-	{ 2, frame_2, sizeof(frame_2), 1 },
-	{ 10, frame_10, sizeof(frame_10), 1 },
-	{ 11, frame_11, sizeof(frame_11), 1 },
-	{ 26, frame_26, sizeof(frame_26), 0 },
+	{ 1, frame_1, sizeof(frame_1) },
+	{ 2, frame_2, sizeof(frame_2) },
+	{ 10, frame_10, sizeof(frame_10) },
+	{ 11, frame_11, sizeof(frame_11) },
+	{ 26, frame_26, sizeof(frame_26) },
 };
 
 #endif
