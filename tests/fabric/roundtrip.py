@@ -20,12 +20,15 @@ import subprocess
 import sys
 import tempfile
 import time
+from xml.etree import ElementTree
 
 LIBRARY = "".join(glob.glob("/usr/lib/*/umad2sim/libumad2sim.so"))
 SOCKET = f"roundtrip-{os.getpid()}"
 TRACES = 10
 MANY_ROUTES = 8000000   # of all switches together: dump_fts would print them all
 SWITCHES = 10           # of which ibroute prints the tables then
+DRAWN = 36              # nodes of a fabric that dot draws in a moment
+SVG = "{http://www.w3.org/2000/svg}"
 ERRORS = ("SymbolErrorCounter", "LinkErrorRecoveryCounter", "LinkDownedCounter", "PortRcvErrors",
           "PortRcvRemotePhysicalErrors", "PortRcvSwitchRelayErrors", "PortXmitDiscards",
           "PortXmitConstraintErrors", "PortRcvConstraintErrors", "LocalLinkIntegrityErrors",
@@ -144,9 +147,26 @@ def check_formats(fabric):
             ours, theirs = (re.sub(drop, "", t) for t in (ours, theirs))
             ours = ours.replace("SPD=FDR10", "SPD=10")
         same(f"--format {form}", cables(theirs), cables(ours))
-    for form in ("slurm", "dot"):
-        if len(fabric.convert(form, "--control", fabric.path).splitlines()) < 2:
-            raise Different(f"--format {form}: nothing is written")
+    if len(fabric.convert("slurm", "--control", fabric.path).splitlines()) < 2:
+        raise Different("--format slurm: nothing is written")
+
+
+def check_drawing(fabric, nodes):
+    """Graphviz draws each node with its name, and each cable."""
+    if len(nodes) > DRAWN:
+        return
+    with open("graph", "w", encoding="utf-8") as f:
+        f.write(fabric.convert("dot", "--control", fabric.path))
+    svg = ElementTree.fromstring(run("dot", "-Tsvg", "graph"))
+    drawn = collections.Counter(g.get("class") for g in svg.iter(SVG + "g"))
+    texts = collections.Counter("".join(t.itertext()) for g in svg.iter(SVG + "g")
+                                if g.get("class") == "node" for t in g.iter(SVG + "text"))
+    cabled = [(guid, num) for guid, node in nodes.items()
+              for num, port in node["ports"].items() if "rate" in port]
+    same("dot -Tsvg", dict(drawn),
+         {"graph": 1, "node": len(nodes), "edge": len(cabled) // 2})
+    same("the names that dot draws", dict(texts),
+         dict(collections.Counter(n["description"] for n in nodes.values())))
 
 
 def cables(text):
@@ -308,6 +328,7 @@ def check(program, *topology):
         check_discovered(fabric, nodes)
         check_links(nodes)
         check_formats(fabric)
+        check_drawing(fabric, nodes)
         check_tables(fabric, nodes)
         check_traces(fabric, nodes)
         check_errors(fabric, nodes)
