@@ -461,11 +461,11 @@ other_listens()
 
 none='there is no such command: use status'
 python3 "$dir/other.py" "$dir/other" "{\"error\": \"$none\", \"version\": 1}" \
-	"{\"error\": \"$none\", \"version\": 4}" "{\"error\": \"$none\"}" '{}' '{}' '{}' '{}' '{}' '{}' '[1]' \
+	"{\"error\": \"$none\", \"version\": 5}" "{\"error\": \"$none\"}" '{}' '{}' '{}' '{}' '{}' '{}' '[1]' \
 	'HTTP/1.0 400 Bad Request' '{"done": true}' &
 other_listens
 expect 'a fabric of another version' 1 "^ohca-fabric: $none (the fabric has version 1 of the control \
-protocol, this program 4: take both from one release)\$" "$fabric" status -c "$dir/other"
+protocol, this program 5: take both from one release)\$" "$fabric" status -c "$dir/other"
 for o in 'of this version' 'that says no version'; do
 	expect "a fabric $o" 1 "^ohca-fabric: $none\$" "$fabric" status -c "$dir/other"
 done
@@ -575,7 +575,7 @@ EOF
 printf 'at 0 \303\266\n' >"$dir/words"
 done='{"done": true}'
 as_other "$done" "$done" "$done" "$done" "$done" "$done" "$done" "$done" "$done" "$done" "$done" "$done" \
-	"$done" "$done" "$done" "$done" "$done" "$done" "$done"
+	"$done" "$done" "$done" "$done" "$done" "$done" "$done" "$done"
 while read -ra words; do
 	expect "${words[*]}" 0 '' "$fabric" "${words[@]}" -c "$dir/other"
 done <<EOF
@@ -587,6 +587,7 @@ node kill a:b
 node revive 0x12
 loss a:1 0.25
 loss a:1 1e-3 7
+ber a:1 1e-3 7
 corrupt a:1 0 0
 delay a:1 0
 delay a:1 20us
@@ -608,6 +609,7 @@ expect 'what they ask' 0 '' diff - "$dir/other.asked" <<'EOF'
 {"command":"node","state":"revive","node":"0x12"}
 {"command":"loss","node":"a","port":1,"rate":0.25}
 {"command":"loss","node":"a","port":1,"rate":0.001,"seed":7}
+{"command":"ber","node":"a","port":1,"rate":0.001,"seed":7}
 {"command":"corrupt","node":"a","port":1,"rate":0.0,"seed":0}
 {"command":"delay","node":"a","port":1,"time_ns":0}
 {"command":"delay","node":"a","port":1,"time_ns":20000}

@@ -28,6 +28,59 @@ static void test_loss(void **st)
 	assert_int_equal(send_many(500), 500);
 }
 
+/* Of 200,000 packets of @len bytes the wire loses so many. */
+static unsigned int lost_of_len(struct fab_fault *x, uint32_t len)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < 200000; i++)
+		n += fab_fault_loses(x, len);
+	return n;
+}
+
+/* Bits that are others: what is lost is what has one of them, the more the longer packets are. */
+static void test_bit_errors(void **st)
+{
+	const uint32_t p = inner(), q = f->port[p].peer;
+	struct fab_fault *x;
+	unsigned int got;
+
+	(void)st;
+	assert_true(fab_fault_errors(&m, p, 100000, 5));
+	x = fab_extra_of(f, p)->fault;
+	/* 1 - e^(-bits / 100000) of 528 and 32,976 bits: 1,053 and 56,180 within five standard deviations */
+	assert_in_range(lost_of_len(x, 64), 893, 1213);
+	assert_in_range(lost_of_len(x, 4120), 55175, 57185);
+	/* the other direction has its own */
+	assert_in_range(lost_of_len(fab_extra_of(f, q)->fault, 64), 893, 1213);
+	/* a wire of packets: 528 of 4,000 bits */
+	assert_true(fab_fault_errors(&m, p, 4000, 5));
+	got = send_many(2000);
+	assert_in_range(x->lost, 200, 300);
+	assert_int_equal(got + x->lost, 2000);
+	assert_int_equal(counters(q)->symbol_error, x->lost);
+	assert_int_equal(counters(q)->rcv_errors, x->lost);
+	assert_int_equal(counters(p)->symbol_error, 0);
+	/* by the seed */
+	assert_true(fab_fault_errors(&m, p, 4000, 5));
+	assert_int_equal(send_many(2000), got);
+	assert_true(fab_fault_errors(&m, p, 4000, 6));
+	assert_int_not_equal(send_many(2000), got);
+	/* MADs have bits, too */
+	got = 0;
+	for (unsigned int i = 0; i < 100; i++)
+		got += get_lid(IB_CLASS_PERF, IB_PMA_ATTR_CLASS_PORT_INFO, 0,
+			       LID(f->port[q].node)) == FAB_LOST;
+	assert_in_range(got, 40, 85);
+	/* a loss by packets comes on top, and stays */
+	assert_true(fab_fault_wire(&m, p, 1u << 31, 0, 5));
+	assert_in_range(send_many(2000), 750, 970);
+	assert_true(fab_fault_errors(&m, p, 0, 5));
+	assert_in_range(send_many(2000), 900, 1100);
+	assert_true(fab_fault_wire(&m, p, 0, 0, 5));
+	assert_int_equal(send_many(500), 500);
+}
+
 /*
  * More errors than LocalPhyErrors without good packets between them are an error of the link's
  * integrity, at the end that receives them, which the subnet manager is told.
@@ -346,7 +399,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name)	cmocka_unit_test_setup_teardown(name, setup_hosts, teardown_hosts)
-		T(test_loss), T(test_integrity), T(test_loss_of_mads), T(test_loss_at_machine),
+		T(test_loss), T(test_bit_errors), T(test_integrity), T(test_loss_of_mads), T(test_loss_at_machine),
 		T(test_mads_at_machine), T(test_corrupt), T(test_corrupt_mad),
 		T(test_loss_once), T(test_seeds), T(test_corrupt_at_machine), T(test_corrupt_vcrc),
 #undef T

@@ -117,6 +117,9 @@ static void test_errors(void **st)
 		{ "at 1s link flap leaf1:1 --down 1s --interval 1s", 1, "longer by as much" },
 		{ "at 1s node kill leaf9", 1, "as topology says it" },
 		{ "at 1s loss leaf1:1 2", 1, "a number from 0 to 1" },
+		{ "at 1s ber leaf1:1 2", 1, "from 1e-18 to 1" },
+		{ "at 1s ber leaf1:1 1e-19", 1, "from 1e-18 to 1" },
+		{ "at 1s ber leaf1:1", 1, "write ber NODE:PORT RATE" },
 		{ "at 1s corrupt leaf1:1 0.5 --burst 3", 1, "leave out \"burst\"" },
 		{ "at 1s loss leaf1:1 0.5 --burst -3", 1, "give \"burst\"" },
 		{ "at 1s delay leaf1:1 1", 1, "write delay NODE:PORT TIME" },
@@ -416,7 +419,7 @@ static unsigned int lost_of(const char *text, unsigned int *bursts)
 	x = fab_extra(f, fab_find_port(f, "leaf1:4"))->fault;
 	*bursts = 0;
 	for (unsigned int i = 0; i < 1000000; i++) {
-		const bool loses = fab_fault_loses(x);
+		const bool loses = fab_fault_loses(x, 64);
 
 		lost += loses;
 		*bursts += loses && !was;

@@ -367,7 +367,7 @@ static bool ring_take(struct fab_data *d, struct fab_flight *fl, unsigned int vl
 			b->vcrc = lf.vcrc;
 			b->hops = 0;
 			b->agent = false;
-			b->lost = fab_fault_loses(fl->fault);
+			b->lost = fab_fault_loses(fl->fault, lf.len);
 			memcpy(b->data, lf.data, fab_kept(d, lf.len));
 			if (!b->lost && fab_fault_corrupts(fl->fault) && !d->cfg.headers)
 				damage(b);

@@ -112,7 +112,7 @@ static bool peek(struct fab_dport *in, unsigned int vl, struct fab_lane *l)
 	if (fab_unlikely(l->mark_ns))
 		fab_came(in, vl);
 	if (fab_unlikely(in->rx_fault) && !l->seen) {
-		l->lost = fab_fault_loses(in->rx_fault);
+		l->lost = fab_fault_loses(in->rx_fault, lf.len);
 		l->f.corrupt = !l->lost && fab_fault_corrupts(in->rx_fault);
 	}
 	return true;

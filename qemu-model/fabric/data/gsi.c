@@ -49,11 +49,11 @@ static void smp_rx(struct fab_data *d, struct fab_dport *in, struct fab_mad *mad
 	fab_mgmt_arrive(d->m, in->p, mad, fab_data_clock(d));
 }
 
-/* The cable of @in has fault @x. Return: whether the VL15 packet that comes does not get on. */
-static bool vl15_lost(struct fab_data *d, struct fab_dport *in, struct fab_fault *x)
+/* The cable of @in has fault @x. Return: whether the VL15 packet of @len bytes that comes does not get on. */
+static bool vl15_lost(struct fab_data *d, struct fab_dport *in, struct fab_fault *x, size_t len)
 {
 	d->m->now_ns = fab_data_clock(d);
-	if (!fab_wire_loses(d->m, x, in->p))
+	if (!fab_wire_loses(d->m, x, in->p, (uint32_t)len))
 		return false;
 	d->m->stats.lost++;
 	return true;
@@ -74,7 +74,7 @@ void fab_vl15_rx(struct fab_data *d, struct fab_dport *in, const uint8_t *data, 
 	struct fab_mad mad;
 	enum fab_fate fate;
 
-	if (fab_unlikely(x) && vl15_lost(d, in, x))
+	if (fab_unlikely(x) && vl15_lost(d, in, x, len))
 		return;
 	d->n.mads_in++;
 	memcpy(pkt, data, len < sizeof(pkt) ? len : sizeof(pkt));
@@ -267,7 +267,7 @@ static bool put_vl15(struct fab_data *d, struct fab_dport *out, const struct fab
 	if (!b)		/* the peer's VL15 buffer is full: it counts VL15Dropped */
 		return false;
 	fab_mad_packet(b, mad, IB_MGMT_VL);
-	lost = out->fault && fab_fault_takes(out->fault);
+	lost = out->fault && fab_fault_takes(out->fault, IB_MAD_PKT_LEN);
 	d->m->stats.lost += lost;
 	fab_commit(d, out, OHCA_LINK_VL15, b, NULL, IB_MAD_PKT_LEN, 0, lost, true);
 	return true;
@@ -344,7 +344,7 @@ static bool reply_over_fault(struct fab_data *d, struct fab_dport *out, const st
 		b = fab_tx_begin(d, out, r->vl, r->len);
 	if (later ? !fab_delay_fits(out, r->vl, r->len) : !b)
 		return false;
-	lost = fab_fault_takes(x);
+	lost = fab_fault_takes(x, r->len);
 	d->m->stats.lost += lost;
 	f.corrupt = !lost && fab_fault_corrupts(x);
 	memcpy(f.lrh, r->pkt, IB_LRH_LEN);

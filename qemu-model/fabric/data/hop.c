@@ -43,10 +43,10 @@ static bool loses(struct fab_data *d, struct fab_dport *out, unsigned int vl,
 	bool lost;
 
 	if (fab_leads_out(out)) {
-		lost = fab_fault_takes(x);
+		lost = fab_fault_takes(x, f->len);
 	} else {
 		d->m->now_ns = fab_data_clock(d);
-		lost = fab_wire_loses(d->m, x, out->peer->p);
+		lost = fab_wire_loses(d->m, x, out->peer->p, f->len);
 	}
 	count_xmit(d, out, vl, f, lost ? FAB_DROP_LOSS : FAB_DROP_NONE);
 	if (lost)

@@ -129,7 +129,7 @@ static void arrives_lost(struct fab_data *d, struct fab_dport *in, unsigned int 
 static void enter_over_fault(struct fab_data *d, struct fab_dport *in, unsigned int vl,
 			     struct fab_frame *f, struct fab_fault *x)
 {
-	const bool lost = fab_fault_loses(x);
+	const bool lost = fab_fault_loses(x, f->len);
 
 	f->corrupt = !lost && fab_fault_corrupts(x);
 	if (fab_is_delayed(in, false, vl, x))

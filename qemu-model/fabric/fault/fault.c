@@ -40,6 +40,30 @@ void fab_fault_burst(struct fab_mgmt *m, uint32_t p, uint32_t stays)
 	fab_wire_at(m->f, m->f->port[p].peer)->stays = stays;
 }
 
+static void set_errors(struct fab_fault *x, uint64_t bits, uint64_t seed)
+{
+	x->rng = fab_random_state(seed);
+	x->error_bits = bits;
+	x->clean_bits = bits ? fab_random_gap(&x->rng, bits) : 0;
+}
+
+bool fab_fault_errors(struct fab_mgmt *m, uint32_t p, uint64_t bits, uint64_t seed)
+{
+	const uint32_t peer = m->f->port[p].peer;
+	struct fab_fault *a, *b;
+
+	if (peer == FAB_NO_PORT)
+		return false;
+	a = fab_wire_at(m->f, p);
+	b = fab_wire_at(m->f, peer);
+	if (!a || !b)
+		return false;
+	set_errors(a, bits, seed);
+	set_errors(b, bits, ~seed);
+	fab_changed(m, p);
+	return true;
+}
+
 bool fab_fault_delay(struct fab_mgmt *m, uint32_t p, uint64_t ns)
 {
 	struct fab_fault *x = m->f->port[p].peer != FAB_NO_PORT ? fab_wire_at(m->f, p) : NULL;

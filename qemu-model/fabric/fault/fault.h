@@ -22,6 +22,17 @@ bool fab_fault_wire(struct fab_mgmt *m, uint32_t p, uint32_t loss, uint32_t corr
 		    uint64_t seed);
 
 /**
+ * fab_fault_errors() - bits of packets that leave by both ends of the cable at port @p are others from now on
+ * @bits: from one such bit to the next, on the average; 0: there are none
+ * @seed: as fab_fault_wire() has it, from whose generator these are
+ *
+ * A packet with such a bit is lost, so long ones are lost more often.
+ *
+ * Return: false: @p has no cable, or out of memory.
+ */
+bool fab_fault_errors(struct fab_mgmt *m, uint32_t p, uint64_t bits, uint64_t seed);
+
+/**
  * fab_fault_burst() - a packet behind one that the cable has lost is lost by another chance than others
  * @p: of fab_fault_wire(), which has succeeded and sets both chances to the same
  * @stays: of 2^32 such packets

@@ -16,6 +16,7 @@
 	"and \"count\" from 1 to 1000000, or leave them out"
 #define SECOND	1000000000ll
 #define DAY	(86400 * SECOND)
+#define LEAST_BER	1e-18		/* of the bits of a packet */
 #define MS	1000000ll		/* the least time between two changes of a cable */
 
 static json_t *deny(struct fab_request *r, const char *why)
@@ -321,6 +322,29 @@ static json_t *wire_fault(struct fab_request *r, bool corrupt)
 	return done();
 }
 
+static json_t *errors(struct fab_request *r)
+{
+	const json_t *v = json_object_get(r->in, "rate");
+	const double rate = json_number_value(v);
+	const json_int_t seed = member_int(r, "seed", INT64_MAX, 0);
+	uint32_t p;
+
+	if (!fab_request_only(r, "node port rate seed"))
+		return NULL;
+	if (!json_is_number(v) || !(rate == 0 || (rate >= LEAST_BER && rate <= 1)) || seed < 0)
+		return deny(r, "give \"rate\", of bits, a number from 1e-18 to 1, or 0, and perhaps "
+			    "\"seed\", a number from 0");
+	p = cabled_port(r);
+	if (p == FAB_NO_PORT)
+		return NULL;
+	if (r->dry)
+		return done();
+	if (!fab_fault_errors(r->m, p, rate > 0 ? (uint64_t)(1 / rate + 0.5) : 0,
+			      json_object_get(r->in, "seed") ? (uint64_t)seed : wire_seed(r->m, p)))
+		return deny(r, "out of memory");
+	return done();
+}
+
 static json_t *loss(struct fab_request *r)
 {
 	return wire_fault(r, false);
@@ -377,6 +401,7 @@ static const struct {
 	{ "link", link_fault },
 	{ "node", node_fault },
 	{ "loss", loss },
+	{ "ber", errors },
 	{ "corrupt", corrupt },
 	{ "delay", delay },
 	{ "drop", drop_fault },

@@ -128,30 +128,10 @@ static bool take_time(struct reader *r, const char *word, uint64_t *ns)
 		     word ? word : "");
 }
 
-/*
- * Times of independent events that are @mean ns apart on the average, which are exponentially distributed, by
- * comparisons alone: J. von Neumann, "Various techniques used in connection with random digits", 1951.
- */
-static uint64_t time_between(uint64_t *rng, uint64_t mean)
-{
-	for (uint64_t whole = 0;; whole++) {
-		const uint32_t first = fab_random(rng);
-		uint32_t u = first, v;
-		unsigned int n = 1;
-
-		while ((v = fab_random(rng)) < u) {
-			u = v;
-			n++;
-		}
-		if (n % 2)
-			return whole * mean + (uint64_t)((double)mean * first / 4294967296.0);
-	}
-}
-
 /* The next of the times by chance, if there is one. How many there are shows when they are played. */
 static void draw_next(struct event *e)
 {
-	e->next_ns += time_between(&e->random, e->every_ns);
+	e->next_ns += fab_random_gap(&e->random, e->every_ns);
 	e->left = e->next_ns < e->last_ns;
 }
 

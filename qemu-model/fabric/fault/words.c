@@ -168,6 +168,7 @@ static const struct {
 	  "[--speed NAME]; a TIME is as 20us, 5ms or 1.5s" },
 	{ "node", node_words, "write node kill|revive NODE" },
 	{ "loss", wire_words, "write loss NODE:PORT RATE [SEED] [--burst N]" },
+	{ "ber", wire_words, "write ber NODE:PORT RATE [SEED]" },
 	{ "corrupt", wire_words, "write corrupt NODE:PORT RATE [SEED]" },
 	{ "delay", delay_words, "write delay NODE:PORT TIME, a TIME is as 20us, 5ms, 1.5s, or 0" },
 	{ "drop", drop_words, "write drop NODE ATTRIBUTE NTH" },

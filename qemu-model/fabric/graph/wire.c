@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "graph.h"
+#include "ib/packet.h"
 
 struct fab_fault *fab_wire_at(struct fab *f, uint32_t p)
 {
@@ -30,4 +31,35 @@ uint64_t fab_random_state(uint64_t seed)
 	seed = (seed ^ seed >> 27) * 0x94d049bb133111ebull;
 	seed ^= seed >> 31;
 	return seed ? seed : 1;
+}
+
+/* By comparisons alone: J. von Neumann, "Various techniques used in connection with random digits", 1951. */
+uint64_t fab_random_gap(uint64_t *state, uint64_t mean)
+{
+	for (uint64_t whole = 0;; whole++) {
+		const uint32_t first = fab_random(state);
+		uint32_t u = first, v;
+		unsigned int n = 1;
+
+		while ((v = fab_random(state)) < u) {
+			u = v;
+			n++;
+		}
+		if (n % 2)
+			return whole * mean + (uint64_t)((double)mean * first / 4294967296.0);
+	}
+}
+
+/* An error in a packet that has one already costs no other packet. */
+bool fab_fault_errs(struct fab_fault *x, uint32_t len)
+{
+	const uint64_t bits = 8ull * (len + IB_VCRC_LEN);
+
+	if (x->clean_bits >= bits) {
+		x->clean_bits -= bits;
+		return false;
+	}
+	/* without a memory: from the end of this packet on it is as from any other bit on */
+	x->clean_bits = fab_random_gap(&x->rng, x->error_bits);
+	return true;
 }

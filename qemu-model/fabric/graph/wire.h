@@ -17,6 +17,8 @@
  * @loss: of 2^32 packets so many do not arrive; the other end counts an error
  * @stays: the same of those behind one that did not
  * @loses: the last one did not
+ * @error_bits: so many bits are between two of which another one arrives, on the average; 0: there are none
+ * @clean_bits: and so many are left until the next one
  * @corrupt: of 2^32 data packets so many have another bit, and an ICRC that says so
  * @delay_ns: packets arrive so much later
  * @mad_due_ns: when the MAD that left last arrives
@@ -36,6 +38,7 @@ struct fab_fault {
 	uint32_t port;
 	uint32_t loss, stays;
 	uint32_t corrupt;
+	uint64_t error_bits, clean_bits;
 	uint64_t delay_ns;
 	uint64_t mad_due_ns;
 	uint64_t rng;
@@ -72,6 +75,13 @@ static inline uint32_t fab_random(uint64_t *state)
 	*state ^= *state << 17;
 	return (uint32_t)(*state >> 32);
 }
+
+/**
+ * fab_random_gap() - from one of independent events to the next, which are @mean apart on the average
+ *
+ * These are exponentially distributed, so the events are a Poisson process.
+ */
+uint64_t fab_random_gap(uint64_t *state, uint64_t mean);
 
 /** fab_fault_hits() - whether what happens to @rate of 2^32 happens now */
 static inline bool fab_fault_hits(struct fab_fault *x, uint32_t rate)
@@ -113,20 +123,25 @@ static inline bool fab_fault_corrupts(struct fab_fault *x)
 	return true;
 }
 
-/** fab_fault_loses() - whether the wire loses the next packet */
-static inline bool fab_fault_loses(struct fab_fault *x)
+/** fab_fault_errs() - whether a bit of the next packet, of @len bytes behind which is the VCRC, is another one */
+bool fab_fault_errs(struct fab_fault *x, uint32_t len);
+
+/** fab_fault_loses() - whether the wire loses the next packet, of @len bytes from LRH to ICRC */
+static inline bool fab_fault_loses(struct fab_fault *x, uint32_t len)
 {
+	const bool errs = x->error_bits && fab_fault_errs(x, len);
+
 	x->loses = fab_fault_hits(x, x->loses ? x->stays : x->loss);
-	if (x->loses)
+	if (x->loses || errs)
 		return true;
 	x->marginal -= x->marginal != 0;
 	return false;
 }
 
 /** fab_fault_takes() - the same of a packet for a machine, whose error it is; counts it */
-static inline bool fab_fault_takes(struct fab_fault *x)
+static inline bool fab_fault_takes(struct fab_fault *x, uint32_t len)
 {
-	const bool lost = fab_fault_loses(x);
+	const bool lost = fab_fault_loses(x, len);
 
 	x->lost += lost;
 	return lost;

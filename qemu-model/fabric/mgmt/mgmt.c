@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "ib/packet.h"
+#include "ib/mad_packet.h"
 
 /* Forwarding tables may form a loop. A real packet stays in it. */
 #define MAX_HOPS	255u
@@ -104,7 +104,8 @@ static bool mad_depart(struct fab_mgmt *m, uint32_t p, const struct fab_mad *mad
 	a->xmit_mads++;
 	x = fab_extra_of(m->f, p);
 	*fault = x ? x->fault : NULL;
-	lost = *fault && fab_wire_loses(m, *fault, a->peer);
+	lost = *fault && fab_wire_loses(m, *fault, a->peer,
+					  IB_MAD_PKT_LEN + (mad->has_grh ? IB_GRH_LEN : 0));
 	if (m->taps)
 		m->wires->mad(m->wires_ctx, p, true, mad, lost);
 	return !lost;

@@ -383,10 +383,10 @@ void fab_counters(const struct fab_mgmt *m, uint32_t port, struct ohca_port_coun
  */
 void fab_fault_damage(struct fab_mgmt *m, struct fab_fault *x, uint32_t p);
 
-/** fab_wire_loses() - whether the wire loses the next packet to port @p, which is damage there */
-static inline bool fab_wire_loses(struct fab_mgmt *m, struct fab_fault *x, uint32_t p)
+/** fab_wire_loses() - whether the wire loses the next packet, of @len bytes, to port @p, which is damage there */
+static inline bool fab_wire_loses(struct fab_mgmt *m, struct fab_fault *x, uint32_t p, uint32_t len)
 {
-	if (!fab_fault_loses(x))
+	if (!fab_fault_loses(x, len))
 		return false;
 	fab_fault_damage(m, x, p);
 	return true;
