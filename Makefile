@@ -19,7 +19,7 @@ FILES_provider := tools/build-provider tools/fetch-source userspace firmware-if 
 FILES_fabric := tools/build-fabric tools/ohca-hub.c $(addprefix qemu-model/,engine front fabric umad link ib) firmware-if
 
 .PHONY: all help deps buildroot guest qemu image layer lab modules linux-source debug-kernel provider fabric \
-	units lint debug-layer docs deb rpm container check try FORCE campaign mutants soak perftest-matrix matrix apps opensm-suite bench demo install clean distclean
+	units lint debug-layer docs deb rpm container check try FORCE campaign mutants soak perftest-matrix matrix apps opensm-suite theory bench demo install clean distclean
 
 all: lab
 
@@ -37,6 +37,7 @@ help:
 	@echo 'make soak          the tests of rdma-core SOAK (20) times in a row'
 	@echo 'make perftest-matrix  every program of perftest with every transport and many options'
 	@echo 'make apps          recipes, tutorial and course, as their pages have them (APPS="ucx nfs" picks)'
+	@echo 'make theory        measures the numbers of Documentation/theory, and draws them (THEORY="ways ...": some)'
 	@echo 'make opensm-suite  OpenSM against fabrics that break (OPENSM=debian12|debian14|PROGRAM: another one;'
 	@echo '                   NAMES="test_lids ...": some tests)'
 	@echo 'make lab           everything tools/ohca-lab needs (default)'
@@ -58,12 +59,7 @@ help:
 	@echo 'make debug-layer   the layer with the debug kernel and its driver: for --kernel debug'
 	@echo 'make linux-source  Debian kernel source, for debug-kernel and lint'
 	@echo 'make debug-kernel  guest kernel with KASAN, lockdep, KUnit, ...'
-	@echo 'make install       fabric, QEMU, ohca-lab, ohca-ufm, ohca-map, provider and driver source (DESTDIR=, PREFIX=/usr/local;'
-	@echo '                   GUEST=debian12|debian14: the provider for this release of the host)'
-	@echo 'make debug-layer   the layer with the debug kernel and its driver: for --kernel debug'
-	@echo 'make linux-source  Debian kernel source, for debug-kernel and lint'
-	@echo 'make debug-kernel  guest kernel with KASAN, lockdep, KUnit, ...'
-	@echo 'make install       fabric, QEMU, ohca-lab, ohca-ufm, ohca-map, provider and driver source (DESTDIR=, PREFIX=/usr/local;'
+	@echo 'make install       fabric, QEMU, ohca-lab, ohca-ufm, ohca-map, ohca-plot, provider and driver source (DESTDIR=, PREFIX=/usr/local;'
 	@echo '                   GUEST=debian12|debian14: the provider for this release of the host)'
 	@echo 'make rpm           the same as RPM packages, without the documentation'
 	@echo 'make deb           Debian packages of the fabric, QEMU, ohca-lab, ohca-ufm, ohca-map, provider, driver, documentation'
@@ -252,6 +248,10 @@ apps: lab
 # OpenSM of the build root, of another release, or of this host.
 opensm-suite: fabric
 	@tests/opensm/suite '$(OPENSM)' $(NAMES)
+
+# Writes the figures of Documentation/theory.
+theory: fabric
+	@tools/in-root tests/theory/figures $(THEORY)
 
 # What is measured is built first.
 BENCH_PARTS := $(or $(BENCH),native provider scale machines)

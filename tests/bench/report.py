@@ -7,18 +7,9 @@ peer's. A cell has a value of each run.
 import json
 
 from bench import stats
+from ohca_plot.draw import LICENSE, Figure, number, simple_table
 
-LICENSE = "SPDX-License-Identifier: GPL-2.0-or-later"
 SCHEMA = 1
-
-
-def number(value):
-    """A figure with three digits or a few more, as people read it."""
-    if value >= 1000:
-        return f"{value:,.0f}"
-    if value >= 100 or value == int(value):
-        return f"{value:.0f}"
-    return f"{value:.1f}" if value >= 10 else f"{value:.2f}" if value >= 1 else f"{value:.3g}"
 
 
 def collect(text, tables):
@@ -28,14 +19,6 @@ def collect(text, tables):
         words = line.split("\t")
         if len(words) == 4:
             by_name[words[0]].add(*words[1:])
-
-
-def simple_table(header, rows):
-    """A simple table of reStructuredText."""
-    widths = [max(len(r[i]) for r in [header, *rows]) for i in range(len(header))]
-    rule = " ".join("=" * w for w in widths)
-    lines = [" ".join(c.ljust(w) for c, w in zip(r, widths)).rstrip() for r in [header, *rows]]
-    return "\n".join([rule, lines[0], rule, *lines[1:], rule]) + "\n"
 
 
 class Table:
@@ -95,43 +78,17 @@ class Table:
         header[0] = header[0] or "size"
         return simple_table(header, rows)
 
-    def gnuplot(self, out):
-        """Commands that draw the table into the file OUT; medians, least and greatest."""
-        head = ['set terminal svg size 760,440 dynamic font "sans,13" background "white"',
-                f"set output {quoted(out)}", "unset label", "unset logscale",
-                f"set title {quoted(self.title)}", f"set xlabel {quoted(self.rows)}",
-                "set grid ytics", "set key outside below width 3"]
+    def figure(self):
+        """The plot: medians, least and greatest."""
         units = list(dict.fromkeys(self.columns[c] for c in self.shown))
-        head.append(f"set ylabel {quoted(' or '.join(u for u in units if u))}")
-        if "y" not in self.log:
-            head.append("set yrange [0:*]")
-        data, plots = [], []
-        for i, column in enumerate(self.shown):
-            data.append(f"$d{i} << EOD")
-            for k, (row, cells) in enumerate(self.cells.items()):
-                if v := cells.get(column):
-                    x = row if self.plot == "lines" else k
-                    data.append(f"{x} {stats.median(v):.6g} {min(v):.6g} {max(v):.6g} "
-                                f'"{self.row_name(row)}"')
-            data.append("EOD")
-        if self.plot == "lines":
-            head += [f"set logscale {axis}" for axis in self.log]
-            head += ["set style data yerrorlines", "set xtics auto norotate"]
-            plots = [f"$d{i} using 1:2:3:4:xtic(5) title {quoted(c)} pointtype 7 pointsize 0.6"
-                     for i, c in enumerate(self.shown)]
-        else:
-            n = len(self.shown) + 1
-            head += ["set style fill solid 0.8", f"set boxwidth {1 / n:.3f}",
-                     "set xtics rotate by -35 left", "set xrange [-0.7:*]",
-                     *(f"set logscale {axis}" for axis in self.log)]
-            plots = [f"$d{i} using ($1+{(i - (n - 2) / 2) / n:.3f}):2:xtic(5) with boxes title "
-                     f"{quoted(c)}" for i, c in enumerate(self.shown)]
-        return "\n".join(["reset", *head, *data, "plot " + ", ".join(plots), "unset output", ""])
-
-
-def quoted(text):
-    """A string of gnuplot, in which nothing is special."""
-    return "'" + text.replace("'", "''").replace("_", r"\_") + "'"
+        found = Figure(self.title, self.rows, " or ".join(u for u in units if u), self.plot,
+                       self.log)
+        for column in self.shown:
+            found.add(column, [
+                (float(row) if self.plot == "lines" else k, stats.median(v), min(v), max(v),
+                 self.row_name(row))
+                for k, (row, cells) in enumerate(self.cells.items()) if (v := cells.get(column))])
+        return found
 
 
 class Report:
@@ -178,11 +135,3 @@ class Report:
             if t.name in plots:
                 out.append(f".. figure:: {where}{plots[t.name]}\n   :alt: {t.title}\n")
         return "\n".join(out)
-
-
-def licensed_svg(text):
-    """gnuplot's SVG with our license behind its first line."""
-    first, _, rest = text.partition("\n")
-    if not first.startswith("<?xml"):
-        raise ValueError("no SVG")
-    return f"{first}\n<!-- {LICENSE} -->\n{rest}"

@@ -20,6 +20,7 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 
 # pylint: disable=wrong-import-order, wrong-import-position
 from ohca_lab import perftest
+from ohca_plot import draw
 from bench import machine, report, stats
 from bench.parts import beside, machines, native, p99, provider, scale
 
@@ -137,24 +138,23 @@ size  ours, GB/s  peer, GB/s
         self.assertIn(".. figure:: benchmarks/some-sizes.svg\n   :alt: Some_sizes\n", drawn)
 
     def test_plot(self):
-        lines = table(plot="lines", log="xy").gnuplot("/out/a.svg")
-        self.assertIn("set output '/out/a.svg'\n", lines)
+        lines = table(plot="lines", log="xy").figure().gnuplot()
         self.assertIn("set title 'Some\\_sizes'\n", lines)
         self.assertIn("set logscale x\nset logscale y\n", lines)
         self.assertIn('$d0 << EOD\n8 1.2 1 1.5 "8 B"\n2097152 4800 4000 6000 "2 MiB"\nEOD\n'
                       '$d1 << EOD\n8 10 10 10 "8 B"\nEOD\n', lines)
-        self.assertIn("set yrange [0:*]", table(plot="lines", log="x").gnuplot("a"))
+        self.assertIn("set yrange [0:*]", table(plot="lines", log="x").figure().gnuplot())
         self.assertNotIn("yrange", lines)
-        bars = table(plot="bars", shown=["peer"]).gnuplot("a")
+        bars = table(plot="bars", shown=["peer"]).figure().gnuplot()
         self.assertIn('$d0 << EOD\n0 10 10 10 "8 B"\nEOD\n', bars)
         self.assertNotIn("$d1", bars)
 
     def test_svg_has_a_license(self):
-        svg = report.licensed_svg('<?xml version="1.0"?>\n<svg xmlns="http://www.w3.org/svg"/>')
-        self.assertIn(report.LICENSE, svg.splitlines()[1])
+        svg = draw.licensed_svg('<?xml version="1.0"?>\n<svg xmlns="http://www.w3.org/svg"/>')
+        self.assertIn(draw.LICENSE, svg.splitlines()[1])
         ElementTree.fromstring(svg)
-        with self.assertRaises(ValueError):
-            report.licensed_svg("gnuplot: no such terminal")
+        with self.assertRaises(draw.DrawError):
+            draw.licensed_svg("gnuplot: no such terminal")
 
 
 class Parts(unittest.TestCase):

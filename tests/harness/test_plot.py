@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What ohca-plot makes of traffic: runs, numbers, tables, figures, and clear errors."""
+import contextlib
+import io
+import os
+import stat
+import tempfile
+import unittest
+from unittest import mock
+from xml.etree import ElementTree
+
+import fake
+
+# pylint: disable=wrong-import-order
+from ohca_plot import cli, draw, sweep
+
+# It has a rate that falls with the load, and more with --adaptive; it cannot run with a load of 7.
+FABRIC = """#!/bin/sh
+[ "$1" = traffic ] || exit 9
+shift
+more=1
+while [ $# -gt 0 ]; do
+	case $1 in
+	--load) load=$2; shift ;;
+	--adaptive) more=2 ;;
+	--star) ;;
+	*) echo "ohca-fabric: $1?" >&2; exit 1 ;;
+	esac
+	shift
+done
+[ "$load" != 7 ] || { echo "ohca-fabric: seven" >&2; exit 1; }
+echo "pattern: uniform"
+echo "host: $((more * load)).500 Gb/s"
+echo "packets: 12"
+echo "sl0: 19.504 Gb/s, 20.00 %"
+echo "circle: none"
+"""
+
+
+class Plot(unittest.TestCase):
+    """With a program in the place of ohca-fabric."""
+
+    def setUp(self):
+        self.dir = tempfile.TemporaryDirectory()
+        self.addCleanup(self.dir.cleanup)
+        self.fabric = os.path.join(self.dir.name, "fabric")
+        with open(self.fabric, "w", encoding="ascii") as f:
+            f.write(FABRIC)
+        os.chmod(self.fabric, stat.S_IRWXU)
+        patch = mock.patch.dict(os.environ, OHCA_FABRIC=self.fabric)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def plot(self, *argv):
+        """Status, output and errors of a command line."""
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                status = cli.main(list(argv))
+            except SystemExit as e:
+                status = e.code
+        return status, out.getvalue(), err.getvalue()
+
+    def test_numbers_have_units(self):
+        found = sweep.read("host: 1.500 Gb/s\nmessages: 7\npattern: uniform\nsl0: 2.0 Gb/s, 20 %\n"
+                           "circle: switch1:3, switch2:4\ntime: 1.000 us\n")
+        self.assertEqual(found, {"host": (1.5, "Gb/s"), "messages": (7, ""), "sl0": (2, "Gb/s"),
+                                 "time": (1, "us")})
+
+    def test_places_on_the_axis(self):
+        self.assertEqual([sweep.place(v) for v in ("7", "64K", "1M", "0.5", "star:4", "")],
+                         [7, 65536, 1 << 20, 0.5, None, None])
+
+    def test_table_and_csv(self):
+        name = os.path.join(self.dir.name, "out.csv")
+        self.assertEqual(self.plot("--x", "load=10,20", "--line", "plain:", "--line",
+                                   "adaptive:--adaptive", "--csv", name, "--", "--star"), (0, """\
+==== =========== ==============
+load plain, Gb/s adaptive, Gb/s
+==== =========== ==============
+10   10.5        20.5
+20   20.5        40.5
+==== =========== ==============
+""", ""))
+        with open(name, encoding="ascii") as f:
+            self.assertEqual(f.read(), "load,plain (Gb/s),adaptive (Gb/s)\n"
+                                       "10,10.5,20.5\n20,20.5,40.5\n")
+
+    def test_columns_of_several_keys(self):
+        _, text, _ = self.plot("--x", "load=1", "--y", "host,packets", "--line", "plain:")
+        self.assertIn("load plain, host, Gb/s plain, packets\n", text)
+        _, text, _ = self.plot("--x", "load=1", "--y", "host,packets")
+        self.assertIn("load host, Gb/s packets\n", text)
+
+    def test_what_is_wrong_is_said(self):
+        for status, why, *argv in (
+                (2, "the following arguments are required: --x"),
+                (2, "'load' is not OPTION=VALUE", "--x", "load"),
+                (2, "'load=1,' is not OPTION=VALUE", "--x", "load=1,"),
+                (2, "'load=1,1' has a value twice", "--x", "load=1,1"),
+                (2, "'plain' is not NAME:OPTIONS", "--x", "load=1", "--line", "plain"),
+                (2, "No closing quotation", "--x", "load=1", "--line", "a:'"),
+                (2, "two lines have one name", "--x", "load=1", "--line", "a:", "--line", "a:"),
+                (1, "there is no number circle; there are host, packets, sl0", "--x", "load=1",
+                 "--y", "circle"),
+                (1, "--load 7: ohca-fabric: seven", "--x", "load=6,7"),
+                (1, "No such file", "--x", "load=1", "--csv", self.dir.name + "/no/file")):
+            got, _, err = self.plot(*argv)
+            self.assertEqual((got, why in err), (status, True), (argv, err))
+
+    def test_without_the_program(self):
+        with mock.patch.dict(os.environ, OHCA_FABRIC="/nowhere", OHCA_BUILD="/nowhere", PATH=""):
+            self.assertEqual(self.plot("--x", "load=1")[::2], (
+                1, "ohca-plot: there is no ohca-fabric: run 'make fabric', or install "
+                   "openhca-fabric\n"))
+
+    def test_figure_of_numbers_and_of_names(self):
+        lines = sweep.Sweep("load", ["1K", "2"], {"": []}, ["host"])
+        lines.cells = {"1K": {"host": 3.0}, "2": {"host": 4.0}}
+        lines.units = {"host": "Gb/s"}
+        text = cli.figure_of(lines, "a_b", "x").gnuplot()
+        self.assertIn('$d0 << EOD\n1024 3 3 3 "1K"\n2 4 4 4 "2"\nEOD\n', text)
+        self.assertIn("set title 'a\\_b'\nset xlabel 'load'\n", text)
+        self.assertIn("set ylabel 'Gb/s'\nset yrange [0:*]\nset logscale x\n", text)
+        lines.values, lines.cells = ["star:2"], {"star:2": {"host": 3.0}}
+        text = cli.figure_of(lines, "a").gnuplot()
+        self.assertIn('$d0 << EOD\n0 3 3 3 "star:2"\nEOD\n', text)
+        self.assertIn("with boxes", text)
+
+    def test_a_formula_is_dashed(self):
+        figure = draw.Figure("t", "x", "y", "lines")
+        figure.add("measured", [(1, 2, 2, 2, "1")])
+        figure.add("formula", [(1, 2, 2, 2, "1")], True)
+        self.assertIn("$d0 using 1:2:3:4:xtic(5) title 'measured' pointtype 7 pointsize 0.6, "
+                      "$d1 using 1:2:xtic(5) with lines dashtype 2 title 'formula'",
+                      figure.gnuplot())
+
+    def test_svg(self):
+        name = os.path.join(self.dir.name, "out.svg")
+        try:
+            command = draw.gnuplot()
+        except draw.DrawError as e:
+            self.skipTest(str(e))
+        with mock.patch.object(draw, "gnuplot", return_value=command):
+            self.assertEqual(self.plot("--x", "load=1,2", "--svg", name)[::2], (0, ""))
+        root = ElementTree.parse(name).getroot()
+        self.assertTrue(root.tag.endswith("svg"))
+        with open(name, encoding="utf-8") as f:
+            self.assertIn(draw.LICENSE, f.read())
+
+    def test_gnuplot_that_fails(self):
+        name = os.path.join(self.dir.name, "out.svg")
+        for command, why in ((["false"], "gnuplot failed with status 1"),
+                             (["true"], "gnuplot has made no SVG")):
+            with mock.patch.object(draw, "gnuplot", return_value=command):
+                status, _, err = self.plot("--x", "load=1,2", "--svg", name)
+            self.assertEqual((status, why in err), (1, True), err)
+            self.assertFalse(os.path.exists(name))
+
+
+if __name__ == "__main__":
+    fake.main()

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The command line of ohca-plot."""
+import argparse
+import csv
+import shlex
+import sys
+
+from ohca_plot import draw, sweep
+
+EPILOG = """What follows -- are options of ohca-fabric traffic, for all runs. An example:
+ohca-plot --svg load.svg --x load=20,40,60,80,100 --line minhop: --line adaptive:--adaptive
+ --y message_p99 --log y -- --generate fat-tree:8,3 --pattern permutation"""
+
+
+def words_of_line(text):
+    """NAME:OPTIONS as (name, list of options)."""
+    name, colon, rest = text.partition(":")
+    if not colon or not name:
+        raise argparse.ArgumentTypeError(f"'{text}' is not NAME:OPTIONS")
+    try:
+        return name, shlex.split(rest)
+    except ValueError as e:
+        raise argparse.ArgumentTypeError(f"'{text}': {e}") from None
+
+
+def values_of_option(text):
+    """OPTION=VALUE[,VALUE...] as (option, list of values); a | separates if there is one."""
+    option, equals, rest = text.partition("=")
+    values = rest.split("|" if "|" in rest else ",")
+    if not equals or not option.strip("-") or not all(values):
+        raise argparse.ArgumentTypeError(f"'{text}' is not OPTION=VALUE,VALUE...")
+    if len(set(values)) < len(values):
+        raise argparse.ArgumentTypeError(f"'{text}' has a value twice")
+    return option.lstrip("-"), values
+
+
+def parser():
+    """What is understood."""
+    p = argparse.ArgumentParser(
+        prog="ohca-plot", description="Runs ohca-fabric traffic for each value of one of its "
+        "options, prints a table, and draws it.", epilog=EPILOG)
+    p.add_argument("--x", required=True, type=values_of_option, metavar="OPTION=V,V...",
+                   help="the option, and its values; with | between values that have a comma")
+    p.add_argument("--line", type=words_of_line, action="append", default=[],
+                   metavar="NAME:OPTIONS", help="a line of the figure, and its options")
+    p.add_argument("--y", default="host", metavar="KEY[,KEY...]",
+                   help="what is drawn, as traffic calls it: host, message_p99, time... (host)")
+    p.add_argument("--svg", metavar="FILE", help="the figure, drawn by gnuplot")
+    p.add_argument("--csv", metavar="FILE", help="the numbers")
+    p.add_argument("--log", default="", choices=("x", "y", "xy"), help="logarithmic axes")
+    p.add_argument("--bars", action="store_true", help="bars in the place of lines")
+    p.add_argument("--title", help="of the figure")
+    p.add_argument("options", nargs="*", metavar="-- OPTION", help=argparse.SUPPRESS)
+    return p
+
+
+def figure_of(s, title, log="", bars=False):
+    """The figure of a sweep that has been measured."""
+    places = [sweep.place(v) for v in s.values]
+    numbers = None not in places and not bars
+    units = list(dict.fromkeys(s.units.values()))
+    # a key's name stands at the axis if the lines have other names
+    label = (f"{s.keys[0]}, " if len(s.keys) == 1 and s.lines != {"": []} else "")
+    found = draw.Figure(title, s.option, label + " or ".join(u for u in units if u),
+                        "lines" if numbers else "bars", log)
+    for name, _, _ in s.columns():
+        found.add(name, [(places[i] if numbers else i, y, y, y, v)
+                         for i, v in enumerate(s.values) for y in [s.cells[v][name]]])
+    return found
+
+
+def write_csv(s, name):
+    """The numbers, with the units in the first line."""
+    with open(name, "w", encoding="utf-8", newline="") as f:
+        out = csv.writer(f, lineterminator="\n")
+        out.writerow([s.option, *(f"{c} ({s.units[key]})" if s.units[key] else c
+                                  for c, _, key in s.columns())])
+        for v in s.values:
+            out.writerow([v, *(f"{s.cells[v][c]:g}" for c, _, _ in s.columns())])
+
+
+def main(argv=None):
+    """Returns the exit status."""
+    opt = parser().parse_args(argv)
+    lines = dict(opt.line) or {"": []}
+    if len(lines) < len(opt.line):
+        print("ohca-plot: two lines have one name", file=sys.stderr)
+        return 2
+    s = sweep.Sweep(*opt.x, lines, opt.y.split(","))
+    try:
+        s.measure(opt.options)
+        header = [s.option, *(f"{c}, {s.units[k]}" if s.units[k] else c for c, _, k in s.columns())]
+        print(draw.simple_table(header, [[v, *(draw.number(s.cells[v][c])
+                                               for c, _, _ in s.columns())] for v in s.values]),
+              end="")
+        if opt.csv:
+            write_csv(s, opt.csv)
+        if opt.svg:
+            svg = draw.draw(figure_of(s, opt.title or shlex.join(opt.options), opt.log, opt.bars))
+            with open(opt.svg, "w", encoding="utf-8") as f:
+                f.write(svg)
+    except (sweep.SweepError, draw.DrawError, OSError) as e:
+        print(f"ohca-plot: {e}", file=sys.stderr)
+        return 1
+    return 0
