@@ -452,7 +452,7 @@ static void is_text(const struct fab *f, enum fab_format format, const char *wan
 	free(text);
 }
 
-#define SLURM "# Slurm's topology.conf, for TopologyPlugin=topology/tree\n"
+#define SLURM "# topology.conf of Slurm, for TopologyPlugin=topology/tree\n"
 
 /* Slurm's tree: spines of one level are one switch, a machine is in it once. */
 static void slurm(void **st)

@@ -300,7 +300,7 @@ static void put_tree(struct tree *t, FILE *out)
 	uint32_t tops = 0;
 	bool any = false;
 
-	fputs("# Slurm's topology.conf, for TopologyPlugin=topology/tree\n", out);
+	fputs("# topology.conf of Slurm, for TopologyPlugin=topology/tree\n", out);
 	for (uint32_t i = 0; i < f->nodes; i++) {
 		if (t->level[i] == FAB_NONE || top_of(t, i) != i)
 			continue;
