@@ -157,7 +157,8 @@ struct host {
 	unsigned int irqs[HOST_VECTORS];
 	uint64_t traces[OHCA_TR_NUM];
 	uint8_t tx_buf[8192];
-	uint8_t sl, static_rate;	/* of QPs that host_qp_connect() connects */
+	/* of QPs that host_qp_connect() connects; @hop_limit 0: without a GRH */
+	uint8_t sl, static_rate, hop_limit, dgid[16];
 	struct host_port port[2];
 	/* admin queue */
 	uint64_t aq, acq;

@@ -513,6 +513,11 @@ int host_qp_try_connect(struct host_qp *qp, unsigned int port, uint16_t lid, uin
 	int status = OHCA_ADMIN_OK;
 	uint32_t rtr = 0, rts = 0;
 
+	if (qp->h->hop_limit) {
+		a.av.flags = OHCA_AV_GRH;
+		a.av.hop_limit = qp->h->hop_limit;
+		memcpy(a.av.dgid, qp->h->dgid, sizeof(a.av.dgid));
+	}
 	if (qp->type == OHCA_QPT_RC || qp->type == OHCA_QPT_XRC_TGT)
 		rtr = resp;
 	if (qp->type == OHCA_QPT_RC || qp->type == OHCA_QPT_XRC_INI)

@@ -271,11 +271,11 @@ static inline void pump(void *arg)
 	for (unsigned int i = 0; quiet < 4; i++, quiet = any ? 0 : quiet + 1) {
 		assert_true(i < 100000);
 		any = host_step(w->h, w->n);
-		for (unsigned int k = 1; k <= HOSTS + 1; k++)
-			if (net_port(w->net, k)->link)
-				fab_data_ctrl(w->net->d, net_index(w->net, k));
-		while (ohca_link_ctrl(w->sm->l) != OHCA_LINK_EV_NONE)
-			any = true;
+		for (uint32_t p = 1; p < w->net->f->ports; p++)
+			fab_data_ctrl(w->net->d, p);
+		for (unsigned int k = 0; k < w->net->n; k++)
+			while (ohca_link_ctrl(w->net->ep[k].l) != OHCA_LINK_EV_NONE)
+				any = true;
 		any |= fab_data_round(w->net->d);
 		net_timers(w->net);
 	}
@@ -375,13 +375,13 @@ static inline void connect_node(struct world *w, unsigned int i)
 	n->h->port[0].wire_arg = n;
 }
 
-/* Machine @i, whose engine the fabric hosts. */
-static inline void host_node(struct world *w, unsigned int i)
+/* Machine @i, whose engine the fabric hosts, at port @port of the switch. */
+static inline void host_node(struct world *w, unsigned int i, unsigned int port)
 {
 	struct node *n = &w->node[i];
 
 	n->w = w;
-	n->ep.port = i + 2;
+	n->ep.port = port;
 	n->seat = (struct host_seat){
 		.make = seat_make,
 		.turn = seat_turn,
@@ -409,7 +409,7 @@ static inline int setup_world(void **state, bool hosted, bool paged)
 		struct node *n = &w->node[i];
 
 		if (hosted)
-			host_node(w, i);
+			host_node(w, i, i + 2);
 		else
 			connect_node(w, i);
 		n->h->now = &w->net->now_ns;

@@ -274,9 +274,8 @@ static inline struct fab *net_fabric(unsigned int ports, unsigned int vls, uint3
 	return f;
 }
 
-/** net_new() - a switch with @ports ports and @n end ports at 1..n. */
-static inline struct net *net_new(unsigned int ports, unsigned int n, unsigned int vls,
-				  unsigned int shift)
+/** net_of() - fabric @f, whose switch is node @sw, without end ports */
+static inline struct net *net_of(struct fab *f, uint32_t sw, unsigned int shift)
 {
 	struct net *t = calloc(1, sizeof(*t));
 	struct fab_data_cfg cfg = {
@@ -292,12 +291,25 @@ static inline struct net *net_new(unsigned int ports, unsigned int n, unsigned i
 	strcpy(t->dir, "/tmp/ohca-fab-XXXXXX");
 	assert_non_null(mkdtemp(t->dir));
 	snprintf(t->path, sizeof(t->path), "%s/s", t->dir);
-	t->f = net_fabric(ports, vls, &t->sw);
+	t->f = f;
+	t->sw = sw;
 	fab_mgmt_init(&t->m, t->f, net_nobody, NULL);
 	t->d = fab_data_new(&t->m, &cfg);
 	assert_non_null(t->d);
 	t->ls = ohca_link_listen(t->path, &err);
 	assert_true(t->ls >= 0);
+	return t;
+}
+
+/** net_new() - a switch with @ports ports and @n end ports at 1..n. */
+static inline struct net *net_new(unsigned int ports, unsigned int n, unsigned int vls,
+				  unsigned int shift)
+{
+	uint32_t sw;
+	struct fab *f = net_fabric(ports, vls, &sw);
+	struct net *t = net_of(f, sw, shift);
+	struct ohca_link_err err;
+
 	for (; t->n < n; t->n++)
 		assert_int_equal(net_attach(t, &t->ep[t->n], 0x100 + t->n, 0, NULL, &err), 0);
 	return t;

@@ -104,6 +104,8 @@ void fab_copy_head(uint8_t *b, const struct fab_frame *f, unsigned int vl)
 	b[0] = (uint8_t)(vl << 4);
 	if (fab_unlikely(f->patch))
 		memcpy(b + f->patch, f->pkey, 2);
+	if (fab_unlikely(f->hop_limit))
+		b[IB_LRH_LEN + offsetof(struct ib_grh, hoplimit)] = f->hop_limit;
 	if (fab_unlikely(f->fecn))
 		ib_set_fecn(b + IB_LRH_LEN + ((b[1] & 3) == IB_LNH_IBA_GLOBAL ? IB_GRH_LEN : 0));
 }

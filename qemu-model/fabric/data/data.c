@@ -15,11 +15,17 @@ static void wire_mad(void *ctx, uint32_t port, bool sent, const struct fab_mad *
 		fab_capture_mad(d, dp->tap, mad, sent, lost ? FAB_DROP_LOSS : FAB_DROP_NONE);
 }
 
+static uint32_t wire_find(const void *ctx, uint64_t guid)
+{
+	return fab_data_find_guid(ctx, guid);
+}
+
 static const struct fab_wires wires = {
 	.send = fab_gsi_send,
 	.land = fab_gsi_land,
 	.train = fab_link_train,
 	.count = fab_link_count,
+	.find = wire_find,
 	.mad = wire_mad,
 };
 

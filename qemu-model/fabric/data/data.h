@@ -62,6 +62,7 @@
  *	flow.c		the ways of packets between them
  *	adaptive.c	ports that lead to the same: which of them
  *	decide.c	what becomes of the packet at the head of a lane
+ *	route.c		packets that go on in another subnet
  *	forward.c	heads, requests, arbitration
  *	hop.c		from an output to the next head
  *	congestion.c	outputs that are congested: FECN
@@ -104,6 +105,10 @@ enum fab_drop {
 	FAB_DROP_PHANTOM,	/* it arrived at a host that has no memory */
 	FAB_DROP_NO_MEMBER,	/* multicast without a port to leave by */
 	FAB_DROP_NO_LINK,	/* a copy of multicast, out of a port whose link is down */
+	FAB_DROP_HOP_LIMIT,	/* at a router: HopLmt is 0 or 1 */
+	FAB_DROP_NO_SUBNET,	/* at a router: none of its ports has the prefix of the DGID */
+	FAB_DROP_NO_GUID,	/* at a router: no port of that subnet has the GUID of the DGID */
+	FAB_DROP_LINK_LOCAL,	/* at a router: a GID that is good in its own subnet only */
 	FAB_DROPS
 };
 

@@ -20,6 +20,7 @@
 #define FAB_REPLIES		1024u	/* MADs of agents that wait for credit, ... */
 #define FAB_PORT_REPLIES	64u	/* ... of one port */
 #define FAB_LOOK_NS		10000000u	/* between looks at what waits for credit */
+#define FAB_GUID_LIDS		256u	/* LIDs that routers have looked up last */
 
 #define fab_likely(x)		__builtin_expect(!!(x), 1)
 #define fab_unlikely(x)		__builtin_expect(!!(x), 0)
@@ -38,6 +39,8 @@
  * @corrupt: a bit of it is another one as soon as it is copied
  * @fecn: its FECN is set as soon as it is copied
  * @agent: it is a MAD that an agent sends to a machine
+ * @routed: it leaves a router with the LIDs @slid and @dlid, and a HopLmt one smaller
+ * @hop_limit: its HopLmt as soon as it is copied; 0: as in @data
  * @lrh: copy of the LRH
  * @pkey: copy of the P_Key, in wire order
  */
@@ -53,6 +56,9 @@ struct fab_frame {
 	bool corrupt;
 	bool fecn;
 	bool agent;
+	bool routed;
+	uint8_t hop_limit;
+	uint16_t slid, dlid;
 	uint8_t lrh[IB_LRH_LEN];
 	uint8_t pkey[2];
 };
@@ -193,7 +199,7 @@ struct fab_hport {
  * @p: index in the graph
  * @id: index in fab_data.all
  * @num: number in its node
- * @is_switch: of a switch; any other node has no lanes, and takes what arrives
+ * @is_switch: of a switch; @is_router: of a router; any other node takes what arrives
  * @link: the wire leads out of the process; NULL: local
  * @hport: it leads to an HCA in this process, or NULL
  * @peer: other end of a local wire, or NULL
@@ -206,7 +212,7 @@ struct fab_hport {
  * @buffers: heads are in the input buffer; else in the link's rings
  * @full: lanes of the rings whose packets have to wait until those on their way have arrived
  * @up, @active, @receives, @nvls, @max_len, @arb_vls, @num_pkeys, @pkeys, @arb_index, @life_ns: of
- *	the graph, as of fab_data.epoch; @life_ns is the switch's LifeTimeValue
+ *	the graph, as of fab_data.epoch; @life_ns is the switch's LifeTimeValue, UINT64_MAX of a router
  * @pending: lanes with packets, as of this round
  * @buffered: lanes with packets in the input buffer
  * @queued, @out_listed, @touched, @woken: in fab_data.queue, .outs, .touch, .woken
@@ -238,7 +244,7 @@ struct fab_dport {
 	uint32_t p;
 	uint32_t id;
 	uint8_t num;
-	bool is_switch;
+	bool is_switch, is_router;
 	struct ohca_link *link;
 	struct fab_hport *hport;
 	struct fab_dport *peer;
@@ -279,6 +285,19 @@ struct fab_dport {
 	uint32_t replies;
 	uint64_t peer_guid;
 	bool idle, used, refused_tx, stall_listed;
+};
+
+/**
+ * struct fab_guid_lid - a LID that a router has looked up, see route.c
+ * @guid: PortGUID in the subnet of router port @out
+ * @version: of the data path
+ * @lid: its LID, or 0
+ */
+struct fab_guid_lid {
+	uint64_t guid;
+	uint32_t out;
+	uint32_t version;
+	uint16_t lid;
 };
 
 /** struct fab_reply - a MAD of an agent that waits since @since_ns to leave by a link */
@@ -330,6 +349,7 @@ struct fab_reply {
  * @link_captures: captures with link packets
  * @mad_ports: HCAs' ports whose MADs wait
  * @scratch: a packet as an HCA builds it, and one as an HCA gets it
+ * @guid_lid: by the hash of the GUID
  * @why: the packet that ended last did so
  * @n: what it has counted
  * @fronts, @fronts_arg: as of fab_data_set_fronts()
@@ -372,6 +392,7 @@ struct fab_data {
 	unsigned int reply_count;
 	struct fab_capture *link_captures;
 	struct fab_hport *mad_ports;
+	struct fab_guid_lid guid_lid[FAB_GUID_LIDS];
 	enum fab_drop why;
 	struct fab_data_counts n;
 	void (*fronts)(const void *arg, struct fab_front_stats *st);
@@ -517,6 +538,19 @@ void fab_touch(struct fab_data *d, struct fab_dport *dp);
 
 /** fab_decide() - decide on the packet in @l->f; once for each packet, since it counts errors */
 enum fab_kind fab_decide(struct fab_data *d, struct fab_dport *in, struct fab_lane *l);
+
+/**
+ * fab_route_find() - where the head @f, which has come to router port @in, goes on
+ * @out: written if it does; @f is marked for fab_route_frame()
+ *
+ * Return: FAB_HEAD_UCAST: it leaves by *@out; FAB_HEAD_LOCAL: it is for the port itself; FAB_HEAD_DROP: it
+ * was counted.
+ */
+enum fab_kind fab_route_find(struct fab_data *d, struct fab_dport *in, struct fab_frame *f,
+			     uint32_t *out);
+
+/** fab_route_frame() - the headers of @f, which is @routed, become those of its next subnet */
+void fab_route_frame(struct fab_frame *f);
 
 /** fab_damaged() - whether a packet is damaged as its OHCA_FRAME_* @flags say. Counts it. */
 bool fab_damaged(struct fab_data *d, struct fab_dport *in, const uint8_t *data, uint32_t len,

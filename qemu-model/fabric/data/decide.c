@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * What becomes of a data packet at a switch (IBTA volume 1, 18.2.4): checks, partitions, the
- * forwarding tables, SL to VL. At any other node it has arrived.
+ * forwarding tables, SL to VL. At a router it may go on in another subnet. At any other node it has
+ * arrived.
  */
 #include "adaptive.h"
 #include "to_watch.h"
@@ -249,6 +250,24 @@ static enum fab_kind decide_ucast(struct fab_data *d, struct fab_dport *in, stru
 	return FAB_HEAD_UCAST;
 }
 
+/* What has come to a router's port is for its agents, or goes on if it has a GRH. */
+static enum fab_kind decide_router(struct fab_data *d, struct fab_dport *in, struct fab_lane *l,
+				   uint16_t dlid)
+{
+	enum fab_kind kind;
+	uint32_t out;
+
+	if ((l->f.lrh[1] & 3) != IB_LNH_IBA_GLOBAL || !fab_own_lid(&d->f->port[in->p], dlid))
+		return FAB_HEAD_LOCAL;
+	kind = fab_route_find(d, in, &l->f, &out);
+	if (kind != FAB_HEAD_UCAST)
+		return kind;
+	l->out = fab_dport(d, out);
+	if (fab_unlikely(!l->out))
+		return fab_dropped(d, FAB_DROP_MEMORY);
+	return can_leave(d, in, &l->f, l->out, &l->ovl) ? FAB_HEAD_UCAST : FAB_HEAD_DROP;
+}
+
 enum fab_kind fab_decide(struct fab_data *d, struct fab_dport *in, struct fab_lane *l)
 {
 	const uint16_t dlid = ib_get_be16(l->f.lrh + 2);
@@ -274,7 +293,7 @@ enum fab_kind fab_decide(struct fab_data *d, struct fab_dport *in, struct fab_la
 		fab_dport_refresh(d, in);
 	}
 	if (fab_unlikely(!in->is_switch))
-		return FAB_HEAD_LOCAL;
+		return in->is_router ? decide_router(d, in, l, dlid) : FAB_HEAD_LOCAL;
 	if (fab_unlikely((pi->part_enf_in || pi->filter_raw_in) && !admit(d, in, &l->f, true)))
 		return fab_dropped(d, FAB_DROP_FILTER);
 	if (fab_unlikely(l->f.hops >= FAB_MAX_HOPS))

@@ -108,6 +108,7 @@ static bool peek(struct fab_dport *in, unsigned int vl, struct fab_lane *l)
 	l->f.hops = 0;
 	l->f.corrupt &= l->seen;
 	l->f.fecn = false;
+	l->f.hop_limit = 0;
 	memcpy(l->f.lrh, lf.data, IB_LRH_LEN);
 	if (fab_unlikely(l->mark_ns))
 		fab_came(in, vl);

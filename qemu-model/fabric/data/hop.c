@@ -223,9 +223,13 @@ bool fab_out_send(struct fab_data *d, struct fab_dport *out, unsigned int vl,
 	struct fab_frame at;
 	bool marks, sent;
 
-	if (fab_likely(!out->congestion))
+	if (fab_likely(!out->congestion && !f->routed))
 		return out_send(d, out, vl, f);
 	at = *f;
+	if (at.routed) {
+		fab_route_frame(&at);
+		return out_send(d, out, vl, &at);
+	}
 	marks = fab_congestion_marks(out, vl, f);
 	at.fecn |= marks;
 	sent = out_send(d, out, vl, &at);

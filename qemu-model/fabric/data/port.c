@@ -47,6 +47,7 @@ void fab_dport_refresh(struct fab_data *d, struct fab_dport *dp)
 		dp->arb_vls = dp->arb.t[IB_VLARB_LOW].vls | dp->arb.t[IB_VLARB_HIGH].vls;
 	}
 	dp->arb.high_limit = p->pi.vl_high_limit;
+	dp->life_ns = UINT64_MAX;
 	if (dp->is_switch)
 		dp->life_ns = fab_limit_ns(d, d->f->sw[d->f->node[p->node].sw].si.life_time);
 }
@@ -96,6 +97,7 @@ static struct fab_dport *port_make(struct fab_data *d, uint32_t p)
 	dp->id = d->count;
 	dp->num = (uint8_t)fab_port_num(d->f, p);
 	dp->is_switch = n->sw != FAB_NONE;
+	dp->is_router = n->type == IB_NODE_ROUTER_DEVICE;
 	dp->ctr = &x->ctr;
 	dp->arb_index = FAB_NONE;
 	dp->buffers = true;

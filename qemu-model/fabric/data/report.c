@@ -95,6 +95,10 @@ static const char * const drop_names[FAB_DROPS] = {
 	[FAB_DROP_PHANTOM] = "a host without a machine",
 	[FAB_DROP_NO_MEMBER] = "multicast without a member",
 	[FAB_DROP_NO_LINK] = "multicast out of a port whose link is down",
+	[FAB_DROP_HOP_LIMIT] = "HopLmt",
+	[FAB_DROP_NO_SUBNET] = "no port of the router is in the subnet",
+	[FAB_DROP_NO_GUID] = "no port of the subnet has the GUID",
+	[FAB_DROP_LINK_LOCAL] = "a link-local GID at a router",
 };
 
 const char *fab_drop_name(enum fab_drop why)

@@ -61,9 +61,10 @@ uint64_t fab_limit_ns(const struct fab_data *d, uint8_t n)
 									 ib_time_ns(n) * scale;
 }
 
+/* A switch's; the switch behind a router discards what stands still (14.2.5.6). */
 static uint64_t hoq_ns(const struct fab_data *d, const struct fab_dport *out)
 {
-	return fab_limit_ns(d, d->f->port[out->p].pi.hoq_life);
+	return !out->is_switch ? UINT64_MAX : fab_limit_ns(d, d->f->port[out->p].pi.hoq_life);
 }
 
 bool fab_too_old(struct fab_data *d, const struct fab_dport *out, uint64_t since_ns)

@@ -2,6 +2,7 @@
 /* Nodes, ports and cables; see graph.h. */
 #include "adaptive.h"
 #include "names.h"
+#include "subnet.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -359,7 +360,7 @@ bool fab_seal(struct fab *f)
 	for (uint32_t i = 1; i < f->ports; i++)
 		if (f->port[i].peer > i)
 			fab_link_up(f, i);
-	return fab_names_seal(f);
+	return fab_subnets_find(f) && fab_names_seal(f);
 }
 
 bool fab_own_sl2vl(struct fab *f, const struct fab_node *n)
@@ -396,7 +397,7 @@ static void reset_switch(struct fab *f, const struct fab_node *n)
 {
 	struct fab_switch *sw = &f->sw[n->sw];
 	/* nothing goes that way until a subnet manager has written the table */
-	const uint32_t sum = sw->lft_sum;
+	const uint32_t sum = sw->lft_sum, subnet = sw->subnet;
 
 	fab_drop_sl2vl(f, n);
 	f->adaptive -= sw->adaptive != NULL;
@@ -404,6 +405,7 @@ static void reset_switch(struct fab *f, const struct fab_node *n)
 	free_switch(sw);
 	init_switch(f, sw, n->nports, n->base_port0);
 	sw->lft_sum = sum;
+	sw->subnet = subnet;
 }
 
 bool fab_reset_node(struct fab *f, uint32_t node)

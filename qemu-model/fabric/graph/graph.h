@@ -184,6 +184,7 @@ struct fab_lids {
  *	output port has other tables for some input ports than for others
  * @lids: [ports + 1] of what the LinearForwardingTable has, or NULL: to be found when it is asked
  *	for
+ * @subnet: number of its subnet, see subnet.h
  * @adaptive: adaptive routing, see adaptive.h; NULL: it is off
  * @lft_sum: of the LinearForwardingTable when groups for adaptive routing were made last;
  *	@lft_differs: it is another one, and counted in fab.lfts_differ
@@ -197,6 +198,7 @@ struct fab_switch {
 	uint32_t *sl2vl;
 	struct fab_lids *lids;
 	struct fab_adaptive *adaptive;
+	uint32_t subnet;
 	uint32_t lft_sum;
 	bool lft_differs;
 };

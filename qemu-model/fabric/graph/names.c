@@ -108,7 +108,7 @@ static bool is_guid(const char *text, size_t len, uint64_t *guid)
 	return v;
 }
 
-static uint32_t port_with_guid(const struct fab *f, uint64_t guid)
+uint32_t fab_port_with_guid(const struct fab *f, uint64_t guid)
 {
 	const uint32_t p = fab_hash_find(&f->by_port_guid, fab_hash_u64(guid), port_guid_is, f,
 					 &guid);
@@ -132,7 +132,7 @@ static uint32_t find_node(const struct fab *f, const char *text, size_t len)
 	i = fab_find_guid(f, guid);
 	if (i != FAB_NONE)
 		return i;
-	p = port_with_guid(f, guid);
+	p = fab_port_with_guid(f, guid);
 	return p != FAB_NO_PORT ? f->port[p].node : FAB_NONE;
 }
 
@@ -161,7 +161,7 @@ uint32_t fab_find_port_guid(const struct fab *f, const char *name)
 {
 	uint64_t guid;
 
-	return is_guid(name, strlen(name), &guid) ? port_with_guid(f, guid) : FAB_NO_PORT;
+	return is_guid(name, strlen(name), &guid) ? fab_port_with_guid(f, guid) : FAB_NO_PORT;
 }
 
 /* ---- names that are none ------------------------------------------------------- */

@@ -27,6 +27,9 @@ uint32_t fab_find_node(const struct fab *f, const char *name);
 /** fab_find_port() - the port NODE:P, NODE as above, or FAB_NO_PORT */
 uint32_t fab_find_port(const struct fab *f, const char *name);
 
+/** fab_port_with_guid() - the port with PortGUID @guid, or FAB_NO_PORT */
+uint32_t fab_port_with_guid(const struct fab *f, uint64_t guid);
+
 /** fab_find_port_guid() - the port with the PortGUID @name, written as above, or FAB_NO_PORT */
 uint32_t fab_find_port_guid(const struct fab *f, const char *name);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* What only the whole topology file shows: both ends of each cable, parts, double values. */
 #include "topo_file.h"
+#include "subnet.h"
 
 #include <stdlib.h>
 
@@ -174,43 +175,64 @@ static void check_port_guid(struct topo *t, struct fab_hash *h, uint32_t p)
 		topo_error(t, 0, "out of memory");
 }
 
-/* Nor are its LIDs. @owner: [0x10000] ports of LIDs, 0: none */
-static void check_lid(struct topo *t, uint32_t *owner, uint32_t p)
+/* A LID of a subnet. */
+struct cable_lid {
+	uint32_t subnet;
+	uint32_t lid;
+};
+
+static bool cable_lid_is(const void *ctx, uint32_t index, const void *key)
+{
+	const struct fab *f = ctx;
+	const struct ib_port_info *pi = &f->port[index].pi;
+	const struct cable_lid *k = key;
+
+	return k->lid >= pi->lid && k->lid < pi->lid + (1u << pi->lmc) &&
+	       fab_subnet_of(f, index) == k->subnet;
+}
+
+/* Nor are its LIDs those of another one of its subnet, whose ports are in @h by their LIDs. */
+static void check_lid(struct topo *t, struct fab_hash *h, uint32_t p)
 {
 	const struct ib_port_info *pi = &t->f->port[p].pi;
+	struct cable_lid k = { fab_subnet_of(t->f, p), pi->lid };
 
-	for (uint32_t i = 0; pi->lid && i < 1u << pi->lmc; i++) {
-		uint32_t *o = &owner[(pi->lid + i) & 0xffff];
+	for (uint32_t i = 0; pi->lid && i < 1u << pi->lmc; i++, k.lid++) {
+		const uint32_t hash = fab_hash_u64((uint64_t)k.subnet << 32 | k.lid);
+		const uint32_t other = fab_hash_find(h, hash, cable_lid_is, t->f, &k);
 
-		if (*o && *o != p) {
+		if (other != FAB_NONE) {
 			topo_error(t, cable_node_of(t, p)->line, "LID %u is that of \"%.*s\" in "
-				   "line %u, too: correct one, or remove both", pi->lid + i,
-				   ID(cable_node_of(t, *o)->id), cable_node_of(t, *o)->line);
+				   "line %u, too: correct one, or remove both", k.lid,
+				   ID(cable_node_of(t, other)->id), cable_node_of(t, other)->line);
 			return;
 		}
-		*o = p;
+		if (!fab_hash_add(h, hash, p)) {
+			topo_error(t, 0, "out of memory");
+			return;
+		}
 	}
 }
 
 static void check_ends(struct topo *t)
 {
-	uint32_t *owner = calloc(0x10000, sizeof(*owner));
-	struct fab_hash h = { 0 };
+	struct fab_hash h = { 0 }, lids = { 0 };
+	const bool found = fab_subnets_find(t->f);
 
-	if (!owner)
+	if (!found)
 		topo_error(t, 0, "out of memory");
-	for (uint32_t i = 0; owner && i < t->f->nodes; i++) {
+	for (uint32_t i = 0; found && i < t->f->nodes; i++) {
 		const struct fab_node *n = &t->f->node[i];
 
 		for (unsigned int k = fab_first_num(n); k <= fab_last_end(n); k++) {
 			if (topo_too_many(t))
 				break;
 			check_port_guid(t, &h, fab_port_of(n, k));
-			check_lid(t, owner, fab_port_of(n, k));
+			check_lid(t, &lids, fab_port_of(n, k));
 		}
 	}
 	fab_hash_free(&h);
-	free(owner);
+	fab_hash_free(&lids);
 }
 
 /* ---- parts --------------------------------------------------------------------- */

@@ -4,6 +4,7 @@
  * whose port it arrives.
  */
 #include "mgmt.h"
+#include "router.h"
 
 #include <string.h>
 
@@ -340,6 +341,12 @@ static enum fab_fate at_node(struct fab_mgmt *m, uint32_t at, bool from_wire, st
 		if (n->sw == FAB_NONE) {
 			if (!fab_own_lid(&m->f->port[at], mad->dlid))
 				return mad_lose(m);
+			if (mad->has_grh && fab_is_router(m->f, at)) {
+				const enum fab_router_verdict v = fab_router_mad(m, at, mad, out);
+
+				if (v != FAB_ROUTER_OWN)
+					return v == FAB_ROUTER_ON ? FAB_GOES_ON : mad_lose(m);
+			}
 		} else {
 			by = fab_route(m->f, n, mad->dlid);
 			*out = fab_port_of(n, by);

@@ -40,6 +40,7 @@
  *	life.c	links that go down and come up, traps, timers
  *	loss.c	what wires and faults lose
  *	mad_delay.c	MADs on wires with a delay
+ *	router.c	where packets leave a router
  */
 #ifndef OHCA_FABRIC_MGMT_H
 #define OHCA_FABRIC_MGMT_H
@@ -107,6 +108,7 @@ struct fab_mgmt_stats {
  * @land: a MAD has come to the other end of the wire from port @port, by fab_mad_delay()
  * @train: train the link of @port anew, or disable it
  * @count: bring the counters of @port up to date; of any port
+ * @find: the port whose link leads to the machine with a PortGUID, or FAB_NO_PORT
  * @mad: a MAD went over a wire of the graph, as captures are to have it; @lost: by a fault
  */
 struct fab_wires {
@@ -114,6 +116,7 @@ struct fab_wires {
 	void (*land)(void *ctx, uint32_t port, const struct fab_mad *mad);
 	void (*train)(void *ctx, uint32_t port, bool enable);
 	void (*count)(void *ctx, uint32_t port);
+	uint32_t (*find)(const void *ctx, uint64_t guid);
 	void (*mad)(void *ctx, uint32_t port, bool sent, const struct fab_mad *mad, bool lost);
 };
 

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Packets at routers (mgmt/router.h): where they go on, and with which headers. The head of a lane keeps
+ * the headers that it has come with, since it may be decided on again; it gets the others as it leaves.
+ * The ICRC covers none of them (7.8.1).
+ */
+#include "data_priv.h"
+
+#include <string.h>
+
+#include "fabric/mgmt/router.h"
+
+/* As fab_router_lid(), which is asked when any table, state or link has changed. */
+static uint16_t guid_lid(struct fab_data *d, uint32_t out, uint64_t guid)
+{
+	struct fab_guid_lid *g = &d->guid_lid[fab_hash_u64(guid ^ out) % FAB_GUID_LIDS];
+
+	if (g->guid != guid || g->out != out || g->version != d->version)
+		*g = (struct fab_guid_lid){ guid, out, d->version, fab_router_lid(d->m, out, guid) };
+	return g->lid;
+}
+
+static enum fab_drop why_not(enum fab_router_verdict v)
+{
+	switch (v) {
+	case FAB_ROUTER_MALFORMED:
+		return FAB_DROP_MALFORMED;
+	case FAB_ROUTER_LINK_LOCAL:
+		return FAB_DROP_LINK_LOCAL;
+	case FAB_ROUTER_HOP_LIMIT:
+		return FAB_DROP_HOP_LIMIT;
+	case FAB_ROUTER_NO_SUBNET:
+		return FAB_DROP_NO_SUBNET;
+	case FAB_ROUTER_NO_GUID:
+		return FAB_DROP_NO_GUID;
+	default:
+		return FAB_DROP_ROUTE;
+	}
+}
+
+enum fab_kind fab_route_find(struct fab_data *d, struct fab_dport *in, struct fab_frame *f,
+			     uint32_t *out)
+{
+	enum fab_router_verdict v;
+	struct ib_grh grh;
+
+	/* a copy: a peer may write to a ring at any time */
+	memcpy(&grh, f->data + IB_LRH_LEN, sizeof(grh));
+	if (f->hop_limit)
+		grh.hoplimit = f->hop_limit;
+	v = fab_router_output(d->f, in->p, &grh, out);
+	if (v == FAB_ROUTER_OWN)
+		return FAB_HEAD_LOCAL;
+	if (v == FAB_ROUTER_ON) {
+		f->dlid = guid_lid(d, *out, ib_get_be64(grh.dgid + 8));
+		if (f->dlid) {
+			f->slid = d->f->port[*out].pi.lid;
+			f->hop_limit = grh.hoplimit;
+			f->routed = true;
+			return FAB_HEAD_UCAST;
+		}
+		v = FAB_ROUTER_NO_GUID;
+	}
+	fab_router_discard(in->ctr, v);
+	return fab_dropped(d, why_not(v));
+}
+
+void fab_route_frame(struct fab_frame *f)
+{
+	ib_put_be16(f->lrh + 2, f->dlid);
+	ib_put_be16(f->lrh + 6, f->slid);
+	f->hop_limit--;
+	f->routed = false;
+}
