@@ -42,7 +42,7 @@ static const char *const good[] = {
 	"{\"command\": \"node\", \"state\": \"kill\", \"node\": \"host2\"}",
 	"{\"command\": \"loss\", \"node\": \"switch2\", \"port\": 1, \"rate\": 0.25, \"seed\": 7}",
 	"{\"command\": \"corrupt\", \"node\": \"host1\", \"port\": 1, \"rate\": 1}",
-	"{\"command\": \"drop\", \"node\": \"switch1\", \"attribute\": 21, \"nth\": 3}",
+	"{\"command\": \"drop\", \"node\": \"switch1\", \"attribute\": \"PortInfo\", \"nth\": 3}",
 	"{\"command\": \"preset\", \"node\": \"switch1\", \"port\": 1, "
 		"\"counter\": \"SymbolErrorCounter\", \"value\": 90}",
 };
@@ -75,7 +75,7 @@ static bool counts(uint32_t p)
 
 static bool drops(void)
 {
-	return m.smp_faults;
+	return m.mad_faults;
 }
 
 /* Something is to happen at its time. */
@@ -107,8 +107,8 @@ static void near_named(const struct bad *b)
 	assert_true(m.script ? first_change(f, was) == FAB_NO_PORT : only_near(f, was, node));
 	for (uint32_t p = 1; p < f->ports; p++)
 		assert_true(!counts(p) || f->port[p].node == node);
-	for (unsigned int i = 0; i < m.smp_faults; i++)
-		assert_true(m.smp_fault[i].nth && m.smp_fault[i].node == node);
+	for (unsigned int i = 0; i < m.mad_faults; i++)
+		assert_true(m.mad_fault[i].nth && m.mad_fault[i].node == node);
 	json_decref(in);
 }
 

@@ -325,7 +325,7 @@ expect 'options that are for others' 1 'leave out "width"' \
 	"$fabric" link up leaf1:1 --width 1 -c "$dir/control"
 expect 'a rate above 1' 1 'a number from 0 to 1' "$fabric" loss leaf1:1 2 -c "$dir/control"
 expect 'a port without a cable' 1 'has a cable' "$fabric" link down leaf1:0 -c "$dir/control"
-expect 'drop' 0 '' "$fabric" drop leaf1 0x11 3 -c "$dir/control"
+expect 'drop' 0 '' "$fabric" drop leaf1 NodeInfo 3 -c "$dir/control"
 expect 'preset' 0 '' "$fabric" preset leaf1:2 SymbolErrorCounter 77 -c "$dir/control"
 expect 'what was preset' 0 'SymbolErrorCounter 77' "$fabric" counters -c "$dir/control"
 "$fabric" metrics -c "$dir/control" >"$dir/metrics"
@@ -460,12 +460,13 @@ other_listens()
 }
 
 none='there is no such command: use status'
+version=$("$fabric" --version | sed -n 's/.*control protocol \([0-9]*\)$/\1/p')
 python3 "$dir/other.py" "$dir/other" "{\"error\": \"$none\", \"version\": 1}" \
-	"{\"error\": \"$none\", \"version\": 5}" "{\"error\": \"$none\"}" '{}' '{}' '{}' '{}' '{}' '{}' '[1]' \
+	"{\"error\": \"$none\", \"version\": $version}" "{\"error\": \"$none\"}" '{}' '{}' '{}' '{}' '{}' '{}' '[1]' \
 	'HTTP/1.0 400 Bad Request' '{"done": true}' &
 other_listens
 expect 'a fabric of another version' 1 "^ohca-fabric: $none (the fabric has version 1 of the control \
-protocol, this program 5: take both from one release)\$" "$fabric" status -c "$dir/other"
+protocol, this program $version: take both from one release)\$" "$fabric" status -c "$dir/other"
 for o in 'of this version' 'that says no version'; do
 	expect "a fabric $o" 1 "^ohca-fabric: $none\$" "$fabric" status -c "$dir/other"
 done
@@ -574,8 +575,8 @@ EOF
 # requests: words, and what is sent
 printf 'at 0 \303\266\n' >"$dir/words"
 done='{"done": true}'
-as_other "$done" "$done" "$done" "$done" "$done" "$done" "$done" "$done" "$done" "$done" "$done" "$done" \
-	"$done" "$done" "$done" "$done" "$done" "$done" "$done" "$done"
+mapfile -t dones < <(yes "$done" | head -n 21)
+as_other "${dones[@]}"
 while read -ra words; do
 	expect "${words[*]}" 0 '' "$fabric" "${words[@]}" -c "$dir/other"
 done <<EOF
@@ -593,7 +594,8 @@ delay a:1 0
 delay a:1 20us
 delay a:1 1.5ns
 delay a:1 1000000s
-drop a 0x11 3
+drop a Subn:0x11 3
+delay a PathRecord 200ms
 preset a:0 Sym 077
 script $dir/words
 script --replace $dir/words
@@ -615,7 +617,8 @@ expect 'what they ask' 0 '' diff - "$dir/other.asked" <<'EOF'
 {"command":"delay","node":"a","port":1,"time_ns":20000}
 {"command":"delay","node":"a","port":1,"time_ns":2}
 {"command":"delay","node":"a","port":1,"time_ns":1000000000000000}
-{"command":"drop","node":"a","attribute":17,"nth":3}
+{"command":"drop","node":"a","attribute":"Subn:0x11","nth":3}
+{"command":"delay","node":"a","attribute":"PathRecord","time_ns":200000000}
 {"command":"preset","node":"a","port":0,"counter":"Sym","value":63}
 {"command":"script","replace":false,"text":"at 0 ö\n"}
 {"command":"script","replace":true,"text":"at 0 ö\n"}
@@ -648,7 +651,9 @@ delay a:1 -1s
 delay a:1 1000001s
 drop a 1
 drop a 1 2 3
-drop a x 2
+drop a x y
+delay a x 2
+delay a x 2s 3
 preset a:1 Sym
 preset a:1 Sym x
 script

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Faults of nodes, SMPs and counters, and what others are told of them. */
+/* Faults of nodes and counters, and what others are told of them. */
 #include <jansson.h>
 
 #include "fabric/control/control.h"
@@ -38,58 +38,6 @@ static void test_node(void **st)
 			 FAB_DELIVERED);
 	free(w);
 	counts_anew[node] = true;
-}
-
-/* Every third NodeInfo of one switch is lost, and nothing else. */
-static void test_smps(void **st)
-{
-	const uint32_t node = f->port[port_of_host(0)].node;
-	unsigned int lost = 0;
-
-	(void)st;
-	assert_true(fab_fault_smp(&m, node, IB_SMP_ATTR_NODE_INFO, 3));
-	for (unsigned int i = 0; i < 9; i++) {
-		lost += ask(IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, "1", NULL) == FAB_LOST;
-		assert_int_equal(ask(IB_METHOD_GET, IB_SMP_ATTR_NODE_DESC, 0, "1", NULL),
-				 FAB_DELIVERED);
-		assert_int_equal(ask(IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, "", NULL),
-				 FAB_DELIVERED);
-	}
-	assert_int_equal(lost, 3);
-	assert_int_equal(m.smp_fault[0].dropped, 3);
-	assert_true(fab_fault_smp(&m, node, IB_SMP_ATTR_NODE_INFO, 0));
-	for (unsigned int i = 0; i < 9; i++)
-		assert_int_equal(ask(IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, "1", NULL),
-				 FAB_DELIVERED);
-	for (uint16_t a = 0; a < FAB_SMP_FAULTS; a++)
-		assert_true(fab_fault_smp(&m, node, (uint16_t)(0x100 + a), 1));
-	assert_false(fab_fault_smp(&m, node, 0x200, 1));
-	/* one in the midst ends, and the others go on */
-	assert_true(fab_fault_smp(&m, node, 0x105, 0));
-	assert_true(fab_fault_smp(&m, node, 0x105, 0));
-	assert_true(fab_fault_smp(&m, node, 0x200, 1));
-	assert_true(fab_fault_smp(&m, node, 0x10f, 2));
-	assert_false(fab_fault_smp(&m, node, 0x105, 1));
-	for (unsigned int i = 0; i < FAB_SMP_FAULTS; i++)
-		assert_int_equal(m.smp_fault[i].nth, m.smp_fault[i].attr == 0x10f ? 2 : 1);
-}
-
-/* SMPs that only pass a node on their way are not for it: they are not lost, nor counted. */
-static void test_smps_in_transit(void **st)
-{
-	const uint32_t leaf = f->port[port_of_host(0)].node;
-
-	(void)st;
-	assert_true(fab_fault_smp(&m, leaf, IB_SMP_ATTR_NODE_INFO, 2));
-	for (unsigned int i = 0; i < 5; i++)
-		assert_int_equal(ask(IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, "13", NULL),
-				 FAB_DELIVERED);
-	assert_int_equal(m.smp_fault[0].seen, 0);
-	assert_int_equal(ask(IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, "1", NULL), FAB_DELIVERED);
-	assert_int_equal(ask(IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, "1", NULL), FAB_LOST);
-	assert_int_equal(m.smp_fault[0].dropped, 1);
-	/* nor one to the host behind it */
-	assert_int_equal(ask(IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, "12", NULL), FAB_DELIVERED);
 }
 
 /* A Set or Get of an attribute of the performance agent at port @num of @lid. */
@@ -340,9 +288,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name)	cmocka_unit_test_setup_teardown(name, setup_hosts, teardown_hosts)
-		T(test_node), T(test_smps), T(test_smps_in_transit), T(test_preset),
-		T(test_dead_switch), T(test_port0_without_route), T(test_status),
-		T(test_machine_shown), T(test_rates),
+		T(test_node), T(test_preset), T(test_dead_switch), T(test_port0_without_route),
+		T(test_status), T(test_machine_shown), T(test_rates),
 #undef T
 	};
 

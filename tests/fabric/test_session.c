@@ -221,13 +221,13 @@ static const char * const requests[] = {
 	"'delay','node':'NODE','port':PORT,'time_ns':0",
 	"'delay','node':'NODE','port':PORT,'time_ns':86400000000001",
 	"'delay','node':'NODE','port':PORT",
-	"'drop','node':'NODE','attribute':PORT,'nth':3",
-	"'drop','node':'NODE','attribute':21,'nth':2",
-	"'drop','node':'NODE','attribute':21,'nth':0",
-	"'drop','node':'NODE','attribute':17,'nth':1",
-	"'drop','node':'NODE','attribute':17,'nth':0",
-	"'drop','node':'NODE','attribute':65536,'nth':0",
-	"'drop','node':'NODE','attribute':1,'nth':4294967296", "'drop','node':'NODE','nth':1",
+	"'drop','node':'NODE','attribute':'Subn:PORT','nth':3",
+	"'drop','node':'NODE','attribute':'PortInfo','nth':2",
+	"'drop','node':'NODE','attribute':'PortInfo','nth':0",
+	"'drop','node':'NODE','attribute':'NodeInfo','nth':1",
+	"'drop','node':'NODE','attribute':'NodeInfo','nth':0",
+	"'drop','node':'NODE','attribute':'Subn:65536','nth':0",
+	"'drop','node':'NODE','attribute':'Perf:1','nth':4294967296", "'drop','node':'NODE','nth':1",
 	"'preset','node':'NODE','port':PORT,'counter':'PortRcvData','value':9223372036854775807",
 	"'preset','node':'NODE','port':PORT,'counter':'SymbolErrorCounter','value':65535",
 	"'preset','node':'NODE','port':PORT,'counter':'PortXmitPkts','value':0",
@@ -241,7 +241,7 @@ static const char * const requests[] = {
 		"every 1ms for 40ms link flap NODE:any --down 1ms --interval 3ms --count 2 # 3\\n"
 		"every 5ms from 2us for 20ms preset \\\\'NODE\\\\':PORT PortXmitWait 0x77\\n"
 		"at 30ms node revive OTHER\\nat 1ms corrupt NODE:PORT 1e-3\\n"
-		"at 50ms drop OTHER 0x11 2'",
+		"at 50ms drop OTHER NodeInfo 2'",
 	"'script','text':'at 1s\\nat x link up NODE:PORT\\nevery 1us for 1s node kill NODE\\n"
 		"every 1ms for 0 node kill NODE\\nfrom 1s\\nevery 1s from 1s\\n"
 		"at 1s link up NODE:99\\nat 1s walk\\nat 2s \\\\'a'",

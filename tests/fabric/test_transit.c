@@ -18,6 +18,7 @@ enum fault { LOSS, CORRUPT, LATE, PULL, FLAP, DEGRADE, RESTORE, KILL, DROP, PRES
 /* What becomes of a packet. */
 enum fate { NOW, LATER, NEVER, DAMAGED };
 
+static const struct fab_attribute node_info = { IB_CLASS_SUBN_LID, IB_SMP_ATTR_NODE_INFO };
 static const char *const places[] = { "at its end", "in transit", "at its begin" };
 static const char *const faults[] = {
 	"loss", "corrupt", "delay", "link down", "link flap", "link degrade", "link restore",
@@ -81,7 +82,7 @@ static void make(enum fault fault, enum place at)
 		assert_true(fab_fault_node(&m, node, false, now));
 		break;
 	case DROP:
-		assert_true(fab_fault_smp(&m, node, IB_SMP_ATTR_NODE_INFO, 1));
+		assert_true(fab_fault_drop(&m, node, &node_info, 1));
 		break;
 	default:
 		assert_true(fab_fault_preset(f, p, "SymbolErrorCounter", 7));

@@ -22,10 +22,10 @@ def bad_day(switches, hosts, seed, seconds):
         lines.append(f"every {period}ms from {draw.randrange(50, 300)}ms for {seconds + 1}s "
                      f"node revive '{name}'")
         lines.append(f"at {seconds + 2}s node revive '{name}'")
-    for attribute in 0x11, 0x15, 0x19:
+    for attribute in "NodeInfo", "PortInfo", "LinearForwardingTable":
         name = draw.choice(switches)
-        lines.append(f"at 0 drop '{name}' {attribute:#x} {draw.randrange(3, 9)}")
-        lines.append(f"at {seconds}s drop '{name}' {attribute:#x} 0")
+        lines.append(f"at 0 drop '{name}' {attribute} {draw.randrange(3, 9)}")
+        lines.append(f"at {seconds}s drop '{name}' {attribute} 0")
     return "\n".join(lines) + "\n"
 
 
@@ -108,12 +108,12 @@ class Stability(Case):
         """Each third SMP of many kinds is lost at all switches while it starts."""
         fabric = self.serve("fat-tree:4")
         for name in "leaf1", "leaf2", "leaf3", "spine1", "spine2":
-            for attribute in 0x12, 0x15, 0x19:
+            for attribute in "SwitchInfo", "PortInfo", "LinearForwardingTable":
                 fabric.do("drop", node=name, attribute=attribute, nth=3)
         sm = self.opensm(fabric, "host1", announced=ANY, conf={"sweep_interval": 1})
         within(lambda: sm.alive() and "Errors during" in sm.text() or sm.errors(), "SMPs are lost")
         for name in "leaf1", "leaf2", "leaf3", "spine1", "spine2":
-            for attribute in 0x12, 0x15, 0x19:
+            for attribute in "SwitchInfo", "PortInfo", "LinearForwardingTable":
                 fabric.do("drop", node=name, attribute=attribute, nth=0)
         self.settled(fabric, sm, lambda: not routes.Tables(fabric).lost() and
                      len(routes.Tables(fabric).ends) == 8)

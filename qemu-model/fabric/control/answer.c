@@ -62,25 +62,6 @@ json_t *fab_desc_json(const struct fab_desc *d)
 
 /* ---- status -------------------------------------------------------------------- */
 
-static const struct {
-	uint16_t id;
-	const char *name;
-} attributes[] = {
-	{ IB_SMP_ATTR_NOTICE, "Notice" },
-	{ IB_SMP_ATTR_NODE_DESC, "NodeDescription" },
-	{ IB_SMP_ATTR_NODE_INFO, "NodeInfo" },
-	{ IB_SMP_ATTR_SWITCH_INFO, "SwitchInfo" },
-	{ IB_SMP_ATTR_GUID_INFO, "GUIDInfo" },
-	{ IB_SMP_ATTR_PORT_INFO, "PortInfo" },
-	{ IB_SMP_ATTR_PKEY_TABLE, "P_KeyTable" },
-	{ IB_SMP_ATTR_SL2VL, "SLtoVLMappingTable" },
-	{ IB_SMP_ATTR_VLARB, "VLArbitrationTable" },
-	{ IB_SMP_ATTR_LFT, "LinearForwardingTable" },
-	{ IB_SMP_ATTR_MFT, "MulticastForwardingTable" },
-	{ IB_SMP_ATTR_SM_INFO, "SMInfo" },
-	{ IB_SMP_ATTR_MLNX_EXT_PORT_INFO & 0xff, "MLNXExtendedPortInfo" },
-};
-
 static json_t *counts_json(uint64_t get, uint64_t set)
 {
 	return json_pack("{s:I, s:I}", "Get", (json_int_t)get, "Set", (json_int_t)set);
@@ -92,21 +73,39 @@ static json_t *smps_json(const struct fab_mgmt_stats *st)
 	uint64_t get = 0, set = 0;
 
 	for (unsigned int i = 0; i < 256; i++) {
-		get += st->get[i];
-		set += st->set[i];
-	}
-	for (unsigned int i = 0; i < IB_ARRAY_SIZE(attributes); i++) {
-		const uint16_t id = attributes[i].id;
+		const char *name = fab_attribute_short(IB_CLASS_SUBN_LID, i < 0x80 ? i : 0xff00 | i);
 
-		if (st->get[id] || st->set[id])
-			json_object_set_new(v, attributes[i].name,
-					    counts_json(st->get[id], st->set[id]));
-		get -= st->get[id];
-		set -= st->set[id];
+		if (!st->get[i] && !st->set[i])
+			continue;
+		if (name)
+			json_object_set_new(v, name, counts_json(st->get[i], st->set[i]));
+		get += name ? 0 : st->get[i];
+		set += name ? 0 : st->set[i];
 	}
 	if (get || set)
 		json_object_set_new(v, "others", counts_json(get, set));
 	return v;
+}
+
+/* What happens to requests, and what has happened so far. */
+static json_t *mad_faults_json(const struct fab_mgmt *m)
+{
+	json_t *list = m->mad_faults ? json_array() : NULL;
+
+	for (unsigned int i = 0; i < m->mad_faults; i++) {
+		const struct fab_mad_fault *x = &m->mad_fault[i];
+		char name[FAB_ATTRIBUTE_LEN];
+
+		fab_attribute_name(&x->attr, name);
+		json_array_append_new(list, json_pack("{s:o, s:s, s:I, s:I, s:I, s:I, s:I}",
+						      "guid", fab_guid_json(m->f->node[x->node].guid),
+						      "attribute", name, "nth", (json_int_t)x->nth,
+						      "delay_ns", (json_int_t)x->delay_ns,
+						      "seen", (json_int_t)x->seen,
+						      "dropped", (json_int_t)x->dropped,
+						      "delayed", (json_int_t)x->delayed));
+	}
+	return list;
 }
 
 static double cpu_seconds(void)
@@ -197,7 +196,7 @@ static json_t *status(struct fab_request *r)
 	fab_count_links(f, &links);
 	left = fab_script_left(r->m, &failed);
 	return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, "
-			 "s:I, s:I, s:I, s:o*, s:o*, s:o*, s:o*, s:o, s:f}",
+			 "s:I, s:I, s:I, s:o*, s:o*, s:o*, s:o*, s:o*, s:o, s:f}",
 			 "switches", f->switches, "channel_adapters", hosts,
 			 "routers", f->nodes - f->switches - hosts, "cables", links.cables,
 			 "links_up", links.up, "links_active", links.active, "subnet_managers", sms,
@@ -208,6 +207,7 @@ static json_t *status(struct fab_request *r)
 			 "script_late_ns", (json_int_t)fab_script_late(r->m),
 			 "flaps_skipped", (json_int_t)st->flaps_skipped,
 			 "memory_bytes", (json_int_t)bytes,
+			 "mad_faults", mad_faults_json(r->m),
 			 "data", r->data ? data_json(r->data) : NULL, "spin", spin_json(r->data),
 			 "adaptive", fab_adaptive_json(f, r->data),
 			 "hosted", fronts_json(r->data), "sandbox", sandbox_json(),

@@ -26,7 +26,7 @@
  * versions understand each other as far as they can: what they cannot is an error, which names
  * both.
  */
-#define FAB_CONTROL_VERSION	5
+#define FAB_CONTROL_VERSION	6
 
 #define FAB_CONTROL_CLIENTS	16u
 #define FAB_CONTROL_CAPTURES	8u		/* clients that have a capture at a time */
@@ -141,7 +141,9 @@ struct fab *fab_client_fabric(const char *path);
 	"                            to 1, in bursts of N on the average\n" \
 	"  corrupt NODE:PORT RATE [SEED]  it damages data packets; their ICRC tells\n" \
 	"  delay NODE:PORT TIME      packets that leave there arrive TIME later: 20us, 0.1s; 0\n" \
-	"  drop NODE ATTRIBUTE NTH   each NTH SMP with that attribute is lost; 0: none\n" \
+	"  delay NODE ATTRIBUTE TIME  requests that are about it go on TIME later: NodeInfo,\n" \
+	"                            Perf:ClassPortInfo, SubnAdm:0x35; Subn, SubnAdm, Perf, ComMgt: all\n" \
+	"  drop NODE ATTRIBUTE NTH   each NTH request that is about it is lost; 0: none\n" \
 	"  preset NODE:PORT COUNTER VALUE  a counter, by the name that counters says\n" \
 	"  expect NODE:PORT STATE    whether a port is Down, Init, Armed or Active\n" \
 	"  expect NODE:PORT COUNTER is|above|below N  whether one of its counters is\n" \

@@ -892,11 +892,22 @@ void fab_vl15_rx(struct fab_data *d, struct fab_dport *in, const uint8_t *data, 
 		 uint16_t flags);
 
 /**
- * fab_gsi_rx() - a data packet for an agent of the node of @in
+ * fab_gsi_rx() - a data packet for an agent of the node of @in, or one that fab_gsi_held() has chosen
  * @tap: captures of @in that are to have it, or NULL
  */
 void fab_gsi_rx(struct fab_data *d, struct fab_dport *in, const struct fab_frame *f,
 		const struct fab_tap *tap);
+
+/** fab_gmp_faulty() - a fault of the machine at @dp is about MADs in packets of data lanes */
+static inline bool fab_gmp_faulty(const struct fab_data *d, const struct fab_dport *dp)
+{
+	return fab_unlikely(d->m->mad_faults) && fab_leads_out(dp) &&
+	       fab_mad_faulty(d->m, d->f->port[d->f->port[dp->p].peer].node);
+}
+
+/** fab_gsi_held() - a fault of a machine at @in or @out is about the MAD in @f, which is to go on from @in to @out */
+bool fab_gsi_held(struct fab_data *d, const struct fab_dport *in, const struct fab_dport *out,
+		  const struct fab_frame *f);
 
 /**
  * fab_mad_packet() - write a packet with @mad, LRH to ICRC

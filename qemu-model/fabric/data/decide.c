@@ -244,6 +244,8 @@ static enum fab_kind decide_ucast(struct fab_data *d, struct fab_dport *in, stru
 		return fab_dropped(d, FAB_DROP_MEMORY);
 	if (!can_leave(d, in, &l->f, out, &l->ovl))
 		return FAB_HEAD_DROP;
+	if (fab_unlikely(d->m->mad_faults) && fab_gsi_held(d, in, out, &l->f))
+		return FAB_HEAD_LOCAL;
 	l->out = out;
 	if (fab_unlikely(adaptive))
 		fab_adaptive_wait(l);

@@ -45,6 +45,7 @@ static struct fab_dport *find_hop(struct fab_data *d, struct fab_flow *fl, struc
 		return NULL;
 	out = fab_dport(d, fab_port_of(n, num));
 	if (!out || !out->up || !out->active || out->link || !does_nothing(out->fault) ||
+	    fab_gmp_faulty(d, out) ||
 	    !partition_ok(d, out, fl->pkey, false))
 		return NULL;
 	out_vl = ib_sl2vl_lookup(fab_sl2vl(d->f, n, in->num, num), fl->sl, out->nvls);
@@ -68,7 +69,7 @@ static void flow_find(struct fab_hport *h, struct fab_flow *fl)
 	fl->version = d->version;
 	fl->max_len = OHCA_LINK_MAX_FRAME;
 	fl->hops = 0;
-	if (!does_nothing(in->rx_fault))
+	if (!does_nothing(in->rx_fault) || fab_gmp_faulty(d, in))
 		return;
 	for (unsigned int i = 0; i < FAB_FLOW_HOPS; i++) {
 		struct fab_flow_hop *hop = &fl->hop[i];

@@ -183,6 +183,63 @@ static bool gsi_mad(struct fab_data *d, struct fab_dport *in, const uint8_t *pkt
 	return true;
 }
 
+/* The MAD in @f. Return: false: there is none that goes to another agent than an SMA. */
+static bool gmp_of(struct fab_data *d, const struct fab_frame *f, struct fab_mad *mad)
+{
+	uint8_t pkt[MAX_MAD_PKT];
+	struct ib_pkt_info pi;
+
+	if (f->len > sizeof(pkt) || fab_icrc_flag(f))
+		return false;
+	fab_copy(d, pkt, f, f->vl);
+	if (ib_pkt_parse(pkt, f->len, &pi) != IB_PKT_OK || pi.opcode != IB_OP_UD_SEND_ONLY ||
+	    pi.dqpn != IB_QP1 || pi.payload_len != IB_MAD_LEN ||
+	    ib_be32(ib_pkt_deth(pkt, &pi)->qkey) != IB_QKEY_GSI)
+		return false;
+	*mad = mad_of(pkt, &pi);
+	return !ib_mad_is_smp(&mad->mad.hdr);
+}
+
+/* Whether a fault of the machine at @dp is about @h. */
+static bool is_wanted(const struct fab_data *d, const struct fab_dport *dp, const struct ib_mad_hdr *h)
+{
+	return fab_gmp_faulty(d, dp) &&
+	       fab_mad_is_wanted(d->m, d->f->port[d->f->port[dp->p].peer].node, h);
+}
+
+bool fab_gsi_held(struct fab_data *d, const struct fab_dport *in, const struct fab_dport *out,
+		  const struct fab_frame *f)
+{
+	struct fab_mad mad;
+
+	return (fab_gmp_faulty(d, in) || fab_gmp_faulty(d, out)) && gmp_of(d, f, &mad) &&
+	       (is_wanted(d, in, &mad.mad.hdr) || is_wanted(d, out, &mad.mad.hdr));
+}
+
+/*
+ * A packet for another node, which fab_gsi_held() has chosen, is management's from here on. Return: false:
+ * it is for the switch itself.
+ */
+static bool pass_on(struct fab_data *d, const struct fab_dport *in, const struct fab_frame *f,
+		    const struct fab_tap *tap)
+{
+	const struct fab_node *n = &d->f->node[d->f->port[in->p].node];
+	struct fab_mad mad;
+
+	if (!in->is_switch || !fab_route(d->f, n, ib_get_be16(f->lrh + 2)))
+		return false;
+	d->n.mads_in++;
+	if (fab_unlikely(tap))
+		fab_capture_frame(d, in, f, f->vl, false, FAB_DROP_NONE);
+	d->n.delivered++;
+	/* the peer may have written to the ring meanwhile */
+	if (gmp_of(d, f, &mad))
+		fab_mgmt_arrive(d->m, in->p, &mad, fab_data_clock(d));
+	else
+		d->m->stats.lost++;
+	return true;
+}
+
 static void end_of(struct fab_data *d, const struct fab_dport *in, const struct fab_frame *f,
 		   const struct fab_tap *tap, enum fab_drop why)
 {
@@ -200,6 +257,8 @@ void fab_gsi_rx(struct fab_data *d, struct fab_dport *in, const struct fab_frame
 	struct ib_pkt_info pi;
 	bool taken = false, mad = false;
 
+	if (fab_unlikely(d->m->mad_faults) && pass_on(d, in, f, tap))
+		return;
 	d->n.mads_in += in->is_switch;
 	if (f->len <= MAX_MAD_PKT || flags)
 		fab_copy(d, pkt, f, f->vl);
@@ -261,8 +320,6 @@ static bool put_vl15(struct fab_data *d, struct fab_dport *out, const struct fab
 	uint8_t *b;
 	bool lost;
 
-	if (fab_fault_drops(d->m, d->f->port[out->p].peer, true, &mad->smp))
-		return false;
 	b = fab_tx_begin(d, out, OHCA_LINK_VL15, IB_MAD_PKT_LEN);
 	if (!b)		/* the peer's VL15 buffer is full: it counts VL15Dropped */
 		return false;

@@ -290,24 +290,58 @@ bool fab_fault_node(struct fab_mgmt *m, uint32_t node, bool on, uint64_t now_ns)
 	return true;
 }
 
-/* ---- SMPs ---------------------------------------------------------------------- */
+/* ---- MADs ---------------------------------------------------------------------- */
 
-bool fab_fault_smp(struct fab_mgmt *m, uint32_t node, uint16_t attr, uint32_t nth)
+static bool same_attribute(const struct fab_attribute *a, const struct fab_attribute *b)
 {
-	struct fab_smp_fault *x = m->smp_fault, *end = x + m->smp_faults;
+	return a->mgmt_class == b->mgmt_class && a->id == b->id;
+}
 
-	while (x < end && (x->node != node || x->attr != attr))
+/* The fault of @node that is about @a, made if there is none. Return: NULL: there is no room. */
+static struct fab_mad_fault *mad_fault(struct fab_mgmt *m, uint32_t node, const struct fab_attribute *a)
+{
+	struct fab_mad_fault *x = m->mad_fault, *end = x + m->mad_faults;
+
+	while (x < end && (x->node != node || !same_attribute(&x->attr, a)))
 		x++;
-	if (nth) {
-		if (x == m->smp_fault + FAB_SMP_FAULTS)
-			return false;
-		m->smp_faults += x == end;
-		*x = (struct fab_smp_fault){ .node = node, .attr = attr, .nth = nth,
-					     .dropped = x < end ? x->dropped : 0 };
-	} else if (x < end) {
-		*x = end[-1];
-		m->smp_faults--;
-	}
+	if (x < end)
+		return x;
+	if (x == m->mad_fault + FAB_MAD_FAULTS)
+		return NULL;
+	*x = (struct fab_mad_fault){ .node = node, .attr = *a };
+	m->mad_faults++;
+	return x;
+}
+
+/* @x is set: one that does nothing goes. */
+static void set_mad_fault(struct fab_mgmt *m, struct fab_mad_fault *x)
+{
+	/* packets of data lanes may have to be looked at now */
+	m->epoch += x->attr.mgmt_class != IB_CLASS_SUBN_LID;
+	if (!x->nth && !x->delay_ns)
+		*x = m->mad_fault[--m->mad_faults];
+}
+
+bool fab_fault_drop(struct fab_mgmt *m, uint32_t node, const struct fab_attribute *a, uint32_t nth)
+{
+	struct fab_mad_fault *x = mad_fault(m, node, a);
+
+	if (!x)
+		return !nth;
+	x->nth = nth;
+	x->seen = 0;
+	set_mad_fault(m, x);
+	return true;
+}
+
+bool fab_fault_late(struct fab_mgmt *m, uint32_t node, const struct fab_attribute *a, uint64_t ns)
+{
+	struct fab_mad_fault *x = mad_fault(m, node, a);
+
+	if (!x)
+		return !ns;
+	x->delay_ns = ns;
+	set_mad_fault(m, x);
 	return true;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Faults of a fabric, on purpose: cables that are pulled or worn, nodes that are switched off,
- * wires that lose, damage or delay packets, agents that do not get their SMPs, counters that are
- * preset. Each has a count of what it did, so that what is sent, received and lost adds up. Owner
+ * wires that lose, damage or delay packets, MADs that are lost or late, counters that are preset.
+ * Each has a count of what it did, so that what is sent, received and lost adds up. Owner
  * thread only.
  */
 #ifndef OHCA_FABRIC_FAULT_H
@@ -84,10 +84,23 @@ bool fab_fault_link(struct fab_mgmt *m, uint32_t p, bool plugged, uint64_t now_n
 bool fab_fault_node(struct fab_mgmt *m, uint32_t node, bool on, uint64_t now_ns);
 
 /**
- * fab_fault_smp() - every @nth SMP for @node with attribute @attr is lost from now on; 0: none
- * Return: false: there are FAB_SMP_FAULTS already.
+ * fab_fault_drop() - each @nth request of @node that is about @a is lost from now on; 0: none
+ *
+ * A request is a MAD without the R bit, which all messages of the communication management are. Of SMPs
+ * those for the node count, of other classes those that it sends, too.
+ *
+ * Return: false: FAB_MAD_FAULTS of them are about others.
  */
-bool fab_fault_smp(struct fab_mgmt *m, uint32_t node, uint16_t attr, uint32_t nth);
+bool fab_fault_drop(struct fab_mgmt *m, uint32_t node, const struct fab_attribute *a, uint32_t nth);
+
+/**
+ * fab_fault_late() - these requests go on @ns later from now on; 0: at once
+ *
+ * Nothing else is late: other MADs overtake them. FAB_MAD_FLIGHTS may be late at a time.
+ *
+ * Return: as fab_fault_drop().
+ */
+bool fab_fault_late(struct fab_mgmt *m, uint32_t node, const struct fab_attribute *a, uint64_t ns);
 
 /**
  * fab_fault_preset() - counter @name of port @p, without MADs, is @v from now on

@@ -14,6 +14,8 @@
 #define LINK_STATES "give \"state\": \"up\", \"down\", \"flap\", \"degrade\" or \"restore\""
 #define FLAP_HINT "give \"down_ns\" from 1000000, \"interval_ns\" that is longer by as much, " \
 	"and \"count\" from 1 to 1000000, or leave them out"
+#define LATE_HINT "give \"time_ns\", at most a day; 0: no delay"
+#define MANY_ATTRIBUTES "16 attributes are dropped or late already: let one of them be 0"
 #define SECOND	1000000000ll
 #define DAY	(86400 * SECOND)
 #define LEAST_BER	1e-18		/* of the bits of a packet */
@@ -227,17 +229,50 @@ static json_t *link_fault(struct fab_request *r)
 	return ok ? done() : deny(r, "out of memory");
 }
 
+/* The attribute and the node that the request names. Return: false: r->why says what is wrong. */
+static bool named_attribute(struct fab_request *r, struct fab_attribute *a, uint32_t *node)
+{
+	const char *text = json_string_value(json_object_get(r->in, "attribute"));
+
+	*node = fab_request_node(r);
+	if (*node == FAB_NONE)
+		return false;
+	if (text && fab_attribute_find(text, a))
+		return true;
+	deny(r, "give \"attribute\": a name as PathRecord, with its class if several have it as "
+	     "Perf:ClassPortInfo, a number as SubnAdm:0x35, or all of Subn, SubnAdm, Perf, DevMgt, ComMgt or CC");
+	return false;
+}
+
+/* Requests of a node are late. */
+static json_t *late(struct fab_request *r, json_int_t ns)
+{
+	struct fab_attribute a;
+	uint32_t node;
+
+	if (!fab_request_only(r, "node attribute time_ns") || !named_attribute(r, &a, &node))
+		return NULL;
+	if (ns < 0)
+		return deny(r, LATE_HINT);
+	if (r->dry)
+		return done();
+	return fab_fault_late(r->m, node, &a, (uint64_t)ns) ? done() : deny(r, MANY_ATTRIBUTES);
+}
+
 static json_t *delay(struct fab_request *r)
 {
 	const json_int_t ns = member_int(r, "time_ns", DAY, -1);
-	const uint32_t p = cabled_port(r);
+	uint32_t p;
 
+	if (json_object_get(r->in, "attribute"))
+		return late(r, ns);
+	p = cabled_port(r);
 	if (p == FAB_NO_PORT)
 		return NULL;
 	if (!fab_request_only(r, "node port time_ns"))
 		return NULL;
 	if (ns < 0)
-		return deny(r, "give \"time_ns\", at most a day; 0: no delay");
+		return deny(r, LATE_HINT);
 	if (r->dry)
 		return done();
 	return fab_fault_delay(r->m, p, (uint64_t)ns) ? done() : deny(r, "out of memory");
@@ -357,23 +392,17 @@ static json_t *corrupt(struct fab_request *r)
 
 static json_t *drop_fault(struct fab_request *r)
 {
-	const json_int_t attr = member_int(r, "attribute", UINT16_MAX, -1);
 	const json_int_t nth = member_int(r, "nth", UINT32_MAX, -1);
-	uint32_t i;
+	struct fab_attribute a;
+	uint32_t node;
 
-	if (!fab_request_only(r, "node attribute nth"))
+	if (!fab_request_only(r, "node attribute nth") || !named_attribute(r, &a, &node))
 		return NULL;
-	i = fab_request_node(r);
-	if (i == FAB_NONE)
-		return NULL;
-	if (attr < 0 || nth < 0)
-		return deny(r, "give \"attribute\", its number, and \"nth\": each nth "
-			    "SMP with it is lost, 0: none");
+	if (nth < 0)
+		return deny(r, "give \"nth\": each nth request with the attribute is lost, 0: none");
 	if (r->dry)
 		return done();
-	if (!fab_fault_smp(r->m, i, (uint16_t)attr, (uint32_t)nth))
-		return deny(r, "16 attributes are dropped already: set the nth of one to 0");
-	return done();
+	return fab_fault_drop(r->m, node, &a, (uint32_t)nth) ? done() : deny(r, MANY_ATTRIBUTES);
 }
 
 static json_t *preset(struct fab_request *r)

@@ -132,12 +132,14 @@ static bool wire_words(json_t *v, int n, char **w)
 
 static bool delay_words(json_t *v, int n, char **w)
 {
+	if (n == 3)
+		return put_text(v, "node", w[0]) && put_text(v, "attribute", w[1]) && put_time(v, "time_ns", w[2]);
 	return n == 2 && put_node_port(v, w[0]) && put_time(v, "time_ns", w[1]);
 }
 
 static bool drop_words(json_t *v, int n, char **w)
 {
-	return n == 3 && put_text(v, "node", w[0]) && put_integer(v, "attribute", w[1]) &&
+	return n == 3 && put_text(v, "node", w[0]) && put_text(v, "attribute", w[1]) &&
 	       put_integer(v, "nth", w[2]);
 }
 
@@ -170,8 +172,10 @@ static const struct {
 	{ "loss", wire_words, "write loss NODE:PORT RATE [SEED] [--burst N]" },
 	{ "ber", wire_words, "write ber NODE:PORT RATE [SEED]" },
 	{ "corrupt", wire_words, "write corrupt NODE:PORT RATE [SEED]" },
-	{ "delay", delay_words, "write delay NODE:PORT TIME, a TIME is as 20us, 5ms, 1.5s, or 0" },
-	{ "drop", drop_words, "write drop NODE ATTRIBUTE NTH" },
+	{ "delay", delay_words, "write delay NODE:PORT TIME, or delay NODE ATTRIBUTE TIME; a TIME is as 20us, 5ms, "
+	  "1.5s, or 0" },
+	{ "drop", drop_words, "write drop NODE ATTRIBUTE NTH, an ATTRIBUTE is as PathRecord, Perf:ClassPortInfo, "
+	  "SubnAdm:0x35 or SubnAdm" },
 	{ "preset", preset_words, "write preset NODE:PORT COUNTER VALUE" },
 	{ "expect", expect_words, "write expect NODE:PORT Down|Init|Armed|Active, expect NODE:PORT COUNTER "
 	  "is|above|below N or expect links_up|links_active|subnet_managers|traps|lost_mads is|above|below N; in "

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * MADs on their way over wires with a delay (wire.h): those of agents wait here, in the order of
- * time, until they arrive. Those of one wire keep their order. What is on its way when the link
- * goes down is lost.
+ * MADs that are late: on their way over wires with a delay (wire.h), or held by a fault of a node
+ * (mad_fault.c). They wait here, in the order of time. Those of one wire keep their order. What is
+ * on a wire when the link goes down is lost.
  */
 #include "mgmt.h"
 
@@ -11,12 +11,12 @@
 #define FAB_MAD_TURN	512u	/* that arrive before the fabric sees to others */
 
 /**
- * struct fab_mad_flight - a MAD on its way
+ * struct fab_mad_flight - a MAD that is late
  * @next: the one that is due after it
- * @due_ns: when it arrives
- * @fault: of the wire and direction that it is on
+ * @due_ns: when it goes on
+ * @fault: of the wire and direction that it is on, NULL: of none
  * @downs: of @fault, when it left
- * @port: that it has left by
+ * @place: where it is, at @port
  * @mad: a copy
  */
 struct fab_mad_flight {
@@ -24,26 +24,22 @@ struct fab_mad_flight {
 	uint64_t due_ns;
 	struct fab_fault *fault;
 	uint32_t downs;
+	enum fab_mad_place place;
 	uint32_t port;
 	struct fab_mad mad;
 };
 
-enum fab_fate fab_mad_delay(struct fab_mgmt *m, uint32_t p, struct fab_fault *x,
-			    const struct fab_mad *mad)
+/* @mad waits until @due at @place of port @p, or on the wire there, which has fault @x. */
+static enum fab_fate be_late(struct fab_mgmt *m, enum fab_mad_place place, uint32_t p,
+			     struct fab_fault *x, uint64_t due, const struct fab_mad *mad)
 {
-	const uint64_t due = fab_fault_due(x, m->now_ns, x->mad_due_ns);
 	struct fab_mad_flight *fl, **at;
 
-	if (due == m->now_ns)
-		return FAB_GOES_ON;
 	fl = m->flights < FAB_MAD_FLIGHTS ? malloc(sizeof(*fl)) : NULL;
-	if (!fl) {
-		x->lost++;
+	if (!fl)
 		return FAB_LOST;
-	}
-	x->mad_due_ns = due;
-	*fl = (struct fab_mad_flight){ .due_ns = due, .fault = x, .downs = x->downs,
-				       .port = p, .mad = *mad };
+	*fl = (struct fab_mad_flight){ .due_ns = due, .fault = x, .downs = x ? x->downs : 0,
+				       .place = place, .port = p, .mad = *mad };
 	at = m->last_flight && m->last_flight->due_ns <= fl->due_ns ? &m->last_flight->next :
 								       &m->flight;
 	while (*at && (*at)->due_ns <= fl->due_ns)
@@ -57,7 +53,28 @@ enum fab_fate fab_mad_delay(struct fab_mgmt *m, uint32_t p, struct fab_fault *x,
 	return FAB_UNDER_WAY;
 }
 
-/* The first one is not on its way any more. */
+enum fab_fate fab_mad_delay(struct fab_mgmt *m, uint32_t p, struct fab_fault *x,
+			    const struct fab_mad *mad)
+{
+	const uint64_t due = fab_fault_due(x, m->now_ns, x->mad_due_ns);
+
+	if (due == m->now_ns)
+		return FAB_GOES_ON;
+	if (be_late(m, FAB_MAD_ON_WIRE, p, x, due, mad) == FAB_LOST) {
+		x->lost++;
+		return FAB_LOST;
+	}
+	x->mad_due_ns = due;
+	return FAB_UNDER_WAY;
+}
+
+enum fab_fate fab_mad_hold(struct fab_mgmt *m, enum fab_mad_place place, uint32_t p, uint64_t ns,
+			   const struct fab_mad *mad)
+{
+	return be_late(m, place, p, NULL, m->now_ns + ns, mad);
+}
+
+/* The first one is not late any more. */
 static struct fab_mad_flight *first_landed(struct fab_mgmt *m)
 {
 	struct fab_mad_flight *fl = m->flight;
@@ -75,11 +92,11 @@ void fab_mad_timer(struct fab_mgmt *m)
 	     n++) {
 		struct fab_mad_flight *fl = first_landed(m);
 
-		if (fab_fault_cut(fl->fault, fl->downs)) {
+		if (fl->fault && fab_fault_cut(fl->fault, fl->downs)) {
 			fl->fault->lost++;
 			m->stats.lost++;
 		} else {
-			fab_mgmt_landed(m, fl->port, &fl->mad);
+			fab_mgmt_resume(m, fl->place, fl->port, &fl->mad);
 		}
 		free(fl);
 	}

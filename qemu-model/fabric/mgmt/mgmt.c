@@ -268,8 +268,6 @@ static enum fab_fate smp_at_node(struct fab_mgmt *m, uint32_t at, bool from_wire
 	enum ib_sma_verdict v;
 	uint8_t by;
 
-	if (m->smp_faults && fab_fault_drops(m, at, from_wire, &mad->smp))
-		return mad_lose(m);
 	m->job.starved = false;
 	v = ib_sma_process(fab_agent_begin(m, node, mad->smp.hdr.method == IB_METHOD_SET), &in,
 			   &mad->smp, &by);
@@ -322,6 +320,25 @@ static enum fab_fate gs_at_node(struct fab_mgmt *m, uint32_t at, bool from_wire,
 	return from_wire ? FAB_GOES_ON : mad_deliver(m, at, mad);
 }
 
+static enum fab_fate process(struct fab_mgmt *m, uint32_t at, bool from_wire, struct fab_mad *mad,
+			     uint32_t *out)
+{
+	return ib_mad_is_smp(&mad->mad.hdr) ? smp_at_node(m, at, from_wire, mad, out) :
+					      gs_at_node(m, at, from_wire, mad, out);
+}
+
+/* Whether faults of a node let @mad go on, which is at @place of port @p; else what they do to it. */
+static inline enum fab_fate held(struct fab_mgmt *m, enum fab_mad_place place, uint32_t p,
+				 const struct fab_mad *mad)
+{
+	enum fab_fate fate;
+
+	if (!m->mad_faults)
+		return FAB_GOES_ON;
+	fate = fab_mad_fault(m, place, p, mad);
+	return fate == FAB_LOST ? mad_lose(m) : fate;
+}
+
 /*
  * The node processes @mad at its port @at.
  *
@@ -331,6 +348,7 @@ static enum fab_fate at_node(struct fab_mgmt *m, uint32_t at, bool from_wire, st
 			     uint32_t *out)
 {
 	const struct fab_node *n = &m->f->node[m->f->port[at].node];
+	enum fab_fate fate;
 	unsigned int by;
 
 	if (mad->dlid == IB_LID_PERMISSIVE) {
@@ -358,8 +376,8 @@ static enum fab_fate at_node(struct fab_mgmt *m, uint32_t at, bool from_wire, st
 				return FAB_GOES_ON;
 		}
 	}
-	return ib_mad_is_smp(&mad->mad.hdr) ? smp_at_node(m, at, from_wire, mad, out) :
-					      gs_at_node(m, at, from_wire, mad, out);
+	fate = held(m, from_wire ? FAB_MAD_ARRIVED : FAB_MAD_AT_HOME, at, mad);
+	return fate == FAB_GOES_ON ? process(m, at, from_wire, mad, out) : fate;
 }
 
 /* @mad leaves the process by port @out. */
@@ -381,8 +399,10 @@ enum fab_fate fab_forward(struct fab_mgmt *m, uint32_t out, struct fab_mad *mad)
 		enum fab_fate fate;
 		uint32_t at;
 
-		if (fab_outside(m->f, out))
-			return mad_leave(m, out, mad);
+		if (fab_outside(m->f, out)) {
+			fate = held(m, FAB_MAD_LEAVES, out, mad);
+			return fate == FAB_GOES_ON ? mad_leave(m, out, mad) : fate;
+		}
 		if (!mad_depart(m, out, mad, &x))
 			break;
 		fate = x ? fab_mad_delay(m, out, x, mad) : FAB_GOES_ON;
@@ -400,19 +420,45 @@ enum fab_fate fab_forward(struct fab_mgmt *m, uint32_t out, struct fab_mad *mad)
 	return mad_lose(m);
 }
 
-void fab_mgmt_landed(struct fab_mgmt *m, uint32_t p, struct fab_mad *mad)
+/* @mad, which has left by port @p, is at the other end. Return: as at_node(). */
+static enum fab_fate landed(struct fab_mgmt *m, uint32_t p, struct fab_mad *mad, uint32_t *out)
 {
-	uint32_t at, out;
+	uint32_t at;
 
 	if (fab_outside(m->f, p)) {
 		m->wires->land(m->wires_ctx, p, mad);
-		return;
+		return FAB_DELIVERED;
 	}
 	at = mad_arrive(m, p, mad);
 	mad->hops++;
-	if (at == FAB_NO_PORT)
-		mad_lose(m);
-	else if (at_node(m, at, true, mad, &out) == FAB_GOES_ON)
+	return at == FAB_NO_PORT ? mad_lose(m) : at_node(m, at, true, mad, out);
+}
+
+void fab_mgmt_resume(struct fab_mgmt *m, enum fab_mad_place place, uint32_t p, struct fab_mad *mad)
+{
+	enum fab_fate fate = FAB_GOES_ON;
+	uint32_t out = p;
+
+	switch (place) {
+	case FAB_MAD_ON_WIRE:
+		fate = landed(m, p, mad, &out);
+		break;
+	case FAB_MAD_ENTERS:
+		fate = at_node(m, p, true, mad, &out);
+		break;
+	case FAB_MAD_ARRIVED:
+	case FAB_MAD_AT_HOME:
+		/* what a node has when it is switched off is gone */
+		fate = m->f->node[m->f->port[p].node].off ? mad_lose(m) :
+		       process(m, p, place == FAB_MAD_ARRIVED, mad, &out);
+		break;
+	case FAB_MAD_LEAVES:
+		fate = mad_leave(m, p, mad);
+		break;
+	case FAB_MAD_SENT:
+		break;
+	}
+	if (fate == FAB_GOES_ON)
 		fab_forward(m, out, mad);
 	if (m->job.link_due)
 		fab_link_effects(m);
@@ -421,10 +467,14 @@ void fab_mgmt_landed(struct fab_mgmt *m, uint32_t p, struct fab_mad *mad)
 enum fab_fate fab_mgmt_arrive(struct fab_mgmt *m, uint32_t port, struct fab_mad *mad,
 			      uint64_t now_ns)
 {
-	enum fab_fate fate;
+	enum fab_fate fate = FAB_GOES_ON;
 	uint32_t out;
 
 	m->now_ns = now_ns;
+	if (fab_outside(m->f, port))
+		fate = held(m, FAB_MAD_ENTERS, port, mad);
+	if (fate != FAB_GOES_ON)
+		return fate;
 	fate = at_node(m, port, true, mad, &out);
 	if (fate == FAB_GOES_ON)
 		fate = fab_forward(m, out, mad);
@@ -461,6 +511,9 @@ enum fab_fate fab_mgmt_send(struct fab_mgmt *m, uint32_t port, struct fab_mad *m
 	if (v == IB_DR_DISCARD || (v == IB_DR_FORWARD && by != fab_port_num(m->f, port) &&
 				   !ib_smp_ends_by_lid(&mad->smp)))
 		return mad_lose(m);
+	fate = v == IB_DR_FORWARD ? held(m, FAB_MAD_SENT, port, mad) : FAB_GOES_ON;
+	if (fate != FAB_GOES_ON)
+		return fate;
 	if (v == IB_DR_FORWARD)
 		fate = fab_forward(m, port, mad);
 	else

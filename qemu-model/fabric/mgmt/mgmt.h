@@ -29,8 +29,8 @@
  *
  * Limits
  *
- *	255 wires for one MAD (MAX_HOPS), FAB_MAD_FLIGHTS on wires with a delay, FAB_SMP_FAULTS and
- *	FAB_FLAPS faults of their kinds. What comes due at once is done in turns of a bounded length
+ *	255 wires for one MAD (MAX_HOPS), FAB_MAD_FLIGHTS on wires with a delay or held by faults of
+ *	nodes, FAB_MAD_FAULTS and FAB_FLAPS faults of their kinds. What comes due at once is done in turns of a bounded length
  *	(FAB_MAD_TURN, FAB_FLAP_TURN, FAB_SCRIPT_TURN, FAB_TIMER_TURN), and what is due later takes
  *	no time. MADs between agents have no lane, no credits and no rate; those from and to machines
  *	are packets until they arrive.
@@ -39,7 +39,8 @@
  *	agent.c	what the agents ask of a node
  *	life.c	links that go down and come up, traps, timers
  *	loss.c	what wires and faults lose
- *	mad_delay.c	MADs on wires with a delay
+ *	mad_fault.c	faults of nodes that are about some MADs
+ *	mad_delay.c	MADs that are late
  *	router.c	where packets leave a router
  */
 #ifndef OHCA_FABRIC_MGMT_H
@@ -47,6 +48,7 @@
 
 #include "fabric/graph/graph.h"
 #include "fabric/graph/wire.h"
+#include "attribute.h"
 #include "ib/packet.h"
 
 /**
@@ -120,24 +122,38 @@ struct fab_wires {
 	void (*mad)(void *ctx, uint32_t port, bool sent, const struct fab_mad *mad, bool lost);
 };
 
-#define FAB_SMP_FAULTS	16u
+#define FAB_MAD_FAULTS	16u
 
 /**
- * struct fab_smp_fault - every @nth SMP for @node with attribute @attr is lost, see fault.h
- * @seen, @dropped: how many came, and were lost
+ * struct fab_mad_fault - what happens to requests of one kind that come to a node, or leave it
+ * @node: whose they are
+ * @attr: what they are about
+ * @nth: each nth is lost; 0: none is
+ * @delay_ns: the others are so late
+ * @seen, @dropped, @delayed: how many there were, were lost, and were late
  */
-struct fab_smp_fault {
+struct fab_mad_fault {
 	uint32_t node;
 	uint32_t nth;
-	uint32_t seen;
-	uint32_t dropped;
-	uint16_t attr;
+	struct fab_attribute attr;
+	uint64_t delay_ns;
+	uint64_t seen, dropped, delayed;
+};
+
+/** enum fab_mad_place - where a MAD waits, and what happens to it there when it is over */
+enum fab_mad_place {
+	FAB_MAD_ON_WIRE,	/* it has left by the port, over a wire with a delay */
+	FAB_MAD_SENT,		/* a program at the host port has sent it */
+	FAB_MAD_ENTERS,		/* it has come to the switch port from a machine */
+	FAB_MAD_ARRIVED,	/* it has come by the port to the node that it is for */
+	FAB_MAD_AT_HOME,	/* the same, from the node itself */
+	FAB_MAD_LEAVES,		/* it is to leave by the switch port to the machine there */
 };
 
 struct fab_script;
 
 #define FAB_FLAPS	16u
-#define FAB_MAD_FLIGHTS	4096u	/* MADs on wires with a delay */
+#define FAB_MAD_FLIGHTS	4096u	/* MADs that are late */
 #define FAB_TIMER_TURN	512u	/* ends, and agents, before the fabric sees to others */
 
 struct fab_mad_flight;
@@ -253,8 +269,8 @@ enum fab_occupant {
  * @ends: rare parts of ports with a trap or a lease that runs
  * @samples: performance agents with a sample interval that runs
  * @stats: counted since fab_mgmt_init()
- * @smp_fault: [@smp_faults] SMPs that are to be lost
- * @flight, @last_flight: MADs on wires with a delay, in the order of time
+ * @mad_fault: [@mad_faults] what happens to requests
+ * @flight, @last_flight: MADs that are late, in the order of time
  * @flights: how many
  * @job: the MAD at hand
  */
@@ -277,8 +293,8 @@ struct fab_mgmt {
 	uint64_t deadline_ns;
 	struct fab_timers ends, samples;
 	struct fab_mgmt_stats stats;
-	uint32_t smp_faults;
-	struct fab_smp_fault smp_fault[FAB_SMP_FAULTS];
+	uint32_t mad_faults;
+	struct fab_mad_fault mad_fault[FAB_MAD_FAULTS];
 	struct fab_flap flap[FAB_FLAPS];
 	struct fab_mad_flight *flight, *last_flight;
 	uint32_t flights;
@@ -395,15 +411,28 @@ static inline bool fab_wire_loses(struct fab_mgmt *m, struct fab_fault *x, uint3
 	return true;
 }
 
+/**
+ * fab_mad_is_wanted() - a fault of node @node is about requests like the MAD with header @h
+ *
+ * The data path asks: such a packet goes on as a MAD of management.
+ */
+bool fab_mad_is_wanted(const struct fab_mgmt *m, uint32_t node, const struct ib_mad_hdr *h);
+
+/** fab_mad_faulty() - a fault of @node is about MADs that are packets of data lanes */
+bool fab_mad_faulty(const struct fab_mgmt *m, uint32_t node);
+
 /* ---- private to management ---- */
 
 /**
- * fab_fault_drops() - whether a fault loses the SMP @s for the node of port @at. Counts it.
- * @from_wire: it has come in by that port
+ * fab_mad_fault() - what faults do to the MAD @mad, which is at @place of port @p; counts it
  *
- * An SMP that only passes the node on its directed route is not for it (14.2.2).
+ * They are about requests alone: MADs without the R bit. An SMP that only passes a node on its directed
+ * route is not for it (14.2.2), and what a node sends is not about its agents.
+ *
+ * Return: FAB_GOES_ON: nothing, FAB_UNDER_WAY: fab_mgmt_resume() will be called with a copy, FAB_LOST.
  */
-bool fab_fault_drops(struct fab_mgmt *m, uint32_t at, bool from_wire, const struct ib_smp *s);
+enum fab_fate fab_mad_fault(struct fab_mgmt *m, enum fab_mad_place place, uint32_t p,
+			    const struct fab_mad *mad);
 
 /**
  * fab_mad_delay() - whether a MAD that has left by port @p at @m->now_ns arrives later
@@ -414,6 +443,13 @@ bool fab_fault_drops(struct fab_mgmt *m, uint32_t at, bool from_wire, const stru
  */
 enum fab_fate fab_mad_delay(struct fab_mgmt *m, uint32_t p, struct fab_fault *x,
 			    const struct fab_mad *mad);
+
+/**
+ * fab_mad_hold() - @mad, at @place of port @p, goes on @ns after @m->now_ns
+ * Return: FAB_UNDER_WAY, or FAB_LOST: FAB_MAD_FLIGHTS are late, or out of memory.
+ */
+enum fab_fate fab_mad_hold(struct fab_mgmt *m, enum fab_mad_place place, uint32_t p, uint64_t ns,
+			   const struct fab_mad *mad);
 
 /**
  * fab_mad_timer() - MADs due at @m->now_ns arrive; those of a link that went down are lost
@@ -435,8 +471,8 @@ static inline void fab_due(struct fab_mgmt *m, uint64_t ns)
 		m->deadline_ns = ns;
 }
 
-/** fab_mgmt_landed() - @mad, which has left by port @p, is at the other end; @mad is changed */
-void fab_mgmt_landed(struct fab_mgmt *m, uint32_t p, struct fab_mad *mad);
+/** fab_mgmt_resume() - @mad, which was late at @place of port @p, goes on from there; @mad is changed */
+void fab_mgmt_resume(struct fab_mgmt *m, enum fab_mad_place place, uint32_t p, struct fab_mad *mad);
 
 /** fab_own_lid() - @lid is one of port @p's */
 bool fab_own_lid(const struct fab_port *p, uint16_t lid);

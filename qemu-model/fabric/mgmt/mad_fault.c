@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Faults of nodes that are about requests of one class and attribute: these are lost, or late. */
+#include "mgmt.h"
+
+static bool is_about(const struct fab_attribute *a, const struct ib_mad_hdr *h)
+{
+	const uint8_t mgmt_class = ib_mad_is_smp(h) ? IB_CLASS_SUBN_LID : h->mgmt_class;
+
+	return a->mgmt_class == mgmt_class &&
+	       (a->id == FAB_ANY_ATTRIBUTE || a->id == ib_be16(h->attr_id));
+}
+
+bool fab_mad_is_wanted(const struct fab_mgmt *m, uint32_t node, const struct ib_mad_hdr *h)
+{
+	if (h->method & IB_METHOD_RESP)
+		return false;
+	for (unsigned int i = 0; i < m->mad_faults; i++)
+		if (m->mad_fault[i].node == node && is_about(&m->mad_fault[i].attr, h))
+			return true;
+	return false;
+}
+
+bool fab_mad_faulty(const struct fab_mgmt *m, uint32_t node)
+{
+	for (unsigned int i = 0; i < m->mad_faults; i++)
+		if (m->mad_fault[i].node == node &&
+		    m->mad_fault[i].attr.mgmt_class != IB_CLASS_SUBN_LID)
+			return true;
+	return false;
+}
+
+/* Whether the way of @s, which has come in by port @at, ends here. */
+static bool ends_here(const struct fab *f, uint32_t at, const struct ib_smp *s)
+{
+	const struct fab_node *n = &f->node[f->port[at].node];
+	struct ib_smp copy = *s;
+	uint8_t by;
+
+	return !ib_smp_is_dr(s) || ib_dr_recv(&copy, n->sw != FAB_NONE,
+					      (uint8_t)fab_port_num(f, at), n->nports,
+					      &by) == IB_DR_LOCAL;
+}
+
+/* Whether @x loses the next one. */
+static bool loses(struct fab_mad_fault *x)
+{
+	x->seen++;
+	if (!x->nth || x->seen % x->nth)
+		return false;
+	x->dropped++;
+	return true;
+}
+
+enum fab_fate fab_mad_fault(struct fab_mgmt *m, enum fab_mad_place place, uint32_t p,
+			    const struct fab_mad *mad)
+{
+	const bool machine = place == FAB_MAD_ENTERS || place == FAB_MAD_LEAVES;
+	const uint32_t at = machine ? m->f->port[p].peer : p, node = m->f->port[at].node;
+	const bool comes = place != FAB_MAD_SENT && place != FAB_MAD_ENTERS;
+	const struct ib_mad_hdr *h = &mad->mad.hdr;
+	struct fab_mad_fault *late = NULL;
+	enum fab_fate fate;
+	bool lost = false;
+
+	if (!fab_mad_is_wanted(m, node, h))
+		return FAB_GOES_ON;
+	if (ib_mad_is_smp(h) && (!comes || (place != FAB_MAD_AT_HOME &&
+					    !ends_here(m->f, at, &mad->smp))))
+		return FAB_GOES_ON;
+	/* one of its attribute and one of the whole class may both be about it */
+	for (unsigned int i = 0; i < m->mad_faults; i++) {
+		struct fab_mad_fault *x = &m->mad_fault[i];
+
+		if (x->node != node || !is_about(&x->attr, h))
+			continue;
+		lost |= loses(x);
+		if (!late || x->delay_ns > late->delay_ns)
+			late = x;
+	}
+	if (lost || !late->delay_ns)
+		return lost ? FAB_LOST : FAB_GOES_ON;
+	fate = fab_mad_hold(m, place, p, late->delay_ns, mad);
+	late->delayed += fate == FAB_UNDER_WAY;
+	late->dropped += fate == FAB_LOST;
+	return fate;
+}
