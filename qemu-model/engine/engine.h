@@ -350,6 +350,16 @@ void ohca_persisted(ohca_engine *e, uint64_t tag);
 void ohca_link_change(ohca_engine *e, unsigned int port, const struct ohca_link_rate *rate);
 
 /**
+ * ohca_any_order - of which service levels the fabric may deliver packets in any order. owner
+ * @sls: bit n: SL n; after ohca_new() none
+ *
+ * All ports of all HCAs that talk to each other on them have to know it. RDMA WRITEs of RC that begin
+ * from now on leave so that their packets may come in any order, and those that come before their turn
+ * are taken; all else keeps its order (transport/ahead.h).
+ */
+void ohca_any_order(ohca_engine *e, uint16_t sls);
+
+/**
  * ohca_set_trace - which events the host wants. owner
  * @events: bit n: event n of enum ohca_trace; after ohca_new() all of them
  */

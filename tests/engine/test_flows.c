@@ -8,32 +8,16 @@
 #include <stdlib.h>
 #include <zlib.h>
 
-#include "engine/base/state.h"
-#include "fabric/hca/hca.h"
-#include "fabric/hosts.h"
 #include "fabric/traffic/traffic.h"
 #include "ib/rate.h"
-#include "rig.h"
+#include "places.h"
 
-#define NODES	4u
+#define NODES	PLACES
 #define PAIRS	8u
-#define LEN	(2u << 20)
-#define HALF	(LEN / 2)
 #define MOST	300000u
 #define STEPS	150u
 
-/** struct place - an HCA at a host of the fabric */
-struct place {
-	uint32_t at;
-	struct host_seat seat;
-	struct fab_hca *hca;
-	struct host *h;
-	struct host_cq cq;
-	struct host_mr mr;
-};
-
-static struct fab_hcas *hcas;
-static struct place place_of[NODES];
+static const uint32_t hosts_at[NODES] = { 2, 3, 1, 15 };	/* by 1, 3 and 5 switches */
 static uint64_t state;
 static unsigned long completions;
 
@@ -43,106 +27,6 @@ static uint32_t rnd(uint32_t n)
 	state ^= state >> 7;
 	state ^= state << 17;
 	return (uint32_t)(state >> 16) % n;
-}
-
-static ohca_engine *seat_make(void *arg, struct host *h)
-{
-	struct place *p = arg;
-	const struct fab_hca_range memory = { HOST_BASE, h->mem_size, h->mem, false, NULL };
-	const struct fab_hca_cfg cfg = {
-		.engine = h->cfg,
-		.place = { port_of_host(p->at) },
-		.irq = host_irq,
-		.arg = h,
-	};
-
-	p->hca = fab_hca_new(hcas, &cfg);
-	assert_non_null(p->hca);
-	assert_true(fab_hca_memory(p->hca, &memory, 1));
-	return fab_hca_engine(p->hca);
-}
-
-static bool seat_turn(void *arg)
-{
-	(void)arg;
-	return fab_hcas_turn(hcas) | fab_data_round(d);
-}
-
-static void seat_leave(void *arg)
-{
-	struct place *p = arg;
-
-	fab_hca_free(p->hca);
-}
-
-/* Until nothing happens. */
-static void settle(void)
-{
-	for (unsigned int i = 0, quiet = 0; quiet < 4; i++) {
-		assert_true(i < 1000000);
-		quiet = fab_hcas_turn(hcas) | fab_data_round(d) ? 0 : quiet + 1;
-		fab_data_timer(d);
-		fab_mgmt_timer(&m, now);
-	}
-}
-
-static void place_up(struct place *p, unsigned int i)
-{
-	static const uint32_t hosts_at[NODES] = { 2, 3, 1, 15 };	/* by 1, 3 and 5 switches */
-
-	p->at = hosts_at[i];
-	p->seat = (struct host_seat){
-		.make = seat_make, .turn = seat_turn, .leave = seat_leave, .arg = p,
-	};
-	p->h = host_new_seat(1, 0x1000 * (i + 1), &p->seat);
-	p->h->now = &now;
-	p->h->scatter = i & 1;
-	host_start(p->h);
-	settle();
-	activate(p->at);
-	fab_data_round(d);
-	host_port_set(p->h, 0, LID(p->at), IB_PS_ACTIVE);
-	host_cq_create(p->h, &p->cq, 8, 0);
-	host_mr_create(p->h, &p->mr, LEN, p->h->pdn, 0xf);
-	for (uint32_t k = 0; k < LEN; k++)
-		*(uint8_t *)host_buf_ptr(p->h, &p->mr.buf, k) =
-			(uint8_t)(k * 31 + (k >> 8) * 7 + i);
-}
-
-/** struct pair - QPs of two places */
-struct pair {
-	unsigned int side[2];
-	uint8_t type, mtu;
-	struct host_qp qp[2];
-};
-
-static void pair_up(struct pair *p)
-{
-	for (unsigned int k = 0; k < 2; k++) {
-		struct place *at = &place_of[p->side[k]];
-		struct host_qp_init in = { .type = p->type, .scq = &at->cq, .rcq = &at->cq,
-					   .log_sq = 6, .log_rq = 4 };
-
-		assert_int_equal(host_qp_create(at->h, &p->qp[k], &in), 0);
-	}
-	for (unsigned int k = 0; k < 2; k++)
-		host_qp_connect(&p->qp[k], 0, LID(place_of[p->side[!k]].at), p->qp[!k].qpn, p->mtu,
-				0xfffff0 + k, 0xfffff1 - k);
-}
-
-/* The end: of @n pairs, and of the first @places places. */
-static void all_down(struct pair *p, unsigned int n, unsigned int places, void **st)
-{
-	for (unsigned int i = 0; i < n; i++)
-		for (unsigned int k = 0; k < 2; k++)
-			host_qp_destroy(&p[i].qp[k]);
-	for (unsigned int i = places; i-- > 0;) {
-		host_buf_free(&place_of[i].cq.buf);
-		host_buf_free(&place_of[i].mr.buf);
-		host_free(place_of[i].h);
-	}
-	fab_hcas_free(hcas);
-	teardown_hosts(st);
 }
 
 static void post(struct pair *p, unsigned int k, unsigned int step)
@@ -235,7 +119,7 @@ static uLong play(bool plain)
 	hcas = fab_hcas_new(d);
 	assert_non_null(hcas);
 	for (unsigned int i = 0; i < NODES; i++)
-		place_up(&place_of[i], i);
+		place_up(&place_of[i], i, hosts_at[i]);
 	for (unsigned int i = 0; i < PAIRS; i++)
 		pair_up(&pair[i]);
 	if (plain)
@@ -271,17 +155,6 @@ static void test_several_switches(void **st)
 }
 
 /* ---- wires with rates ---------------------------------------------------------- */
-
-/* What is due next happens. */
-static void step_on(void)
-{
-	const uint64_t data = fab_data_timer(d), hca = fab_hcas_due(hcas);
-	const uint64_t next = data < hca ? data : hca;
-
-	assert_true(next < 1000000000);
-	now += next;
-	settle();
-}
 
 /* How long it takes to write @len bytes from the first place to the second, one at a time. */
 static uint64_t write_ns(struct pair *p, unsigned int n, uint32_t len)
@@ -323,7 +196,7 @@ static void test_rate(void **st)
 	hcas = fab_hcas_new(d);
 	assert_non_null(hcas);
 	for (unsigned int i = 0; i < 2; i++)
-		place_up(&place_of[i], i);
+		place_up(&place_of[i], i, hosts_at[i]);
 	pair_up(&p);
 	ns = write_ns(&p, 4, 256 * 4096);
 	assert_in_range(ns, 1024 * packet_ns, 1024 * packet_ns * 101 / 100);
@@ -397,7 +270,7 @@ static void incast(bool control, unsigned int share[FLOWS], uint64_t *fecns)
 	hcas = fab_hcas_new(d);
 	assert_non_null(hcas);
 	for (unsigned int i = 0; i < NODES; i++)
-		place_up(&place_of[i], i);
+		place_up(&place_of[i], i, hosts_at[i]);
 	for (unsigned int i = 0; i < FLOWS; i++)
 		pair_up(&p[i]);
 	if (control)

@@ -60,6 +60,7 @@ struct ohca_engine {
 	struct ohca_host_ops ops;
 	void *h;
 	uint32_t trace;			/* bit n: event n of enum ohca_trace is wanted */
+	uint16_t any_order;		/* bit n: packets of SL n may come in any order */
 
 	/* registers; read by any thread, written by the owner */
 	_Atomic uint32_t status, fatal_reason;

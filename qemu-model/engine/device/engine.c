@@ -98,6 +98,11 @@ void ohca_set_trace(ohca_engine *e, uint32_t events)
 	e->trace = e->ops.trace ? events : 0;
 }
 
+void ohca_any_order(ohca_engine *e, uint16_t sls)
+{
+	e->any_order = sls;
+}
+
 void ohca_move(ohca_engine *e, void *dm, void *doorbells)
 {
 	e->cfg.dm = dm;

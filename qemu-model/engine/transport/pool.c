@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Pools of windows, receive WQEs and rings of responses. */
+/* Pools of windows, receive WQEs, rings of responses and packets that came before their turn. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine/base/list.h"
 #include "engine/base/mem.h"
 #include "engine/base/state.h"
 #include "engine/base/work.h"
+#include "engine/transport/ahead.h"
 #include "engine/transport/pool.h"
 #include "engine/transport/responder.h"
 #include "engine/transport/sched.h"
@@ -120,6 +122,38 @@ void ohca_rdring_put(ohca_engine *e, struct ohca_rdring *r)
 	e->sched->rd_free = r;
 }
 
+struct ohca_ahead *ohca_ahead_get(ohca_engine *e)
+{
+	struct ohca_ahead *a = e->sched->ahead_free;
+
+	if (!ohca_mem_reserve(e, sizeof(*a)))
+		return NULL;
+	if (a) {
+		e->sched->ahead_free = a->next;
+		e->sched->ahead_num--;
+	} else {
+		a = malloc(sizeof(*a));
+	}
+	if (!a) {
+		ohca_mem_release(e, sizeof(*a));
+		return NULL;
+	}
+	memset(a, 0, offsetof(struct ohca_ahead, pkt));
+	return a;
+}
+
+void ohca_ahead_put(ohca_engine *e, struct ohca_ahead *a)
+{
+	ohca_mem_release(e, sizeof(*a));
+	if (e->sched->ahead_num == OHCA_POOL_KEEP) {
+		free(a);
+		return;
+	}
+	e->sched->ahead_num++;
+	a->next = e->sched->ahead_free;
+	e->sched->ahead_free = a;
+}
+
 bool ohca_pools_free_some(ohca_engine *e)
 {
 	struct ohca_sched *s = e->sched;
@@ -151,6 +185,15 @@ bool ohca_pools_free_some(ohca_engine *e)
 		ohca_work_free(e, sizeof(*r));
 		s->rd_free = r->next;
 		free(r);
+	}
+	for (; s->ahead_free; s->ahead_num--) {
+		struct ohca_ahead *a = s->ahead_free;
+
+		if (!ohca_work_left(e))
+			return false;
+		ohca_work_free(e, sizeof(*a));
+		s->ahead_free = a->next;
+		free(a);
 	}
 	return true;
 }

@@ -14,6 +14,7 @@
 #include "engine/object/mr_access.h"
 #include "engine/object/qp.h"
 #include "engine/object/wc.h"
+#include "engine/transport/ahead.h"
 #include "engine/transport/burst.h"
 #include "engine/transport/completer.h"
 #include "engine/transport/path.h"
@@ -36,10 +37,10 @@ static uint8_t packet_op(const struct ohca_swqe *w, bool first, bool last)
 	bool imm = w->op == OHCA_OP_RDMA_WRITE_IMM || w->op == OHCA_OP_SEND_IMM;
 
 	if (!last)
-		return base + (first ? 0 : 1);
+		return base + (w->apart ? 4 : first ? 0 : 1);
 	if (w->op == OHCA_OP_SEND_INV)
 		return first ? IB_OPN_SEND_ONLY_INV : IB_OPN_SEND_LAST_INV;
-	return base + (first ? 4 : 2) + (imm ? 1 : 0);
+	return base + (first || w->apart ? 4 : 2) + (imm ? 1 : 0);
 }
 
 /* The WQE cannot continue. It fails after the WQEs before it have completed. */
@@ -83,7 +84,7 @@ static unsigned int alike(const struct ohca_qp *qp, const struct ohca_swqe *w)
 	const uint32_t window = OHCA_REQ_WINDOW - (uint32_t)ib_psn_diff(xp->req.nxt, xp->req.una);
 	uint32_t n = (uint32_t)ib_psn_diff(w->last, xp->req.nxt);
 
-	if (xp->req.nxt == w->first || xp->req.nxt == w->last || xp->req.asking)
+	if (xp->req.nxt == w->first || xp->req.nxt == w->last || xp->req.asking || w->apart)
 		return 1;
 	if (n > window)
 		n = window;
@@ -110,7 +111,7 @@ static unsigned int view_data(ohca_engine *e, struct ohca_qp *qp, const struct o
 	e->work = work;
 	/* the last word of a message is stored at once */
 	if (ohca_swqe_view(e, qp, w, off, v, 1, n) &&
-	    (qp->xp->req.nxt != w->last || ib_view_ends_whole(v)))
+	    ((qp->xp->req.nxt != w->last && !w->apart) || ib_view_ends_whole(v)))
 		return 1;
 	e->work = work;
 	return 0;
@@ -172,7 +173,7 @@ static enum ohca_sent send_data(ohca_engine *e, struct ohca_qp *qp, struct ohca_
 	if (info->hdrs & IB_HDR_XRCETH)
 		h = ib_build_xrceth(h, w->srqn);
 	if (info->hdrs & IB_HDR_RETH)
-		h = ib_build_reth(h, w->raddr, w->rkey, w->length);
+		h = ib_build_reth(h, w->raddr + off, w->rkey, w->apart ? n : w->length);
 	if (info->hdrs & IB_HDR_IMMDT) {
 		memcpy(h, &w->imm, IB_IMMDT_LEN);
 		h += IB_IMMDT_LEN;
@@ -351,9 +352,11 @@ static void number(const struct ohca_qp *qp, struct ohca_swqe *w)
 	struct ohca_xport *xp = qp->xp;
 	uint32_t n = 1;
 
-	/* each chunk of a READ is a request, and a message to the responder */
+	/* a request, and a message to the responder, is each chunk of a READ, or each packet */
 	if (w->op == OHCA_OP_RDMA_READ)
 		n = (uint32_t)ib_psn_diff(w->last, w->first) / OHCA_READ_CHUNK + 1;
+	else if (w->apart)
+		n = (uint32_t)ib_psn_diff(w->last, w->first) + 1;
 	xp->req.ssn = ib_psn_add(xp->req.ssn, n);
 	w->ssn = xp->req.ssn;
 	if (!ohca_op_takes_wqe(w->op))
@@ -380,6 +383,23 @@ static bool may_ask(struct ohca_xport *xp, const struct ohca_swqe *w)
 		return false;
 	/* have it acknowledged */
 	xp->req.since_ackreq = OHCA_ACK_EVERY;
+	return true;
+}
+
+/*
+ * @w is to begin: decide whether its packets may come in any order. False: not yet, since it keeps its
+ * order, and would come before those that need not.
+ */
+static bool begin_apart(const ohca_engine *e, const struct ohca_qp *qp, struct ohca_swqe *w)
+{
+	struct ohca_xport *xp = qp->xp;
+
+	w->apart = ohca_ahead_allowed(e, qp, qp->av.sl) &&
+		   (w->op == OHCA_OP_RDMA_WRITE ||
+		    (w->op == OHCA_OP_RDMA_WRITE_IMM && w->length <= ohca_qp_mtu(qp)));
+	if (xp->req.apart && !w->apart && xp->req.una != xp->req.nxt)
+		return false;
+	xp->req.apart = w->apart;
 	return true;
 }
 
@@ -413,6 +433,8 @@ static bool begin(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, enum 
 		ohca_sq_retire(e, qp);
 		return false;
 	}
+	if (__builtin_expect(e->any_order || xp->req.apart, 0) && !begin_apart(e, qp, w))
+		return false;
 	if (ohca_op_is_read(w->op)) {
 		/* allowed when the WQE was parsed, and not any more */
 		if (!qp->max_rd_atomic) {
@@ -433,11 +455,18 @@ static bool begin(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, enum 
 	return true;
 }
 
+/* PSNs that may be under way. */
+static uint32_t window_of(const struct ohca_swqe *w)
+{
+	return w->apart ? OHCA_AHEAD : ohca_op_is_read(w->op) ? OHCA_MAX_PSNS : OHCA_REQ_WINDOW;
+}
+
 enum ohca_sent ohca_req_send(ohca_engine *e, struct ohca_qp *qp, struct ohca_turn *t)
 {
 	struct ohca_xport *xp = qp->xp;
 	enum ohca_sent ret;
 	struct ohca_swqe *w;
+	int32_t under_way;
 
 	if (xp->req.rnr_wait)
 		return OHCA_SENT_NONE;
@@ -461,8 +490,9 @@ enum ohca_sent ohca_req_send(ohca_engine *e, struct ohca_qp *qp, struct ohca_tur
 		return ret;
 	if (w->status)
 		return fail_in_turn(e, qp, w);
-	if (ib_psn_diff(xp->req.nxt, xp->req.una) >=
-	    (int32_t)(ohca_op_is_read(w->op) ? OHCA_MAX_PSNS : OHCA_REQ_WINDOW))
+	under_way = ib_psn_diff(xp->req.nxt, xp->req.una);
+	/* the smallest window */
+	if (under_way >= (int32_t)OHCA_AHEAD && under_way >= (int32_t)window_of(w))
 		return OHCA_SENT_NONE;
 	if (xp->req.asking && !may_ask(xp, w))
 		return OHCA_SENT_NONE;

@@ -10,6 +10,7 @@
 #include "engine/base/features.h"
 #include "engine/base/le.h"
 #include "engine/base/state.h"
+#include "engine/base/work.h"
 #include "engine/object/counters.h"
 #include "engine/object/cq.h"
 #include "engine/object/fault.h"
@@ -21,6 +22,7 @@
 #include "engine/object/to_transport.h"
 #include "engine/object/wc.h"
 #include "engine/object/xrc.h"
+#include "engine/transport/ahead.h"
 #include "engine/transport/persist.h"
 #include "engine/transport/pool.h"
 #include "engine/transport/responder.h"
@@ -90,6 +92,7 @@ void ohca_resp_reset(ohca_engine *e, struct ohca_xport *xp, bool keep_closing)
 	if (!xp->resp.closing)
 		xp->resp.ack_due = xp->resp.nak_due = false;
 	xp->resp.rx_op = OHCA_RX_NONE;
+	ohca_ahead_reset(e, xp);
 	ohca_persist_forget(e, xp);
 	if (!xp->resp.rwqe)
 		return;
@@ -136,7 +139,7 @@ bool ohca_rq_flush(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum)
 
 /*
  * Take the receive WQE of the message that @p begins into xp->resp.rwqe. A malformed one completes
- * with an error.
+ * with an error. @p: may be NULL if the QP has no tags
  */
 static struct ohca_outcome recv_take(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 {
@@ -162,21 +165,39 @@ static struct ohca_outcome recv_take(ohca_engine *e, struct ohca_qp *qp, const s
 		    ohca_vd(OHCA_VD_RNR);
 }
 
-/* The message is complete. -1: no CQE is possible. */
+/*
+ * The message of the receive WQE at hand is complete. @c: what its end says, filled in further; @se: of
+ * the BTH. -1: no CQE is possible.
+ */
+static int recv_finish(ohca_engine *e, struct ohca_qp *qp, struct ohca_hw_cqe *c, uint32_t len,
+		       bool se)
+{
+	struct ohca_xport *xp = qp->xp;
+	struct ohca_rwqe *r = xp->resp.rwqe;
+	int rc;
+
+	c->byte_len = ohca_to_le32(len);
+	c->src_qp = ohca_to_le32(qp->dest_qpn);
+	xp->resp.rwqe = NULL;
+	if (r->use == OHCA_USE_RNDV)
+		rc = ohca_tagged_read(e, qp, r);
+	else
+		rc = recv_push(e, qp, r, r->use == OHCA_USE_NO_ROOM ? OHCA_WC_TM_RNDV_INCOMPLETE :
+							OHCA_WC_SUCCESS, 0, c, se);
+	ohca_rwqe_put(e, r);
+	return rc;
+}
+
+/* The message that ends with @p is complete. -1: no CQE is possible. */
 static int recv_done(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
 		     uint32_t len)
 {
-	struct ohca_xport *xp = qp->xp;
 	const struct ib_immdt *imm = ib_pkt_immdt(p->hdr, &p->i);
 	const struct ib_ieth *ieth = ib_pkt_ieth(p->hdr, &p->i);
-	struct ohca_rwqe *r = xp->resp.rwqe;
 	struct ohca_hw_cqe c;
-	int rc;
 
 	memset(&c, 0, sizeof(c));
 	c.opcode = ohca_to_le32(p->i.op->flags & IB_OPF_WRITE ? OHCA_WCO_RECV_IMM : OHCA_WCO_RECV);
-	c.byte_len = ohca_to_le32(len);
-	c.src_qp = ohca_to_le32(qp->dest_qpn);
 	if (imm) {
 		c.wc_flags = ohca_to_le32(OHCA_WCF_WITH_IMM);
 		memcpy(&c.imm, &imm->imm, 4);
@@ -184,14 +205,7 @@ static int recv_done(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt
 		c.wc_flags = ohca_to_le32(OHCA_WCF_WITH_INV);
 		c.inv_key = ohca_to_le32(ib_be32(ieth->rkey));
 	}
-	xp->resp.rwqe = NULL;
-	if (r->use == OHCA_USE_RNDV)
-		rc = ohca_tagged_read(e, qp, r);
-	else
-		rc = recv_push(e, qp, r, r->use == OHCA_USE_NO_ROOM ? OHCA_WC_TM_RNDV_INCOMPLETE :
-							OHCA_WC_SUCCESS, 0, &c, p->i.se);
-	ohca_rwqe_put(e, r);
-	return rc;
+	return recv_finish(e, qp, &c, len, p->i.se);
 }
 
 /* ---- one packet of a SEND or WRITE ------------------------------------------------------ */
@@ -383,6 +397,8 @@ static struct ohca_outcome do_write(ohca_engine *e, struct ohca_qp *qp, const st
 					   OHCA_EVENT_QP_ACCESS_ERR);
 	}
 	if (n) {
+		if (xp->ahead)
+			ohca_ahead_overwrite(e, xp, p->i.psn, &r, n);
 		rc = p->view ? ohca_mr_write_view(e, &r, p->view, m) :
 			       ohca_mr_write(e, &r, 0, p->payload, n, m);
 		if (rc == OHCA_MR_FAULT) {
@@ -507,6 +523,80 @@ static struct ohca_outcome resp_execute(ohca_engine *e, struct ohca_qp *qp,
 	return ohca_vd_nak(IB_NAK_INV_REQ, 0, OHCA_VE_WQE_OPCODE, OHCA_EVENT_QP_REQ_ERR);
 }
 
+/* Requests are lost, or count so: a NAK, if there was none. */
+static void lost(ohca_engine *e, struct ohca_qp *qp)
+{
+	ohca_count_qp(e, qp, OHCA_CNT_RX_OUT_OF_SEQ);
+	if (!qp->xp->resp.nak_sent)
+		nak_queue(qp->xp, IB_AETH_NAK | IB_NAK_PSN_SEQ);
+}
+
+/* A request whose PSN is @diff after the one that is expected. */
+static void resp_early(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
+		       uint32_t diff)
+{
+	if (!ohca_ahead_take(e, qp, p, diff) || diff >= OHCA_AHEAD_LOST)
+		lost(e, qp);
+}
+
+/* No receive WQE, no page, or not complete: the request is to be repeated. */
+static void not_now(ohca_engine *e, struct ohca_qp *qp, uint8_t timer)
+{
+	ohca_count_qp(e, qp, OHCA_CNT_RNR_NAK_TX);
+	nak_queue(qp->xp, IB_AETH_RNR_NAK | timer);
+}
+
+/* What came before its turn, and has it now: the rest of do_write(). */
+static struct ohca_outcome finish_early(ohca_engine *e, struct ohca_qp *qp,
+					const struct ohca_early *p)
+{
+	struct ohca_outcome v;
+	struct ohca_hw_cqe c;
+
+	if (qp->xp->resp.rx_op != OHCA_RX_NONE)
+		return ohca_vd_nak(IB_NAK_INV_REQ, 0, OHCA_VE_LENGTH, OHCA_EVENT_QP_REQ_ERR);
+	if (!p->has_imm)
+		return ohca_vd(OHCA_VD_OK);
+	v = recv_take(e, qp, NULL);
+	if (v.verdict != OHCA_VD_OK)
+		return v;
+	memset(&c, 0, sizeof(c));
+	c.opcode = ohca_to_le32(OHCA_WCO_RECV_IMM);
+	c.wc_flags = ohca_to_le32(OHCA_WCF_WITH_IMM);
+	memcpy(&c.imm, &p->imm, sizeof(p->imm));
+	if (recv_finish(e, qp, &c, p->len, p->se))
+		return ohca_vd_nak(IB_NAK_REM_OP, 0, 0, OHCA_EVENT_QP_FATAL);
+	return ohca_vd(OHCA_VD_OK);
+}
+
+/* The PSN that is expected has gone on, up to what may have come before its turn. */
+static void resp_go_on(ohca_engine *e, struct ohca_qp *qp)
+{
+	struct ohca_xport *xp = qp->xp;
+	struct ohca_early p;
+
+	while (ohca_ahead_next(xp, &p)) {
+		const struct ohca_outcome v = finish_early(e, qp, &p);
+
+		ohca_work(e, p.has_imm ? OHCA_WORK_WQE : OHCA_WORK_LOOK);
+		/* a WQE that is not there may be when the packet comes once more */
+		if (v.verdict == OHCA_VD_RNR) {
+			not_now(e, qp, qp->min_rnr_timer);
+			break;
+		}
+		if (v.verdict != OHCA_VD_OK) {
+			refuse(e, qp, &v);
+			return;
+		}
+		xp->resp.epsn = ib_psn_add(xp->resp.epsn, 1);
+		xp->resp.msn = ib_psn_add(xp->resp.msn, 1);
+		xp->resp.ack_due |= p.ackreq;
+	}
+	if (ohca_ahead_again(xp))
+		lost(e, qp);
+	ohca_ahead_end(e, xp);
+}
+
 void ohca_resp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 {
 	struct ohca_xport *xp = qp->xp;
@@ -518,9 +608,7 @@ void ohca_resp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p
 
 	ohca_sched_activate(e, xp);
 	if (diff > 0) {
-		ohca_count_qp(e, qp, OHCA_CNT_RX_OUT_OF_SEQ);
-		if (!xp->resp.nak_sent)
-			nak_queue(xp, IB_AETH_NAK | IB_NAK_PSN_SEQ);
+		resp_early(e, qp, p, (uint32_t)diff);
 		return;
 	}
 	if (diff < 0) {
@@ -531,15 +619,13 @@ void ohca_resp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p
 	v = resp_execute(e, qp, p, &next, &m);
 	switch (v.verdict) {
 	case OHCA_VD_RNR:
-		ohca_count_qp(e, qp, OHCA_CNT_RNR_NAK_TX);
-		nak_queue(xp, IB_AETH_RNR_NAK | qp->min_rnr_timer);
+		not_now(e, qp, qp->min_rnr_timer);
 		return;
 	case OHCA_VD_FAULT:
 		wait_page(e, qp, op, &m);
 		/* fallthrough */
 	case OHCA_VD_BUSY:
-		ohca_count_qp(e, qp, OHCA_CNT_RNR_NAK_TX);
-		nak_queue(xp, IB_AETH_RNR_NAK | OHCA_FAULT_RNR_TIMER);
+		not_now(e, qp, OHCA_FAULT_RNR_TIMER);
 		return;
 	case OHCA_VD_NAK:
 		refuse(e, qp, &v);
@@ -557,6 +643,8 @@ void ohca_resp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p
 		xp->resp.ack_due = true;
 	if (v.verdict == OHCA_VD_LOCAL)
 		stop(e, qp, &v);
+	else if (xp->ahead)
+		resp_go_on(e, qp);
 }
 
 /* ---- UC ------------------------------------------------------------------------------------ */

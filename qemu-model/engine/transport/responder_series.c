@@ -48,7 +48,7 @@ bool ohca_resp_series(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpk
 	const bool reliable = ohca_qp_reliable(qp);
 
 	if (qp->xrcd || p->i.psn != xp->resp.epsn || p->i.payload_len != ohca_qp_mtu(qp) ||
-	    xp->fault[OHCA_FAULT_RECV])
+	    xp->fault[OHCA_FAULT_RECV] || xp->ahead)
 		return false;
 	if (!(p->i.op->flags & IB_OPF_SEND ? place_send(e, qp, p->view) :
 					      place_write(e, qp, p->view))) {
@@ -112,7 +112,7 @@ uint32_t ohca_resp_burst(ohca_engine *e, struct ohca_qp *qp, const struct ohca_r
 	uint32_t n = 0;
 
 	if (p->i.psn != xp->resp.epsn || len > ohca_qp_mtu(qp) || !len || p->view->num != 1 ||
-	    xp->fault[OHCA_FAULT_RECV] || xp->resp.rx_op != OHCA_RX_NONE ||
+	    xp->fault[OHCA_FAULT_RECV] || xp->ahead || xp->resp.rx_op != OHCA_RX_NONE ||
 	    !(qp->access & OHCA_ACCESS_REMOTE_WRITE))
 		return 0;
 	while (n < p->view->packets &&

@@ -22,6 +22,7 @@
 #include "engine/transport/xport.h"
 #include "ib/packet.h"
 
+struct ohca_ahead;
 struct ohca_rdring;
 struct ohca_xport;
 
@@ -92,7 +93,8 @@ _Static_assert(OHCA_LOOP_SLOTS == 64, "one bit of loop_kept for each");
  * @gen: counts changes of the port; paths are resolved again
  * @mads_due: @madq or @late may have something that is not blocked
  * @win_free: windows to reuse, by log2 of their size; @rwqe_free: receive WQEs;
- *	@rd_free: rings of responses; in each at most OHCA_POOL_KEEP
+ *	@rd_free: rings of responses; @ahead_free: for packets before their turn; in each at most
+ *	OHCA_POOL_KEEP
  * @burst: packets of this turn that have not left yet
  * @loop, @loop_len, @loop_port: looped packets, FIFO of slots; @loop_from: members of the multicast
  *	group before this one have it; @loop_kept: bit n: slot n came from the wire
@@ -126,7 +128,8 @@ struct ohca_sched {
 		struct ohca_rwqe_slot *next;
 	} *rwqe_free;
 	struct ohca_rdring *rd_free;
-	uint32_t win_num[OHCA_MAX_LOG_WIN + 1], rwqe_num, rd_num;
+	struct ohca_ahead *ahead_free;
+	uint32_t win_num[OHCA_MAX_LOG_WIN + 1], rwqe_num, rd_num, ahead_num;
 	struct ohca_madq madq[OHCA_MAX_PORTS][2];
 	struct ohca_lateq late[OHCA_MAX_PORTS];
 	bool mads_due;

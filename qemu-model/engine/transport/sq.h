@@ -36,6 +36,7 @@ enum ohca_swqe_state {
  * @data: byte offset of SGEs or inline data in the copied WQE
  * @status, @ve: it has failed, and completes so after the WQEs before it
  * @imm: as in the packet (ImmDt: raw big-endian; IETH: CPU order)
+ * @apart: once begun: each packet is a request of its own, and they may come in any order (ahead.h)
  */
 struct ohca_swqe {
 	uint64_t wr_id;
@@ -54,6 +55,7 @@ struct ohca_swqe {
 	uint8_t num_sge, data;
 	uint8_t state, status;
 	uint16_t ve;
+	bool apart;
 };
 
 /**

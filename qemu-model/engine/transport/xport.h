@@ -42,7 +42,7 @@
  *     +---+ MIDDLE                      | +--+ ONLY, READ, atomic, FLUSH +---+ MIDDLE
  *     +------------- LAST --------------+-------------- LAST ------------+
  *
- * PSN ahead: one NAK 0, until the expected PSN comes. PSN behind: the answer again, nothing is
+ * PSN ahead: one NAK 0, until the expected PSN comes, if ahead.h does not take it. PSN behind: the answer again, nothing is
  * executed twice. No WQE, no page, not complete: RNR NAK, and the state stays. Refused: a NAK
  * behind the responses that are due, the WQE fails, ERR; @closing until they have left.
  */
@@ -62,6 +62,7 @@
 #include "ib/packet.h"
 #include "ohca_hw.h"
 
+struct ohca_ahead;
 struct ohca_atomic_res;
 struct ohca_rdring;
 struct ohca_rndv;
@@ -126,6 +127,7 @@ struct ohca_xp_sched {
  * @bad_pi: the record has an index that cannot be true
  * @credits: @lsn is valid: the responder grants credits
  * @asking: the next request may be beyond @lsn
+ * @apart: the last request that began may come in any order (ohca_swqe.apart)
  */
 struct ohca_xp_req {
 	struct ohca_sqwin *win;
@@ -134,7 +136,7 @@ struct ohca_xp_req {
 	uint32_t ssn, lsn;
 	uint16_t rd_out, since_ackreq;
 	uint8_t retry_left, rnr_left;
-	bool rnr_wait, restarted, rto_restart, bad_pi, credits, asking;
+	bool rnr_wait, restarted, rto_restart, bad_pi, credits, asking, apart;
 };
 
 /**
@@ -168,6 +170,7 @@ struct ohca_xp_resp {
  * Requester and responder have a cache line each: a packet touches one of them.
  * @fault: outstanding page faults by enum ohca_fault_side: references, or 0
  * @rndv: rendezvous of a QP of an SRQ with tags; else NULL
+ * @ahead: packets that came before their turn; NULL: there are none
  * @at: results of the last atomics, a ring of @at_cap
  * @event: event index last written to the doorbell record; @sq_ci: consumer index likewise
  * @drain_told: SQ_DRAINED was raised, or need not be
@@ -177,6 +180,7 @@ struct ohca_xp_resp {
 struct ohca_xport {
 	struct ohca_qp *qp;
 	struct ohca_rndv *rndv;
+	struct ohca_ahead *ahead;
 	struct ohca_atomic_res *at;
 	uint8_t at_cap, at_pos;
 	uint16_t fault[OHCA_FAULT_SIDES];

@@ -5,11 +5,13 @@
  * on their way to it, and those of the heads that wait for the wire.
  *
  * A flow keeps its port until none of its packets has come for a time (flowlets): those of before
- * have arrived by then. If receivers take packets in any order those of UC have another one as soon
- * as more than STAY_BLOCKS more wait for their own. RC, XRC and UD never do: a responder answers a
- * PSN that is not the next one by NAK, and what IPoIB carries is to keep its order. Where ports are
- * equal it is that of the LinearForwardingTable, or the one that the flow has, so in a fabric
- * without load nothing differs from forwarding by that table.
+ * have arrived by then. If receivers take packets in any order, those of UC and the RDMA WRITEs of RC
+ * that are one packet have another port as soon as more than STAY_BLOCKS more wait for the one that
+ * they have, which is apart from that of the flow's other packets. HCAs send all that may come in
+ * any order as WRITEs of one packet (engine/transport/ahead.h). All else of RC, XRC and UD keeps
+ * its order: a responder answers a PSN that is not the next one by NAK, and what IPoIB carries is to
+ * keep its order. Where ports are equal it is that of the LinearForwardingTable, or the one that the
+ * flow has, so in a fabric without load nothing differs from forwarding by that table.
  *
  * If the port of the LinearForwardingTable has no link, or is not Active, packets of all service
  * levels leave by others of the group, without a subnet manager: those that are not spread by one
@@ -109,13 +111,38 @@ static unsigned int another(const struct fab_data *d, const struct fab_dport *in
 	return 0;
 }
 
-/* Whether the order of @f among the packets of its flow matters to nobody. */
+/* Whether the receiver takes @f in any order. */
 static bool in_any_order(const struct fab_adaptive *a, const struct fab_frame *f)
 {
 	const unsigned int bth =
 		IB_LRH_LEN + ((f->lrh[1] & 3) == IB_LNH_IBA_GLOBAL ? IB_GRH_LEN : 0);
+	const uint8_t op = f->data[bth];
 
-	return a->cfg.any_order && (f->data[bth] & IB_TRANS_MASK) == IB_TRANS_UC;
+	return a->cfg.any_order && ((op & IB_TRANS_MASK) == IB_TRANS_UC ||
+				    op == IB_OP_RC_WRITE_ONLY || op == IB_OP_RC_WRITE_ONLY_IMM);
+}
+
+/* The port by which a packet leaves that may come in any order; arguments as of spread(). */
+static unsigned int freely(struct fab_data *d, const struct fab_dport *in, const struct fab_lane *l,
+			   const struct fab_node *n, const struct fab_adaptive_group *g,
+			   unsigned int num)
+{
+	struct fab_adaptive *a = d->f->sw[n->sw].adaptive;
+	uint8_t *port = &a->any[g->first + (flow_number(l->f.lrh) & g->mask)];
+	const uint8_t sl = l->f.lrh[1] >> 4;
+	unsigned int best;
+	uint32_t load, least;
+
+	if (!*port || !fab_adaptive_has(g, *port) || !usable(d, in, n, *port))
+		*port = (uint8_t)num;
+	best = *port;
+	least = load = load_of(d, in, n, *port, sl);
+	if (load <= STAY_BLOCKS)
+		return best;
+	find_least(d, in, n, g, sl, &best, &least);
+	if (load - least > STAY_BLOCKS)
+		*port = (uint8_t)best;
+	return *port;
 }
 
 /* The port by which the flow of @l goes on, of those of @g. @num: of the LinearForwardingTable */
@@ -132,12 +159,14 @@ static unsigned int spread(struct fab_data *d, const struct fab_dport *in, const
 	uint32_t load, least;
 	bool stays;
 
+	if (in_any_order(a, &l->f))
+		return freely(d, in, l, n, g, num);
 	stays = port && fab_adaptive_has(g, port) && usable(d, in, n, port);
 	if (!stays)
 		port = num;
 	best = port;
 	load = load_of(d, in, n, port, sl);
-	if (stays && now - last <= gap && (!in_any_order(a, &l->f) || load <= STAY_BLOCKS)) {
+	if (stays && now - last <= gap) {
 		*flow = now << 8 | port;
 		return port;
 	}

@@ -306,6 +306,11 @@ unsigned int fab_data_rate_scale(const struct fab_data *d)
 	return d->cfg.rate_scale;
 }
 
+uint16_t fab_data_any_order(const struct fab_data *d)
+{
+	return d->f->any_order;
+}
+
 struct fab_mgmt *fab_data_mgmt(const struct fab_data *d)
 {
 	return d->m;

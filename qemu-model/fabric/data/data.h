@@ -281,6 +281,9 @@ struct fab_data_counts {
 /** fab_data_rate_scale() - as of its configuration */
 unsigned int fab_data_rate_scale(const struct fab_data *d);
 
+/** fab_data_any_order() - service levels, a bit for each, whose packets may come in any order */
+uint16_t fab_data_any_order(const struct fab_data *d);
+
 /** fab_data_counts() - up to now */
 const struct fab_data_counts *fab_data_counts(const struct fab_data *d);
 

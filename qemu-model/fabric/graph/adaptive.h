@@ -17,7 +17,7 @@
  * struct fab_adaptive_cfg - how packets of groups are spread
  * @sls: service levels whose packets are, a bit for each; those of others leave by the port of the
  *	LinearForwardingTable while that has a link
- * @any_order: their receivers take packets of UC in any order
+ * @any_order: their receivers take packets of UC and RDMA WRITEs of RC in any order
  * @gap_ns: of which nothing has come for so long, times the rate scale, is a flow that may go
  *	another way. Packets of before that are supposed to have arrived
  */
@@ -45,6 +45,7 @@ struct fab_adaptive_group {
  * @group: [@groups]
  * @flow: the port by which packets of a flow leave, and from bit 8 on, in ns, when the last one
  *	came; a flow is all packets whose SLIDs, DLIDs and SLs lead here, 0: there was none
+ * @any: the port of those that may come in any order
  */
 struct fab_adaptive {
 	struct fab_adaptive_cfg cfg;
@@ -53,10 +54,14 @@ struct fab_adaptive {
 	uint8_t *of;
 	struct fab_adaptive_group *group;
 	uint64_t flow[FAB_ADAPTIVE_FLOWS];
+	uint8_t any[FAB_ADAPTIVE_FLOWS];
 };
 
 /** fab_adaptive_free() - the switch @sw has no adaptive routing, if it had any */
 void fab_adaptive_free(struct fab_switch *sw);
+
+/** fab_adaptive_changed() - what switches have of it is another: fab.any_order is what they say now */
+void fab_adaptive_changed(struct fab *f);
 
 /** fab_adaptive_bytes() - memory that it takes */
 size_t fab_adaptive_bytes(const struct fab_switch *sw);

@@ -406,6 +406,7 @@ static void reset_switch(struct fab *f, const struct fab_node *n)
 	init_switch(f, sw, n->nports, n->base_port0);
 	sw->lft_sum = sum;
 	sw->subnet = subnet;
+	fab_adaptive_changed(f);
 }
 
 bool fab_reset_node(struct fab *f, uint32_t node)

@@ -219,7 +219,8 @@ struct fab_desc {
  * @cc: [@ports] congestion control of those with a LID, NULL: nothing was set; or NULL: of none
  * @adaptive: switches with adaptive routing; @lfts_differ: those with another
  *	LinearForwardingTable than when groups were made; @turns: [@ports] while groups are made, see mgmt/adaptive.c;
- *	@filled_to: and those of which LIDs were not
+ *	@filled_to: and those of which LIDs were not; @any_order: service levels, a bit for each, whose
+ *	packets some switch spreads in any order
  * @vls: data VLs of every port: 1, 2, 4, 8 or 15
  * @mtu: MTU code of every port
  * @site: in bits 32 to 39 of each NodeGUID, so that several fabrics that are joined have GUIDs of their
@@ -246,6 +247,7 @@ struct fab {
 	uint32_t adaptive, lfts_differ;
 	uint64_t (*turns)[4];
 	uint32_t filled_to;
+	uint16_t any_order;
 	uint8_t vls;
 	uint8_t mtu;
 	uint8_t site;

@@ -121,6 +121,7 @@ struct fab_hca *fab_hca_new(struct fab_hcas *s, const struct fab_hca_cfg *cfg)
 		h->e = ohca_new(&h->cfg.engine, &engine_ops, h);
 	if (h->e) {
 		ohca_set_trace(h->e, s->events);
+		ohca_any_order(h->e, s->any_order);
 		fab_page_show(h);
 		fab_page_clock(h);
 		return h;
@@ -207,6 +208,14 @@ void fab_hca_list(struct fab_hca *h)
 	s->last = h;
 }
 
+/* Adaptive routing has been switched on or off, or has other service levels. */
+static void tell_order(struct fab_hcas *s)
+{
+	s->any_order = fab_data_any_order(s->d);
+	for (struct fab_hca *h = s->all; h; h = h->all)
+		ohca_any_order(h->e, s->any_order);
+}
+
 /* List who has something to do that no packet has brought. */
 static void collect_work(struct fab_hcas *s, uint64_t now)
 {
@@ -266,6 +275,8 @@ bool fab_hcas_turn(struct fab_hcas *s)
 		hca_sweep(s);
 	if (!s->all)
 		return s->gone;
+	if (s->any_order != fab_data_any_order(s->d))
+		tell_order(s);
 	collect_work(s, fab_data_host_ns(s->d));
 	n = s->listed;
 	moved = n;

@@ -69,6 +69,7 @@ struct fab_hca {
  * @kicked: one of them was kicked
  * @due_ns: no deadline is earlier
  * @events: as of fab_hcas_trace()
+ * @any_order: as of fab_data_any_order(), as the engines know it
  */
 struct fab_hcas {
 	struct fab_data *d;
@@ -79,6 +80,7 @@ struct fab_hcas {
 	bool refused, kicked;
 	uint64_t due_ns;
 	uint32_t events;
+	uint16_t any_order;
 };
 
 /** fab_hca_trace() - struct ohca_host_ops.trace */

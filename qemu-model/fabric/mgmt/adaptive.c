@@ -226,6 +226,7 @@ static void share_flows(struct fab_adaptive *a)
 		a->group[i].mask = (uint16_t)(n - 1);
 	}
 	memset(a->flow, 0, sizeof(a->flow));
+	memset(a->any, 0, sizeof(a->any));
 	a->lids = a->room;
 }
 
@@ -293,6 +294,7 @@ bool fab_adaptive_on(struct fab_mgmt *m, uint32_t node, const struct fab_adaptiv
 		}
 	}
 	f->lfts_differ = 0;
+	fab_adaptive_changed(f);
 	m->epoch++;
 	return ok;
 }
@@ -308,6 +310,7 @@ void fab_adaptive_off(struct fab_mgmt *m, uint32_t node)
 		free(f->turns);
 		f->turns = NULL;
 	}
+	fab_adaptive_changed(f);
 	m->epoch++;
 }
 
