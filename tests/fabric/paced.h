@@ -132,10 +132,15 @@ static inline void run_now(void)
 static inline void run_until(uint64_t end_ns)
 {
 	for (run_now(); now < end_ns; run_now()) {
-		const uint64_t next = fab_data_timer(d);
+		uint64_t next;
 
 		fab_mgmt_timer(&m, now);
+		if (d->epoch != m.epoch)
+			run_now();
+		next = fab_data_timer(d);
 		assert_int_not_equal(next, 0);
+		if (m.deadline_ns < UINT64_MAX && m.deadline_ns > now && m.deadline_ns - now < next)
+			next = m.deadline_ns - now;
 		now += next < end_ns - now ? next : end_ns - now;
 	}
 }

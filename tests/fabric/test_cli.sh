@@ -575,7 +575,7 @@ EOF
 # requests: words, and what is sent
 printf 'at 0 \303\266\n' >"$dir/words"
 done='{"done": true}'
-mapfile -t dones < <(yes "$done" | head -n 21)
+mapfile -t dones < <(yes "$done" | head -n 25)
 as_other "${dones[@]}"
 while read -ra words; do
 	expect "${words[*]}" 0 '' "$fabric" "${words[@]}" -c "$dir/other"
@@ -594,6 +594,10 @@ delay a:1 0
 delay a:1 20us
 delay a:1 1.5ns
 delay a:1 1000000s
+stall a:1
+stall a:1 2s
+resume a:1
+credits a:1 3 1000
 drop a Subn:0x11 3
 delay a PathRecord 200ms
 preset a:0 Sym 077
@@ -617,6 +621,10 @@ expect 'what they ask' 0 '' diff - "$dir/other.asked" <<'EOF'
 {"command":"delay","node":"a","port":1,"time_ns":20000}
 {"command":"delay","node":"a","port":1,"time_ns":2}
 {"command":"delay","node":"a","port":1,"time_ns":1000000000000000}
+{"command":"stall","node":"a","port":1}
+{"command":"stall","node":"a","port":1,"time_ns":2000000000}
+{"command":"resume","node":"a","port":1}
+{"command":"credits","node":"a","port":1,"vl":3,"blocks":1000}
 {"command":"drop","node":"a","attribute":"Subn:0x11","nth":3}
 {"command":"delay","node":"a","attribute":"PathRecord","time_ns":200000000}
 {"command":"preset","node":"a","port":0,"counter":"Sym","value":63}
@@ -649,6 +657,10 @@ delay a:1 5m
 delay a:1 .
 delay a:1 -1s
 delay a:1 1000001s
+stall a
+stall a:1 2
+resume a:1 2s
+credits a:1 3
 drop a 1
 drop a 1 2 3
 drop a x y

@@ -40,6 +40,71 @@ static void test_node(void **st)
 	counts_anew[node] = true;
 }
 
+static json_t *asked(const char *ask)
+{
+	char *text = fab_control_answer(&m, d, ask, strlen(ask), NULL);
+	json_t *v;
+
+	assert_non_null(text);
+	v = json_loads(text, 0, NULL);
+	free(text);
+	assert_non_null(v);
+	return v;
+}
+
+/* Whether it is refused with an error that has @says. */
+static bool asks_in_vain(const char *ask, const char *says)
+{
+	json_t *v = asked(ask);
+	const char *error = json_string_value(json_object_get(v, "error"));
+	const bool ok = error && strstr(error, says);
+
+	json_decref(v);
+	return ok;
+}
+
+/* A machine that takes nothing: packets and MADs for it wait until it does, SMPs do not. */
+static void test_stall(void **st)
+{
+	const uint32_t end = f->port[port_of_host(7)].peer;
+	struct ohca_link_frame fr;
+	struct fab_mad mad;
+
+	(void)st;
+	assert_int_equal(send_many(3), 3);
+	assert_true(fab_fault_port_stall(&m, end, now + 50000000));
+	assert_int_equal(send_many(5), 0);
+	mad = new_mad(IB_CLASS_PERF, IB_METHOD_GET, IB_ATTR_CLASS_PORT_INFO, 0);
+	mad.dqp = mad.sqp = 1;
+	mad.dlid = LID(7);
+	mad.slid = LID(8);
+	fab_forward(&m, port_of_host(7), &mad);
+	pump(NULL);
+	assert_int_equal(ohca_link_rx_peek(host[1].l, 0, &fr), 0);
+	mad = new_mad(IB_CLASS_SUBN_LID, IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0);
+	mad.dlid = LID(7);
+	mad.slid = LID(8);
+	while (ohca_link_rx_peek(host[1].l, OHCA_LINK_VL15, &fr) > 0)
+		ohca_link_rx_release(host[1].l, OHCA_LINK_VL15);
+	fab_forward(&m, port_of_host(7), &mad);
+	pump(NULL);
+	assert_int_equal(ohca_link_rx_peek(host[1].l, OHCA_LINK_VL15, &fr), 1);
+	ohca_link_rx_release(host[1].l, OHCA_LINK_VL15);
+	/* and what it sends goes on */
+	assert_true(send_data(1, 0, LID(1), 64, 9));
+	pump(NULL);
+	assert_int_equal(count_data(0, 0), 1);
+	assert_true(counters(port_of_host(7))->xmit_discards == 0);
+	now += 50000000;
+	pump(NULL);
+	assert_int_equal(count_data(1, 0), 6);
+	/* 50 ms in us, as the MADs waited */
+	assert_in_range(counters(port_of_host(7))->xmit_wait, 49999, 50001);
+	/* a switch's end of a machine's cable takes all */
+	assert_true(asks_in_vain("{\"command\": \"stall\", \"node\": \"leaf1\", \"port\": 2}",
+				 "the \"port\" of a host"));
+}
+
 /* A Set or Get of an attribute of the performance agent at port @num of @lid. */
 static void perf(uint8_t method, uint16_t attr, unsigned int num, uint16_t lid, uint8_t *d)
 {
@@ -160,18 +225,6 @@ static void test_port0_without_route(void **st)
 	assert_int_equal(d->n.drop[FAB_DROP_ROUTE], 0);
 }
 
-static json_t *asked(const char *ask)
-{
-	char *text = fab_control_answer(&m, d, ask, strlen(ask), NULL);
-	json_t *v;
-
-	assert_non_null(text);
-	v = json_loads(text, 0, NULL);
-	free(text);
-	assert_non_null(v);
-	return v;
-}
-
 /*
  * A rate is a share of 2^32 packets. However small it is, a rate above 0 is a fault; 0 is none.
  * Each of the two kinds leaves the other as it was.
@@ -288,7 +341,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name)	cmocka_unit_test_setup_teardown(name, setup_hosts, teardown_hosts)
-		T(test_node), T(test_preset), T(test_dead_switch), T(test_port0_without_route),
+		T(test_node), T(test_stall), T(test_preset), T(test_dead_switch), T(test_port0_without_route),
 		T(test_status), T(test_machine_shown), T(test_rates),
 #undef T
 	};

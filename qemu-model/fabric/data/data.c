@@ -229,6 +229,9 @@ uint64_t fab_data_timer(struct fab_data *d)
 	/* links that were trained since the round; MADs of HCAs */
 	if (d->ctrl_due || d->mad_ports)
 		next = 0;
+	/* management may have ended what something waits for */
+	if (d->blocked && d->epoch != d->m->epoch)
+		next = 0;
 	if (d->flying) {
 		const uint64_t due = fab_delay_due(d);
 

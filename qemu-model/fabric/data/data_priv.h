@@ -10,8 +10,8 @@
 #include "ib/mad_packet.h"
 #include "ib/view.h"
 
-#define FAB_DATA_LANES		15u
-#define FAB_LANE_BLOCKS		2048u	/* of 64 bytes: input buffer of a lane at a local wire */
+#define FAB_DATA_LANES		FAB_WIRE_LANES
+#define FAB_LANE_BLOCKS		FAB_WIRE_BLOCKS	/* input buffer of a lane at a local wire */
 #define FAB_BUFFER_SIZES	6u	/* of buffers of packets that wait */
 #define FAB_HEADERS		128u	/* bytes that are kept of a packet whose payload nobody looks at */
 #define FAB_MAX_HOPS		255u	/* after so many switches a packet is in a circle */
@@ -125,7 +125,8 @@ struct fab_buffer {
  * @mc: outputs of FAB_HEAD_MCAST that lack their copy
  * @f: the head
  * @first, @last: what waits, of a local wire; the first is the head unless @passing
- * @used: blocks of the input buffer in use
+ * @used: blocks of the input buffer in use, with those that are @gone
+ * @gone: of the wire that leads here, see struct fab_fault
  * @mark: position in the link's ring, see @mark_ns
  * @passing: @f is on its way through, and is not in the buffer
  * @counted: blocks that it is counted with in the @heads of its output, whatever the peer makes of its length; 0: it is not
@@ -141,6 +142,7 @@ struct fab_lane {
 	bool passing;
 	uint16_t counted;
 	uint16_t used;
+	uint16_t gone;
 	uint16_t mark;
 	uint32_t next;
 	uint32_t version;
@@ -216,6 +218,7 @@ struct fab_hport {
  * @pending: lanes with packets, as of this round
  * @buffered: lanes with packets in the input buffer
  * @queued, @out_listed, @touched, @woken: in fab_data.queue, .outs, .touch, .woken
+ * @leaks: lanes have lost credits
  * @parked: lanes with packets in the input buffer whose heads an output has parked (park.c)
  * @seq: when something came into the empty input buffer; 0: nothing has
  * @parks: requests of earlier rounds are parked at this output, and it is not asked for them
@@ -252,7 +255,7 @@ struct fab_dport {
 	struct fab_fault *fault, *rx_fault;
 	struct fab_congestion *congestion;
 	struct fab_flight *flight[2];
-	bool buffers;
+	bool buffers, leaks;
 	uint16_t full;
 	bool up, active, receives;
 	uint8_t nvls;

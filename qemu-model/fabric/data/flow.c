@@ -24,7 +24,7 @@ static bool partition_ok(const struct fab_data *d, struct fab_dport *dp, uint16_
 /* A wire without a rate whose fault does nothing any more, and has nothing to forget. */
 static bool does_nothing(const struct fab_fault *x)
 {
-	return !x || !(x->loss | x->corrupt | x->delay_ns | x->marginal | x->byte_fs);
+	return !x || !(x->loss | x->corrupt | x->delay_ns | x->marginal | x->byte_fs | x->error_bits | x->stalls);
 }
 
 /* The hop @hop of @fl, which comes to @in by @vl. Return: the input of the next hop, or NULL. */

@@ -397,6 +397,8 @@ static bool reply_over_fault(struct fab_data *d, struct fab_dport *out, const st
 	uint8_t *b = NULL;
 	bool lost;
 
+	if (x->stalls)
+		return false;
 	if (!later)
 		b = fab_tx_begin(d, out, r->vl, r->len);
 	if (later ? !fab_delay_fits(out, r->vl, r->len) : !b)

@@ -107,7 +107,7 @@ static bool send_by_faulty_link(struct fab_data *d, struct fab_dport *out, unsig
 	uint8_t *b = NULL;
 	bool lost;
 
-	if (fab_pace_busy(d, x) || (later && !may_depart(d, out, vl, f->len, x)))
+	if (x->stalls || fab_pace_busy(d, x) || (later && !may_depart(d, out, vl, f->len, x)))
 		return false;
 	if (!later)
 		b = fab_tx_begin(d, out, vl, f->len);
@@ -170,7 +170,7 @@ static bool send_to_hca(struct fab_data *d, struct fab_dport *out, unsigned int 
 
 /*
  * @f, which fits into the next buffer, leaves @out by a wire of the graph with fault @x.
- * Return: false: the wire sends another one.
+ * Return: false: the wire sends another one, or the other end takes none.
  */
 static bool send_over_fault(struct fab_data *d, struct fab_dport *out, unsigned int vl,
 			    const struct fab_frame *f, struct fab_fault *x)
@@ -179,7 +179,7 @@ static bool send_over_fault(struct fab_data *d, struct fab_dport *out, unsigned 
 	struct fab_frame at = *f;
 	uint64_t left_ns;
 
-	if (fab_pace_busy(d, x))
+	if (x->stalls || fab_pace_busy(d, x))
 		return false;
 	left_ns = fab_pace_take(d, x, vl, f->len);
 	if (loses(d, out, vl, f, x))

@@ -9,6 +9,23 @@
 
 #define HEADERS		124u	/* LRH, GRH, BTH and 64 bytes of others, beside the payload */
 
+/* The wire that leads to @dp has fault @x, or none: its credits that are lost are in use for ever. */
+static void take_gone(struct fab_dport *dp, const struct fab_fault *x)
+{
+	const bool leaks = x && x->leaks;
+
+	if (fab_likely(!leaks && !dp->leaks))
+		return;
+	for (unsigned int vl = 0; vl < FAB_DATA_LANES; vl++) {
+		struct fab_lane *l = &dp->lane[vl];
+		const uint16_t gone = leaks ? x->gone[vl] : 0;
+
+		l->used = (uint16_t)(l->used - l->gone + gone);
+		l->gone = gone;
+	}
+	dp->leaks = leaks;
+}
+
 void fab_dport_refresh(struct fab_data *d, struct fab_dport *dp)
 {
 	const struct fab_port *p = &d->f->port[dp->p];
@@ -30,6 +47,7 @@ void fab_dport_refresh(struct fab_data *d, struct fab_dport *dp)
 		dp->buffers = true;
 	}
 	fab_delay_forget(d, dp, false);
+	take_gone(dp, far && !fab_leads_out(dp) ? far->fault : NULL);
 	dp->up = p->pi.state != IB_PS_DOWN && (!fab_outside(d->f, dp->p) || fab_leads_out(dp));
 	dp->receives = p->pi.state == IB_PS_ARMED || p->pi.state == IB_PS_ACTIVE;
 	dp->active = p->pi.state == IB_PS_ACTIVE;

@@ -75,6 +75,40 @@ bool fab_fault_delay(struct fab_mgmt *m, uint32_t p, uint64_t ns)
 	return true;
 }
 
+bool fab_fault_port_stall(struct fab_mgmt *m, uint32_t p, uint64_t until_ns)
+{
+	const uint32_t from = m->f->port[p].peer;
+	struct fab_fault *x = from != FAB_NO_PORT ? fab_wire_at(m->f, from) : NULL;
+
+	if (!x)
+		return false;
+	fab_fault_stall(m, x, true, until_ns);
+	return true;
+}
+
+void fab_fault_port_resume(struct fab_mgmt *m, uint32_t p)
+{
+	const uint32_t from = m->f->port[p].peer;
+	const struct fab_extra *x = from != FAB_NO_PORT ? fab_extra_of(m->f, from) : NULL;
+
+	if (x && x->fault && x->fault->stalls)
+		fab_fault_stall(m, x->fault, false, UINT64_MAX);
+}
+
+bool fab_fault_credits(struct fab_mgmt *m, uint32_t p, unsigned int vl, uint16_t blocks)
+{
+	struct fab_fault *x = fab_wire_at(m->f, p);
+
+	if (!x)
+		return false;
+	x->gone[vl] = blocks;
+	x->leaks = false;
+	for (unsigned int i = 0; i < FAB_WIRE_LANES; i++)
+		x->leaks |= x->gone[i] != 0;
+	fab_changed(m, p);
+	return true;
+}
+
 /* ---- cables -------------------------------------------------------------------- */
 
 /* A link that is up goes down by itself, at both ends. */
@@ -275,6 +309,8 @@ bool fab_fault_node(struct fab_mgmt *m, uint32_t node, bool on, uint64_t now_ns)
 		/* the programs at a host are still there */
 		if (on && fab_occupied(m, p) == FAB_SUBNET_MANAGER)
 			m->f->port[p].pi.cap_mask |= IB_CAP_SM;
+		if (!on)
+			fab_fault_port_resume(m, p);
 		/* what it wanted to report is forgotten */
 		if (!on && x)
 			ib_trap_clear(&x->end.traps);

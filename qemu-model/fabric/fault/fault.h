@@ -49,6 +49,29 @@ void fab_fault_burst(struct fab_mgmt *m, uint32_t p, uint32_t stays);
 bool fab_fault_delay(struct fab_mgmt *m, uint32_t p, uint64_t ns);
 
 /**
+ * fab_fault_port_stall() - port @p takes no packets of data lanes from now on, so its peer has no credit
+ * @until_ns: until then; UINT64_MAX: until fab_fault_port_resume(), or its node is switched off
+ *
+ * What is on its way there arrives.
+ *
+ * Return: false: @p has no cable, or out of memory.
+ */
+bool fab_fault_port_stall(struct fab_mgmt *m, uint32_t p, uint64_t until_ns);
+
+/** fab_fault_port_resume() - port @p takes packets again, if it did not */
+void fab_fault_port_resume(struct fab_mgmt *m, uint32_t p);
+
+/**
+ * fab_fault_credits() - of lane @vl of what leaves by port @p so many credits are lost from now on
+ * @blocks: of 64 bytes, FAB_WIRE_BLOCKS at most; 0: none
+ *
+ * Until the link trains. Both ends are ports of switches in this process.
+ *
+ * Return: false: out of memory.
+ */
+bool fab_fault_credits(struct fab_mgmt *m, uint32_t p, unsigned int vl, uint16_t blocks);
+
+/**
  * fab_fault_degrade() - the link of port @p trains anew, at widths and speeds @at_most lets through
  *
  * All bits: the cable is as it was. A link without a common width and speed stays down.

@@ -278,6 +278,73 @@ static json_t *delay(struct fab_request *r)
 	return fab_fault_delay(r->m, p, (uint64_t)ns) ? done() : deny(r, "out of memory");
 }
 
+/* A port that takes packets by the graph, or a host's by a link. */
+static uint32_t taking_port(struct fab_request *r)
+{
+	const uint32_t p = cabled_port(r);
+	const struct fab *f = r->m->f;
+
+	if (p == FAB_NO_PORT || !fab_outside(f, p) || f->node[f->port[p].node].sw == FAB_NONE)
+		return p;
+	deny(r, "a machine, or another daemon, is at this port: give the \"port\" of a host");
+	return FAB_NO_PORT;
+}
+
+static json_t *stall(struct fab_request *r)
+{
+	const json_int_t ns = member_int(r, "time_ns", DAY, 0);
+	const uint32_t p = taking_port(r);
+
+	if (p == FAB_NO_PORT)
+		return NULL;
+	if (!fab_request_only(r, "node port time_ns"))
+		return NULL;
+	if (ns < 0 || (!ns && json_object_get(r->in, "time_ns")))
+		return deny(r, "give \"time_ns\", from 1 ns to a day, or leave it out: until resume");
+	if (r->dry)
+		return done();
+	return fab_fault_port_stall(r->m, p, ns ? r->m->now_ns + (uint64_t)ns : UINT64_MAX) ?
+	       done() : deny(r, "out of memory");
+}
+
+static json_t *resume(struct fab_request *r)
+{
+	const uint32_t p = taking_port(r);
+
+	if (p == FAB_NO_PORT || !fab_request_only(r, "node port"))
+		return NULL;
+	if (!r->dry)
+		fab_fault_port_resume(r->m, p);
+	return done();
+}
+
+static bool is_switch_port(const struct fab *f, uint32_t p)
+{
+	return f->node[f->port[p].node].sw != FAB_NONE && !fab_outside(f, p);
+}
+
+static json_t *credits(struct fab_request *r)
+{
+	const json_int_t vl = member_int(r, "vl", FAB_WIRE_LANES - 1, -1);
+	const json_int_t blocks = member_int(r, "blocks", FAB_WIRE_BLOCKS, -1);
+	const struct fab *f = r->m->f;
+	const uint32_t p = cabled_port(r);
+
+	if (p == FAB_NO_PORT)
+		return NULL;
+	if (!fab_request_only(r, "node port vl blocks"))
+		return NULL;
+	if (vl < 0 || blocks < 0)
+		return deny(r, "give \"vl\", from 0 to 14, and \"blocks\", from 0 to 2048, of 64 bytes");
+	if (!is_switch_port(f, p) || !is_switch_port(f, f->port[p].peer))
+		return deny(r, "give a \"port\" of a switch whose cable leads to another one: hosts have "
+			    "credits of their own");
+	if (r->dry)
+		return done();
+	return fab_fault_credits(r->m, p, (unsigned int)vl, (uint16_t)blocks) ? done() :
+										deny(r, "out of memory");
+}
+
 static json_t *node_fault(struct fab_request *r)
 {
 	uint32_t i;
@@ -433,6 +500,9 @@ static const struct {
 	{ "ber", errors },
 	{ "corrupt", corrupt },
 	{ "delay", delay },
+	{ "stall", stall },
+	{ "resume", resume },
+	{ "credits", credits },
 	{ "drop", drop_fault },
 	{ "preset", preset },
 	{ "expect", fab_request_expect },

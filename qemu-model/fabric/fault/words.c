@@ -137,6 +137,22 @@ static bool delay_words(json_t *v, int n, char **w)
 	return n == 2 && put_node_port(v, w[0]) && put_time(v, "time_ns", w[1]);
 }
 
+static bool stall_words(json_t *v, int n, char **w)
+{
+	return (n == 1 || n == 2) && put_node_port(v, w[0]) && (n == 1 || put_time(v, "time_ns", w[1]));
+}
+
+static bool resume_words(json_t *v, int n, char **w)
+{
+	return n == 1 && put_node_port(v, w[0]);
+}
+
+static bool credits_words(json_t *v, int n, char **w)
+{
+	return n == 3 && put_node_port(v, w[0]) && put_integer(v, "vl", w[1]) &&
+	       put_integer(v, "blocks", w[2]);
+}
+
 static bool drop_words(json_t *v, int n, char **w)
 {
 	return n == 3 && put_text(v, "node", w[0]) && put_text(v, "attribute", w[1]) &&
@@ -174,6 +190,9 @@ static const struct {
 	{ "corrupt", wire_words, "write corrupt NODE:PORT RATE [SEED]" },
 	{ "delay", delay_words, "write delay NODE:PORT TIME, or delay NODE ATTRIBUTE TIME; a TIME is as 20us, 5ms, "
 	  "1.5s, or 0" },
+	{ "stall", stall_words, "write stall NODE:PORT [TIME], a TIME is as 20us, 5ms or 1.5s" },
+	{ "resume", resume_words, "write resume NODE:PORT" },
+	{ "credits", credits_words, "write credits NODE:PORT VL BLOCKS" },
 	{ "drop", drop_words, "write drop NODE ATTRIBUTE NTH, an ATTRIBUTE is as PathRecord, Perf:ClassPortInfo, "
 	  "SubnAdm:0x35 or SubnAdm" },
 	{ "preset", preset_words, "write preset NODE:PORT COUNTER VALUE" },

@@ -3,6 +3,7 @@
 #include "wire.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "graph.h"
 #include "ib/packet.h"
@@ -62,4 +63,11 @@ bool fab_fault_errs(struct fab_fault *x, uint32_t len)
 	/* without a memory: from the end of this packet on it is as from any other bit on */
 	x->clean_bits = fab_random_gap(&x->rng, x->error_bits);
 	return true;
+}
+
+void fab_fault_down(struct fab_fault *x)
+{
+	x->downs++;
+	x->leaks = false;
+	memset(x->gone, 0, sizeof(x->gone));
 }

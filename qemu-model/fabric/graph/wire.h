@@ -11,6 +11,9 @@
 
 #include "fabric/base/timers.h"
 
+#define FAB_WIRE_LANES	15u	/* for data */
+#define FAB_WIRE_BLOCKS	2048u	/* of 64 bytes: credits of a lane */
+
 /**
  * struct fab_fault - what happens to packets that leave by a port
  * @port: that port
@@ -30,6 +33,9 @@
  * @began_ns: when it began to send what it has sent last
  * @free_ns: when it has sent that, and @free_fs later, below a ns
  * @timer: of fab_data.paced, while something waits until then
+ * @stalls: the other end takes no packet of data lanes; @resume: of fab_mgmt.resumes, until when
+ * @leaks: some of @gone are not 0
+ * @gone: blocks of each lane that are lost until the link trains
  * @owed: something has waited for that, and has not begun yet
  * @late_ns: it has begun to send at that time what could have begun before
  * @vl: lane of what it has sent last
@@ -46,14 +52,15 @@ struct fab_fault {
 	uint64_t corrupted;
 	uint32_t downs;
 	uint8_t marginal;
-	bool owed, loses;
+	bool owed, loses, stalls, leaks;
 	uint8_t vl;
 	uint32_t free_fs;
 	uint64_t free_ns;
 	uint64_t began_ns;
 	uint64_t late_ns;
 	uint64_t byte_fs;
-	struct fab_timer timer;
+	struct fab_timer timer, resume;
+	uint16_t gone[FAB_WIRE_LANES];
 };
 
 struct fab;
@@ -107,6 +114,9 @@ static inline uint64_t fab_wire_ready(const struct fab_fault *x)
 {
 	return x->free_ns + (x->free_fs != 0);
 }
+
+/** fab_fault_down() - the link goes down: what is on its way is lost, credits that were are there again */
+void fab_fault_down(struct fab_fault *x);
 
 /** fab_fault_cut() - the link went down since @downs: what was on its way then is lost */
 static inline bool fab_fault_cut(const struct fab_fault *x, uint32_t downs)

@@ -40,11 +40,11 @@ static void port_link_down(struct fab_mgmt *m, uint32_t p, uint8_t phys, bool by
 	if (!ib_port_link_down(&m->f->port[p].pi, phys))
 		return;
 	if (x && x->fault)
-		x->fault->downs++;
+		fab_fault_down(x->fault);
 	/* the machine's end is Down in the graph always */
 	peer = fab_outside(m->f, p) ? fab_extra_of(m->f, m->f->port[p].peer) : NULL;
 	if (peer && peer->fault)
-		peer->fault->downs++;
+		fab_fault_down(peer->fault);
 	/* a host without a link cannot send its traps */
 	if (x && fab_end_port(m->f, p) == p) {
 		ib_trap_clear(&x->end.traps);
@@ -149,6 +149,26 @@ static void run_samples(struct fab_mgmt *m)
 	fab_due(m, fab_timers_due(&m->samples));
 }
 
+/* Ports that take packets again. */
+static void run_resumes(struct fab_mgmt *m)
+{
+	for (unsigned int n = 0; n < FAB_TIMER_TURN && fab_timers_due(&m->resumes) <= m->now_ns; n++) {
+		struct fab_timer *at = m->resumes.first;
+		struct fab_fault *x = (void *)((char *)at - offsetof(struct fab_fault, resume));
+
+		fab_fault_stall(m, x, false, UINT64_MAX);
+	}
+	fab_due(m, fab_timers_due(&m->resumes));
+}
+
+void fab_fault_stall(struct fab_mgmt *m, struct fab_fault *x, bool stalls, uint64_t until_ns)
+{
+	x->stalls = stalls;
+	fab_timer_set(&m->resumes, &x->resume, until_ns);
+	fab_due(m, until_ns);
+	fab_changed(m, x->port);
+}
+
 void fab_mgmt_timer(struct fab_mgmt *m, uint64_t now_ns)
 {
 	m->now_ns = now_ns;
@@ -158,6 +178,7 @@ void fab_mgmt_timer(struct fab_mgmt *m, uint64_t now_ns)
 	fab_mad_timer(m);
 	fab_flap_timer(m, now_ns);
 	m->now_ns = now_ns;
+	run_resumes(m);
 	run_ends(m);
 	run_samples(m);
 }

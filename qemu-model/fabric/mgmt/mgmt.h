@@ -266,6 +266,7 @@ enum fab_occupant {
  * @script: that plays, see script.h, or NULL
  * @scripts: that have been started
  * @deadline_ns: fab_mgmt_timer() has something to do then; UINT64_MAX: never
+ * @resumes: wires whose other end takes packets again
  * @ends: rare parts of ports with a trap or a lease that runs
  * @samples: performance agents with a sample interval that runs
  * @stats: counted since fab_mgmt_init()
@@ -291,7 +292,7 @@ struct fab_mgmt {
 	uint64_t scripts;
 	uint64_t now_ns;
 	uint64_t deadline_ns;
-	struct fab_timers ends, samples;
+	struct fab_timers resumes, ends, samples;
 	struct fab_mgmt_stats stats;
 	uint32_t mad_faults;
 	struct fab_mad_fault mad_fault[FAB_MAD_FAULTS];
@@ -376,7 +377,7 @@ void fab_raise_trap(struct fab_mgmt *m, uint32_t p, enum ib_notice_type type,
 
 /**
  * fab_mgmt_timer() - pull and plug cables that flap, let delayed MADs arrive, send and repeat
- *	traps, end leases and samples
+ *	traps, end leases, samples and stalls
  * @now_ns: time; before @m->deadline_ns there is nothing to do
  */
 void fab_mgmt_timer(struct fab_mgmt *m, uint64_t now_ns);
@@ -410,6 +411,12 @@ static inline bool fab_wire_loses(struct fab_mgmt *m, struct fab_fault *x, uint3
 	fab_fault_damage(m, x, p);
 	return true;
 }
+
+/**
+ * fab_fault_stall() - the other end of the wire @x takes no packets, or again
+ * @until_ns: it does again then; UINT64_MAX: it stays so
+ */
+void fab_fault_stall(struct fab_mgmt *m, struct fab_fault *x, bool stalls, uint64_t until_ns);
 
 /**
  * fab_mad_is_wanted() - a fault of node @node is about requests like the MAD with header @h
