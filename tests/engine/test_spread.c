@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Adaptive routing spreads what HCAs send: RDMA WRITEs of RC from the three hosts of a leaf to those
- * of another, in virtual time. The forwarding tables have one way for all; there are three.
+ * Adaptive routing spreads what HCAs send: RDMA WRITEs of RC to the three hosts of a leaf, in virtual
+ * time. The forwarding tables have ways by one spine for all; there are three.
  */
 #include <stdio.h>
+#include <zlib.h>
 
 #include "fabric/mgmt/adaptive.h"
 
@@ -17,8 +18,10 @@
 #define MESSAGES	24u	/* of each flow */
 #define LEAF		19u	/* of fat-tree:6, with hosts 3 to 5 */
 #define UP		4u	/* its first port that leads to a spine */
+#define STEPS		60u
 
-static const uint32_t hosts_at[PLACES] = { 3, 4, 5, 6, 7, 8 };
+static const uint32_t one_leaf[PLACES] = { 3, 4, 5, 6, 7, 8 };
+static const uint32_t three_leaves[PLACES] = { 3, 9, 12, 6, 7, 8 };
 static struct pair flow[FLOWS] = {
 	{ { 0, 3 }, OHCA_QPT_RC, 5, { { 0 } } }, { { 1, 4 }, OHCA_QPT_RC, 5, { { 0 } } },
 	{ { 2, 5 }, OHCA_QPT_RC, 5, { { 0 } } },
@@ -28,10 +31,20 @@ static const struct fab_adaptive_cfg kept = { .sls = 1, .gap_ns = 1000000 };
 static const struct fab_adaptive_cfg any = { .sls = 1, .gap_ns = 1000000, .any_order = true };
 static const struct fab_adaptive_cfg others = { .sls = 2, .gap_ns = 1000000, .any_order = true };
 
-static void begin_spread(const struct fab_adaptive_cfg *cfg)
+static void switch_on(const struct fab_adaptive_cfg *cfg)
 {
 	int lid = 0;
 
+	assert_true(fab_adaptive_on(&m, FAB_NONE, cfg));
+	do
+		lid = fab_adaptive_fill(&m, (uint32_t)lid);
+	while (lid > 0);
+	assert_int_equal(lid, 0);
+}
+
+/* At these hosts; adaptive routing as @cfg says; NULL: none */
+static void begin_spread(const uint32_t at[PLACES], const struct fab_adaptive_cfg *cfg)
+{
 	begin_hosts(from_spec("fat-tree:6"));
 	now = 1000000000;
 	d->cfg.rate_scale = SCALE;
@@ -39,14 +52,13 @@ static void begin_spread(const struct fab_adaptive_cfg *cfg)
 	hcas = fab_hcas_new(d);
 	assert_non_null(hcas);
 	for (unsigned int i = 0; i < PLACES; i++)
-		place_up(&place_of[i], i, hosts_at[i]);
+		place_up(&place_of[i], i, at[i]);
 	for (unsigned int i = 0; i < FLOWS; i++) {
 		pair_up(&flow[i]);
-		assert_int_equal(fab_route(f, &f->node[LEAF], LID(hosts_at[FLOWS + i])), UP);
+		assert_int_equal(fab_route(f, &f->node[LEAF], LID(at[FLOWS + i])), UP);
 	}
-	assert_true(!cfg || fab_adaptive_on(&m, FAB_NONE, cfg));
-	while (cfg && (lid = fab_adaptive_fill(&m, (uint32_t)lid)) != 0)
-		assert_true(lid > 0);
+	if (cfg)
+		switch_on(cfg);
 }
 
 static uint64_t count_all(enum ohca_counter id)
@@ -105,31 +117,42 @@ static uint64_t write_all(void)
 	return now - begin_ns;
 }
 
-/* Bytes in place, and nothing was lost or refused. */
-static void check_all(void)
+/* Nothing was lost, or counts so. */
+static void check_counters(void)
 {
-	for (unsigned int i = 0; i < FLOWS; i++)
-		for (uint32_t k = 0; k < HALF; k++)
-			if (byte_at(&place_of[FLOWS + i], HALF + k) != first_byte(i, k))
-				fail_msg("flow %u: byte %u is wrong", i, k);
 	assert_int_equal(count_all(OHCA_CNT_RX_OUT_OF_SEQ), 0);
 	assert_int_equal(count_all(OHCA_CNT_RX_DUP), 0);
 	assert_int_equal(count_all(OHCA_CNT_ACK_TIMEOUT), 0);
 	assert_int_equal(d->n.drop[FAB_DROP_HOQ] + d->n.drop[FAB_DROP_LIFETIME], 0);
 }
 
+/* Bytes are in place. */
+static void check_bytes(void)
+{
+	for (unsigned int i = 0; i < FLOWS; i++)
+		for (uint32_t k = 0; k < HALF; k++)
+			if (byte_at(&place_of[FLOWS + i], HALF + k) != first_byte(i, k))
+				fail_msg("flow %u: byte %u is wrong", i, k);
+}
+
+/* What is under way, for the counters of both ends of wires. */
+static void arrive(void)
+{
+	while (fab_data_timer(d) < 1000000000)
+		step_on();
+}
+
 /* In Gb/s of an unscaled fabric, of all flows. */
-static double run(const struct fab_adaptive_cfg *cfg, uint64_t *spread)
+static double run(const uint32_t at[PLACES], const struct fab_adaptive_cfg *cfg, uint64_t *spread)
 {
 	void *st = NULL;
 	uint64_t ns;
 
-	begin_spread(cfg);
+	begin_spread(at, cfg);
 	ns = write_all();
-	/* what is under way, for the counters of both ends of wires */
-	while (fab_data_timer(d) < 1000000000)
-		step_on();
-	check_all();
+	arrive();
+	check_bytes();
+	check_counters();
 	*spread = d->n.adaptive;
 	all_down(flow, FLOWS, PLACES, &st);
 	return (double)FLOWS * MESSAGES * MSG * 8 * SCALE / (double)ns;
@@ -138,12 +161,14 @@ static double run(const struct fab_adaptive_cfg *cfg, uint64_t *spread)
 static void test_throughput(void **st)
 {
 	uint64_t spread[4];
-	const double one = run(NULL, &spread[0]), by_flow = run(&kept, &spread[1]);
-	const double free_way = run(&any, &spread[2]), not_these = run(&others, &spread[3]);
+	const double one = run(one_leaf, NULL, &spread[0]);
+	const double by_flow = run(one_leaf, &kept, &spread[1]);
+	const double free_way = run(one_leaf, &any, &spread[2]);
+	const double not_these = run(one_leaf, &others, &spread[3]);
 
 	(void)st;
-	print_message("Gb/s of three flows: %.1f by the tables, %.1f kept, %.1f in any order: %.2f\n",
-		      one, by_flow, free_way, free_way / one);
+	print_message("from one leaf: Gb/s: %.1f by the tables, %.1f kept, %.1f in any order\n",
+		      one, by_flow, free_way);
 	assert_int_equal(spread[0] + spread[3], 0);
 	assert_true(spread[2] > FLOWS * MESSAGES * MSG / 4096 / 4);
 	/* the wire has 100 Gb/s with headers */
@@ -152,10 +177,119 @@ static void test_throughput(void **st)
 	assert_true(free_way > 2 * one);
 }
 
+/* Flows that meet behind the first switch, which cannot know of each other there. */
+static void test_meet(void **st)
+{
+	uint64_t spread;
+	const double one = run(three_leaves, NULL, &spread);
+	const double by_flow = run(three_leaves, &kept, &spread);
+	const double free_way = run(three_leaves, &any, &spread);
+
+	(void)st;
+	print_message("from three leaves: Gb/s: %.1f by the tables, %.1f kept, %.1f in any order\n",
+		      one, by_flow, free_way);
+	assert_true(one > 95 && one < 100);
+	assert_true(free_way > 2 * one);
+	assert_true(free_way > 2 * by_flow);
+}
+
+/* ---- all kinds of requests ----------------------------------------------------- */
+
+static uint64_t state;
+
+static uint32_t rnd(uint32_t n)
+{
+	state ^= state << 13;
+	state ^= state >> 7;
+	state ^= state << 17;
+	return (uint32_t)(state >> 16) % n;
+}
+
+/* Flow @i posts a request, before those that it has posted are done. */
+static void post_any(unsigned int i, unsigned int step)
+{
+	static const uint8_t ops[] = {
+		OHCA_OP_RDMA_WRITE, OHCA_OP_RDMA_WRITE, OHCA_OP_RDMA_WRITE, OHCA_OP_RDMA_WRITE_IMM,
+		OHCA_OP_RDMA_READ, OHCA_OP_SEND,
+	};
+	const struct place *from = &place_of[i], *to = &place_of[FLOWS + i];
+	const uint8_t op = ops[rnd(6)];
+	const uint32_t len = rnd(3) ? rnd(100000) : rnd(600);
+	/* READs and SENDs have parts that no WRITE changes */
+	const uint32_t off = rnd(HALF - len);
+	const uint32_t dst = HALF + (op == OHCA_OP_SEND || op == OHCA_OP_RDMA_READ ?
+				     300000 + rnd(HALF - 300000 - len) : rnd(200000));
+	const bool read = op == OHCA_OP_RDMA_READ;
+	struct ohca_hw_sge sge = host_sge(to->mr.iova + dst, len, to->mr.key);
+	struct wqe q = wqe_new(op, OHCA_WQE_SIGNALED, step);
+
+	if (op == OHCA_OP_SEND || op == OHCA_OP_RDMA_WRITE_IMM)
+		host_post_recv(&flow[i].qp[1], step, &sge, op == OHCA_OP_SEND);
+	if (op == OHCA_OP_RDMA_WRITE_IMM)
+		wqe_imm(&q, step);
+	if (op != OHCA_OP_SEND)
+		wqe_raddr(&q, to->mr.iova + (read ? off : dst), to->mr.key);
+	wqe_sge(&q, from->mr.iova + (read ? dst : off), len, from->mr.key);
+	wqe_post(&flow[i].qp[0], &q);
+}
+
+/* Return: a sum of what all have in memory, and of what completed, in the order of each CQ. */
+static uLong play(const struct fab_adaptive_cfg *cfg)
+{
+	unsigned int pending = 0;
+	uLong sum[2 * PLACES] = { 0 };
+	void *st = NULL;
+	uLong s = 0;
+
+	begin_spread(one_leaf, cfg);
+	state = 4711;
+	for (unsigned int step = 0; step < STEPS; step++) {
+		for (unsigned int i = 0; i < FLOWS; i++)
+			for (unsigned int n = 1 + rnd(4); n; n--, pending++)
+				post_any(i, step);
+		settle();
+		while (pending) {
+			struct ohca_hw_cqe c;
+
+			step_on();
+			for (unsigned int i = 0; i < PLACES; i++)
+				while (host_cq_poll(&place_of[i].cq, &c)) {
+					const uint64_t v[] = { c.wr_id, c.status, c.opcode,
+							       c.byte_len, c.imm };
+
+					assert_int_equal(c.status, WC_SUCCESS);
+					sum[i] = crc32(sum[i], (const uint8_t *)v, sizeof(v));
+					pending -= i < FLOWS;
+				}
+		}
+	}
+	arrive();
+	check_counters();
+	for (unsigned int i = 0; i < PLACES; i++) {
+		static uint8_t all[LEN];
+
+		host_buf_read(place_of[i].h, &place_of[i].mr.buf, 0, all, LEN);
+		sum[PLACES + i] = crc32(0, all, LEN);
+	}
+	s = crc32(0, (const uint8_t *)sum, sizeof(sum));
+	if (cfg)
+		assert_true(d->n.adaptive > 100);
+	all_down(flow, FLOWS, PLACES, &st);
+	return s;
+}
+
+/* WRITEs over each other, immediate data, READs and SENDs end as they do by one way. */
+static void test_mixed(void **st)
+{
+	(void)st;
+	assert_int_equal(play(NULL), play(&any));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_throughput),
+		cmocka_unit_test(test_throughput), cmocka_unit_test(test_meet),
+		cmocka_unit_test(test_mixed),
 	};
 
 	return cmocka_run_group_tests_name("spread", tests, NULL, NULL);
