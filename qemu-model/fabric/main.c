@@ -19,6 +19,7 @@
 #include "ib/rate.h"
 #include "front/proto.h"
 #include "serve.h"
+#include "fabric/graph/prefix_route.h"
 #include "fabric/graph/topology.h"
 #include "fabric/graph/tree.h"
 #include "fabric/client/client_traffic.h"
@@ -73,6 +74,9 @@ static const char usage_text[] =
 	"                            has no cable or a host's, to a fabric of another host: it waits\n"
 	"                            for one that comes, or connects to the listener at HOST:PORT,\n"
 	"                            there to NODE:PORT, or to any port that waits; up to 64\n"
+	"      --prefix-route ROUTER=PREFIX,GUID  the way of a router to the subnet with that prefix,\n"
+	"                            or * for any, in which it has no port: to the router port\n"
+	"                            with that GUID; up to 64\n"
 	"      --listen-tcp [HOST:]PORT  where wires of others come (127.0.0.1)\n"
 	"      --token FILE          the secret that both ends of a wire have\n"
 	"  -m, --mtu BYTES           of all ports: 256, 512, 1024, 2048 or 4096 (4096)\n"
@@ -128,7 +132,8 @@ static int out_of_memory(void)
 
 /*
  * What the command line of hosts and serve says; @vls, @mtu: as in struct fab; @pkeys: entries of a
- * P_KeyTable; 0: the usual. @token, @listen_tcp: room for what @cfg refers to
+ * P_KeyTable; 0: the usual. @route: [@nroutes] as of fab_prefix_route_add(). @token, @listen_tcp: room for
+ * what @cfg refers to
  */
 struct serve_options {
 	struct fab_serve_cfg cfg;
@@ -138,6 +143,8 @@ struct serve_options {
 	uint8_t mtu;
 	uint16_t pkeys;
 	uint8_t site;
+	const char *route[FAB_PREFIX_ROUTES];
+	unsigned int nroutes;
 	struct fab_traffic_options traffic;
 	char token[FAB_TOKEN_MAX + 1];
 	char listen_tcp[OHCA_LINK_TCP_MAX];
@@ -180,10 +187,17 @@ static struct fab *make(const struct serve_options *o)
 		fprintf(stderr, "ohca-fabric: %s\n", why);
 		ok = false;
 	}
-	if (ok && fab_seal(f))
-		return f;
-	if (ok)
+	if (ok && !fab_seal(f)) {
 		out_of_memory();
+		ok = false;
+	}
+	for (unsigned int i = 0; ok && i < o->nroutes; i++) {
+		ok = fab_prefix_route_add(f, o->route[i], why, sizeof(why));
+		if (!ok)
+			fprintf(stderr, "ohca-fabric: --prefix-route: %s\n", why);
+	}
+	if (ok)
+		return f;
 	fab_free(f);
 	return NULL;
 }
@@ -282,7 +296,7 @@ static int check_files(int argc, char **argv)
 }
 
 enum { O_SHIFT = 256, O_HOQ, O_SPIN, O_STATS, O_HOSTS_OFF, O_CAPTURE, O_CAPTURE_PORT, O_PKEYS,
-       O_UDP, O_SEED, O_TRACE, O_NO_SANDBOX, O_WIRE, O_LISTEN_TCP, O_TOKEN, O_SITE, O_DISK_MEMORY,
+       O_UDP, O_SEED, O_TRACE, O_NO_SANDBOX, O_WIRE, O_LISTEN_TCP, O_TOKEN, O_SITE, O_DISK_MEMORY, O_PREFIX_ROUTE,
        O_LISTEN_NODE, O_FRONT_MEMORY, O_HCA_MEMORY, O_RATE };
 
 /* SIZE[,ALL] */
@@ -428,6 +442,13 @@ static bool set_wire_option(struct serve_options *o, int c, const char *arg)
 	switch (c) {
 	case O_WIRE:
 		return add_wire(o, arg);
+	case O_PREFIX_ROUTE:
+		if (o->nroutes == FAB_PREFIX_ROUTES) {
+			fab_usage_error("--prefix-route: no more than 64");
+			return false;
+		}
+		o->route[o->nroutes++] = arg;
+		return true;
 	case O_LISTEN_TCP:
 		return set_listen_tcp(o, arg);
 	case O_TOKEN:
@@ -568,6 +589,7 @@ static int parse_options(struct serve_options *o, int argc, char **argv)
 		{ "stats", no_argument, NULL, O_STATS },
 		{ "trace", required_argument, NULL, O_TRACE },
 		{ "wire", required_argument, NULL, O_WIRE },
+		{ "prefix-route", required_argument, NULL, O_PREFIX_ROUTE },
 		{ "listen-tcp", required_argument, NULL, O_LISTEN_TCP },
 		{ "token", required_argument, NULL, O_TOKEN },
 		{ "site", required_argument, NULL, O_SITE },

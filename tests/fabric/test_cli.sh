@@ -89,6 +89,7 @@ expect 'a wire from a host' 1 "no switch's port" "$fabric" serve -g star:2 --wir
 expect 'a wire in the place of another cable' 1 'leads to a switch' "$fabric" serve -g ring:3 \
 	--wire switch1:2
 expect 'two wires' 1 'has a wire already' "$fabric" serve -g star:2 --wire switch1:1 --wire switch1:1
+expect 'a way of no router' 1 'there is no router' "$fabric" serve -g star:2 --prefix-route switch1=1,0xf1
 expect 'a site of a file' 2 'needs --generate' "$fabric" serve -t "$dir/short" --site 1
 expect 'GUIDs of a site' 0 '^0x5254010700000100 .*host1$' "$fabric" hosts -g star:2 --site 7
 expect 'memory of no machines' 2 'needs --listen' "$fabric" serve -g star:2 --disk-memory

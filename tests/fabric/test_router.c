@@ -7,24 +7,26 @@
 
 #include "fabric/data/data_priv.h"
 #include "fabric/graph/names.h"
+#include "fabric/graph/prefix_route.h"
 #include "fabric/mgmt/router.h"
 #include "ib/crc.h"
 #include "ib/rate.h"
 
 #define PREFIX(s)	(0xfec0000000000001ull + (s))
 #define LINK_LOCAL	0xfe80000000000000ull
-#define HOSTS		4u	/* two in each of the first subnets */
+#define HOSTS		5u	/* two in each of the first subnets, one in the last */
 #define SUBNETS		3u
 #define PAYLOAD		64u
 #define LEN		(IB_LRH_LEN + IB_GRH_LEN + IB_BTH_LEN + PAYLOAD + IB_ICRC_LEN)
 
 /*
  * Each subnet has a switch with two hosts at its ports 1 and 2. A router is at ports 8 of the first
- * two, another at ports 7 of the last two.
+ * two, another at ports 7 of all three.
  */
 static const char topology[] =
 	"Switch 8 \"S-00000000000000a0\" # \"switch1\"\n"
 	"[1] \"H-00000000000000a1\"\n[2] \"H-00000000000000a2\"\n[8] \"R-00000000000000e0\"[1]\n"
+	"[7] \"R-00000000000000f0\"[3]\n"
 	"Ca 1 \"H-00000000000000a1\" # \"host1\"\n[1] \"S-00000000000000a0\"[1]\n"
 	"Ca 1 \"H-00000000000000a2\" # \"host2\"\n[1] \"S-00000000000000a0\"[2]\n"
 	"Switch 8 \"S-00000000000000b0\" # \"switch2\"\n"
@@ -37,8 +39,9 @@ static const char topology[] =
 	"Ca 1 \"H-00000000000000c1\" # \"host5\"\n[1] \"S-00000000000000c0\"[1]\n"
 	"Rt 2 \"R-00000000000000e0\" # \"router1\"\n"
 	"[1] \"S-00000000000000a0\"[8]\n[2] \"S-00000000000000b0\"[8]\n"
-	"Rt 2 \"R-00000000000000f0\" # \"router2\"\n"
-	"[1] \"S-00000000000000b0\"[7]\n[2] \"S-00000000000000c0\"[7]\n";
+	"Rt 3 \"R-00000000000000f0\" # \"router2\"\n"
+	"[1] \"S-00000000000000b0\"[7]\n[2] \"S-00000000000000c0\"[7]\n"
+	"[3] \"S-00000000000000a0\"[7]\n";
 
 /**
  * struct end - an HCA that has the place of a host, with PortGUID @guid
@@ -255,8 +258,8 @@ static void test_crosses(void **st)
 	uint8_t want[LEN];
 
 	(void)st;
-	for (unsigned int i = 0; i < HOSTS; i++) {
-		for (unsigned int k = i < 2 ? 2 : 0; k < (i < 2 ? HOSTS : 2); k++) {
+	for (unsigned int i = 0; i < 4; i++) {
+		for (unsigned int k = i < 2 ? 2 : 0; k < (i < 2 ? 4 : 2); k++) {
 			const unsigned int got = end[k].got, all = all_got();
 			struct end from = end[i];
 
@@ -505,10 +508,93 @@ static void test_mads(void **st)
 		assert_int_equal(end[0].len, len);
 		assert_int_equal(ib_get_be16(end[0].pkt + 6), 9);
 		assert_int_equal(ib_get_be16(end[0].pkt + 2), end[0].lid);
+		/* of the other subnet's answer one smaller */
+		assert_int_equal(end[0].pkt[IB_LRH_LEN + 7], i ? 255 : 254);
 		assert_memory_equal(end[0].pkt + 16, path.dgid, 16);
 		assert_memory_equal(end[0].pkt + 32, path.sgid, 16);
 		assert_int_equal(end[0].pkt[len - IB_ICRC_LEN - IB_MAD_LEN + 3], IB_METHOD_GET_RESP);
 	}
+}
+
+static void add_route(const char *text)
+{
+	char why[128] = "";
+
+	if (!fab_prefix_route_add(f, text, why, sizeof(why)))
+		fail_msg("%s", why);
+}
+
+/* By a second router to a subnet in which the first one has no port, and back. */
+static void test_two_routers(void **st)
+{
+	(void)st;
+	add_route("router1=0xfec0000000000003,0xf1");
+	add_route("router2=*,0xe2");
+	port_named("router2:3")->pi.gid_prefix = PREFIX(8);
+	ends(0, PREFIX(5), end[4].guid, 64, FAB_DROP_NO_SUBNET);
+	send_gid(0, PREFIX(2), end[4].guid, 64);
+	assert_int_equal(end[4].got, 1);
+	assert_int_equal(end[4].pkt[IB_LRH_LEN + 7], 62);
+	assert_int_equal(ib_get_be16(end[4].pkt + 2), end[4].lid);
+	assert_int_equal(ib_get_be16(end[4].pkt + 6), 8);
+	assert_true(ib_icrc_ok(end[4].pkt, LEN));
+	assert_int_equal(counters("router2:1")->rcv_pkts, 1);
+	ends(0, PREFIX(2), end[4].guid, 2, FAB_DROP_HOP_LIMIT);
+	assert_int_equal(counters("router2:1")->rcv_switch_relay_errors, 1);
+	/* the router of that subnet has a LID of 9 there, too */
+	f->sw[f->node[fab_find_node(f, "switch3")].sw].lft[9] = 7;
+	port_named("router2:2")->pi.lid = 9;
+	m.epoch++;
+	send_gid(4, PREFIX(0), end[1].guid, 64);
+	assert_int_equal(end[1].got, 1);
+	assert_int_equal(end[1].pkt[IB_LRH_LEN + 7], 62);
+	assert_int_equal(ib_get_be16(end[1].pkt + 6), 9);
+}
+
+/* Two routers that send packets to each other: HopLmt ends that, and nothing else does. */
+static void test_circle(void **st)
+{
+	static const uint8_t limits[] = { 2, 3, 64, 255 };
+	const struct ohca_port_counters *one = counters("router1:1"), *two = counters("router2:1");
+
+	(void)st;
+	add_route("router1=0x1234,0xf1");
+	add_route("router2=0x1234,0xe1");
+	for (unsigned int i = 0; i < sizeof(limits); i++) {
+		const uint64_t before = one->rcv_pkts + two->rcv_pkts;
+
+		ends(0, 0x1234, end[2].guid, limits[i], FAB_DROP_HOP_LIMIT);
+		assert_int_equal(one->rcv_pkts + two->rcv_pkts - before, limits[i]);
+	}
+	assert_int_equal(two->rcv_switch_relay_errors, 2);
+	assert_int_equal(one->rcv_switch_relay_errors, 2);
+	/* not back by the port by which it has come */
+	add_route("router1=0x1235,0xf3");
+	ends(0, 0x1235, end[2].guid, 64, FAB_DROP_ROUTE);
+}
+
+static void test_bad_routes(void **st)
+{
+	static const char *const bad[] = {
+		"", "router1", "router1=", "router1=1", "router1=1,", "router1=,0xf1", "=1,0xf1",
+		"router1=0,0xf1", "router1=-1,0xf1", "router1=1x,0xf1", "router1=1,0xf1x",
+		"router1=11112222333344445,0xf1", "router1=1,0", "router1=1,0xf2", "router1=1,0xe2",
+		"router1=1,0xa2", "router1=1,0x99", "switch1=1,0xf1", "nobody=1,0xf1",
+		"router1=**,0xf1",
+	};
+	char why[128];
+
+	(void)st;
+	for (unsigned int i = 0; i < IB_ARRAY_SIZE(bad); i++) {
+		why[0] = 0;
+		if (fab_prefix_route_add(f, bad[i], why, sizeof(why)))
+			fail_msg("'%s' is taken", bad[i]);
+		assert_true(why[0]);
+	}
+	assert_int_equal(f->routes, 0);
+	for (unsigned int i = 0; i < FAB_PREFIX_ROUTES; i++)
+		add_route("router1=*,0xf1");
+	assert_false(fab_prefix_route_add(f, "router1=*,0xf1", why, sizeof(why)));
 }
 
 /* LIDs are those of a subnet; a second port with the same one in it is an error. */
@@ -538,6 +624,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(test_crosses), T(test_ends), T(test_other), T(test_multicast), T(test_changes),
 		T(test_waits), T(test_lanes), T(test_mads), T(test_subnets),
+		T(test_two_routers), T(test_circle), T(test_bad_routes),
 	};
 
 	return cmocka_run_group_tests_name("routers", tests, NULL, NULL);

@@ -35,7 +35,7 @@
  * @vcrc: with OHCA_FRAME_VCRC
  * @vl: its lane
  * @patch: offset of a checked BTH.P_Key, 0 if none was
- * @hops: switches it has been at
+ * @hops: switches, and routers, it has been at
  * @corrupt: a bit of it is another one as soon as it is copied
  * @fecn: its FECN is set as soon as it is copied
  * @agent: it is a MAD that an agent sends to a machine

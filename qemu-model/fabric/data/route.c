@@ -41,6 +41,7 @@ static enum fab_drop why_not(enum fab_router_verdict v)
 enum fab_kind fab_route_find(struct fab_data *d, struct fab_dport *in, struct fab_frame *f,
 			     uint32_t *out)
 {
+	struct fab_router_way way;
 	enum fab_router_verdict v;
 	struct ib_grh grh;
 
@@ -48,12 +49,13 @@ enum fab_kind fab_route_find(struct fab_data *d, struct fab_dport *in, struct fa
 	memcpy(&grh, f->data + IB_LRH_LEN, sizeof(grh));
 	if (f->hop_limit)
 		grh.hoplimit = f->hop_limit;
-	v = fab_router_output(d->f, in->p, &grh, out);
+	v = fab_router_output(d->f, in->p, &grh, &way);
 	if (v == FAB_ROUTER_OWN)
 		return FAB_HEAD_LOCAL;
 	if (v == FAB_ROUTER_ON) {
-		f->dlid = guid_lid(d, *out, ib_get_be64(grh.dgid + 8));
+		f->dlid = guid_lid(d, way.out, way.guid);
 		if (f->dlid) {
+			*out = way.out;
 			f->slid = d->f->port[*out].pi.lid;
 			f->hop_limit = grh.hoplimit;
 			f->routed = true;

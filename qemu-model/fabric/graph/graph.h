@@ -203,6 +203,20 @@ struct fab_switch {
 	bool lft_differs;
 };
 
+#define FAB_PREFIX_ROUTES 64u
+
+/**
+ * struct fab_prefix_route - the way of a router to a subnet in which it has no port, see prefix_route.h
+ * @router: its node
+ * @prefix: GIDPrefix of the subnet; 0: of each for which the router has no other way
+ * @next: port of another router, in a subnet of both
+ */
+struct fab_prefix_route {
+	uint32_t router;
+	uint32_t next;
+	uint64_t prefix;
+};
+
 /** struct fab_desc - NodeDescription, padded with zeros */
 struct fab_desc {
 	char text[FAB_DESC_LEN];
@@ -228,6 +242,7 @@ struct fab_desc {
  * @ca_num_pkeys, @sw_num_pkeys: entries of a P_KeyTable that agents of a host, and of a switch,
  *	have: multiples of IB_PKEYS_PER_BLOCK, FAB_CA_PKEYS and FAB_SW_PKEYS at most. The others
  *	are 0
+ * @route: [@routes] of routers
  * @by_guid: nodes by NodeGUID
  * @by_desc: by NodeDescription, of several with the same one the first, once it is sealed
  * @by_port_guid: ports by PortGUID, once it is sealed
@@ -253,6 +268,8 @@ struct fab {
 	uint8_t site;
 	uint16_t ca_num_pkeys;
 	uint16_t sw_num_pkeys;
+	struct fab_prefix_route route[FAB_PREFIX_ROUTES];
+	uint32_t routes;
 	struct fab_hash by_guid;
 	struct fab_hash by_desc;
 	struct fab_hash by_port_guid;

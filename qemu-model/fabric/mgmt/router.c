@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "fabric/graph/names.h"
+#include "fabric/graph/prefix_route.h"
 #include "fabric/graph/subnet.h"
 
 /* The GUID in @gid. */
@@ -24,11 +25,52 @@ static bool is_link_local(const uint8_t gid[16])
 	return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
 }
 
+/* Whether @p is a port by which router @n gets to the subnet with @prefix, or that of port @next. */
+static bool leads_to(const struct fab *f, uint32_t p, uint64_t prefix, uint32_t next)
+{
+	return next == FAB_NO_PORT ? f->port[p].pi.gid_prefix == prefix :
+				     fab_subnet_of(f, p) == fab_subnet_of(f, next);
+}
+
+/* The port of router @n that leads there, the first that is Active if any is, or FAB_NO_PORT. */
+static uint32_t find_output(const struct fab *f, const struct fab_node *n, uint64_t prefix,
+			    uint32_t next)
+{
+	uint32_t first = FAB_NO_PORT;
+
+	for (unsigned int i = 1; i <= n->nports; i++) {
+		const uint32_t p = fab_port_of(n, i);
+
+		if (!leads_to(f, p, prefix, next))
+			continue;
+		if (f->port[p].pi.state == IB_PS_ACTIVE)
+			return p;
+		if (first == FAB_NO_PORT)
+			first = p;
+	}
+	return first;
+}
+
+/* Where a packet for a subnet in which the router of port @at has none goes on. */
+static enum fab_router_verdict by_route(const struct fab *f, uint32_t at, uint64_t prefix,
+					struct fab_router_way *way)
+{
+	const uint32_t router = f->port[at].node;
+	const struct fab_prefix_route *r = fab_prefix_route_find(f, router, prefix);
+
+	if (!r)
+		return FAB_ROUTER_NO_SUBNET;
+	way->out = find_output(f, &f->node[router], 0, r->next);
+	way->guid = f->port[r->next].guid;
+	if (way->out == FAB_NO_PORT)
+		return FAB_ROUTER_NO_SUBNET;
+	return fab_subnet_of(f, way->out) == fab_subnet_of(f, at) ? FAB_ROUTER_BACK : FAB_ROUTER_ON;
+}
+
 enum fab_router_verdict fab_router_output(const struct fab *f, uint32_t at,
-					  const struct ib_grh *grh, uint32_t *out)
+					  const struct ib_grh *grh, struct fab_router_way *way)
 {
 	const struct fab_port *port = &f->port[at];
-	const struct fab_node *n = &f->node[port->node];
 	const uint64_t prefix = gid_prefix(grh->dgid);
 
 	if (ib_grh_ipver(grh) != IB_GRH_IPVER || grh->nxthdr != IB_GRH_NXTHDR ||
@@ -43,20 +85,9 @@ enum fab_router_verdict fab_router_output(const struct fab *f, uint32_t at,
 		return FAB_ROUTER_BACK;
 	if (grh->hoplimit <= 1)
 		return FAB_ROUTER_HOP_LIMIT;
-	*out = FAB_NO_PORT;
-	for (unsigned int i = 1; i <= n->nports; i++) {
-		const uint32_t p = fab_port_of(n, i);
-
-		if (f->port[p].pi.gid_prefix != prefix)
-			continue;
-		if (*out == FAB_NO_PORT)
-			*out = p;
-		if (f->port[p].pi.state != IB_PS_ACTIVE)
-			continue;
-		*out = p;
-		break;
-	}
-	return *out == FAB_NO_PORT ? FAB_ROUTER_NO_SUBNET : FAB_ROUTER_ON;
+	way->out = find_output(f, &f->node[port->node], prefix, FAB_NO_PORT);
+	way->guid = gid_guid(grh->dgid);
+	return way->out != FAB_NO_PORT ? FAB_ROUTER_ON : by_route(f, at, prefix, way);
 }
 
 uint16_t fab_router_lid(const struct fab_mgmt *m, uint32_t out, uint64_t guid)
@@ -92,15 +123,17 @@ void fab_router_discard(struct ohca_port_counters *c, enum fab_router_verdict v)
 enum fab_router_verdict fab_router_mad(struct fab_mgmt *m, uint32_t at, struct fab_mad *mad,
 				       uint32_t *out)
 {
-	enum fab_router_verdict v = fab_router_output(m->f, at, &mad->grh, out);
+	struct fab_router_way way;
+	enum fab_router_verdict v = fab_router_output(m->f, at, &mad->grh, &way);
 	struct fab_extra *x;
 
 	if (v == FAB_ROUTER_OWN)
 		return v;
 	if (v == FAB_ROUTER_ON) {
-		const uint16_t lid = fab_router_lid(m, *out, gid_guid(mad->grh.dgid));
+		const uint16_t lid = fab_router_lid(m, way.out, way.guid);
 
 		if (lid) {
+			*out = way.out;
 			mad->dlid = lid;
 			mad->slid = m->f->port[*out].pi.lid;
 			mad->grh.hoplimit--;

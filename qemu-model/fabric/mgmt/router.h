@@ -4,7 +4,7 @@
  * another port of the router, in the subnet whose GIDPrefix the DGID has.
  *
  * A router has no tables that a manager writes. It finds its output by the GIDPrefix that the subnet
- * manager there has given to its port, and the LID by the PortGUID in the DGID. A real router asks the
+ * manager there has given to its port, or by a way to another router (graph/prefix_route.h), and the LID by the PortGUID in the DGID. A real router asks the
  * subnet administration of that subnet; this one looks at the ports of the fabric, which have the LIDs that the
  * subnet manager gave them.
  *
@@ -23,7 +23,7 @@ enum fab_router_verdict {
 	FAB_ROUTER_LINK_LOCAL,	/* one of its GIDs is good in its own subnet only (4.1.1) */
 	FAB_ROUTER_BACK,	/* its DGID is of the subnet that it comes from */
 	FAB_ROUTER_HOP_LIMIT,	/* HopLmt is 0 or 1 (8.3.6) */
-	FAB_ROUTER_NO_SUBNET,	/* no port has the DGID's prefix */
+	FAB_ROUTER_NO_SUBNET,	/* no port has the DGID's prefix, and no way leads there */
 	FAB_ROUTER_NO_GUID,	/* no port of that subnet with a LID has the DGID's GUID */
 };
 
@@ -34,15 +34,25 @@ static inline bool fab_is_router(const struct fab *f, uint32_t p)
 }
 
 /**
- * fab_router_output() - the port that a packet which came to a router leaves by
+ * struct fab_router_way - how a packet goes on
+ * @out: the port that it leaves by: of several ones in that subnet the first that is Active
+ * @guid: PortGUID in that subnet that it goes to: that of the DGID, or of another router
+ */
+struct fab_router_way {
+	uint32_t out;
+	uint64_t guid;
+};
+
+/**
+ * fab_router_output() - how a packet that came to a router goes on
  * @at: port of the router that it came by; its DLID is one of that port
  * @grh: of the packet; everything in it may be wrong
- * @out: written with FAB_ROUTER_ON: of several ports in that subnet the first that is Active
+ * @way: written with FAB_ROUTER_ON
  *
  * Return: FAB_ROUTER_NO_GUID is not found out here.
  */
 enum fab_router_verdict fab_router_output(const struct fab *f, uint32_t at,
-					  const struct ib_grh *grh, uint32_t *out);
+					  const struct ib_grh *grh, struct fab_router_way *way);
 
 /**
  * fab_router_lid() - LID of the port with PortGUID @guid in the subnet of router port @out
