@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Engines in two subnets with a router between them, by links and hosted by the fabric: RC and UD with
- * GRHs. Each subnet has a subnet manager of its own, and both have the same LIDs.
+ * Engines in two subnets with a router between them, by links and hosted by the fabric: RC and UD
+ * with GRHs. Each subnet has a subnet manager of its own, and both have the same LIDs.
  */
 #define HOSTS 2u
 #include "world.h"

@@ -13,33 +13,7 @@ PREFIX = (0xfec0000000000001, 0xfec0000000000002)
 ROUTER = (0xc1, 0xc2)
 # what OpenSM is at, and a host of the same subnet with its PortGUID
 HOSTS = (("host1", "host2", 0xa3), ("host3", "host4", 0xb3))
-TOPOLOGY = """
-Switch 8 "S-00000000000000a0" # "switch1"
-[1] "H-00000000000000a1"[1]
-[2] "H-00000000000000a2"[1]
-[8] "R-00000000000000c0"[1]
-
-Ca 1 "H-00000000000000a1" # "host1"
-[1] "S-00000000000000a0"[1] # lid 1 lmc 0
-
-Ca 1 "H-00000000000000a2" # "host2"
-[1] "S-00000000000000a0"[2]
-
-Switch 8 "S-00000000000000b0" # "switch2"
-[1] "H-00000000000000b1"[1]
-[2] "H-00000000000000b2"[1]
-[8] "R-00000000000000c0"[2]
-
-Ca 1 "H-00000000000000b1" # "host3"
-[1] "S-00000000000000b0"[1] # lid 1 lmc 0
-
-Ca 1 "H-00000000000000b2" # "host4"
-[1] "S-00000000000000b0"[2]
-
-Rt 2 "R-00000000000000c0" # "router1"
-[1] "S-00000000000000a0"[8]
-[2] "S-00000000000000b0"[8]
-"""
+TOPOLOGY = os.path.join(os.path.dirname(os.path.realpath(__file__)), "two-subnets")
 
 
 def gid(prefix, guid):
@@ -52,9 +26,7 @@ class Routers(Case):
 
     def subnets(self, routes=True):
         """Both are up. Return: the fabric, and both OpenSMs"""
-        path = os.path.join(self.dir, "topology")
-        write(path, TOPOLOGY)
-        fabric = self.serve("--topology", path)
+        fabric = self.serve("--topology", TOPOLOGY)
         sms = []
         for i in range(2):
             table = os.path.join(self.dir, f"prefix-routes{i}")

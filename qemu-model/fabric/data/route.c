@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Packets at routers (mgmt/router.h): where they go on, and with which headers. The head of a lane keeps
- * the headers that it has come with, since it may be decided on again; it gets the others as it leaves.
- * The ICRC covers none of them (7.8.1).
+ * Packets at routers (mgmt/router.h): where they go on, and with which headers. The head of a lane
+ * keeps the headers that it has come with, since it may be decided on again; it gets the others as
+ * it leaves. The ICRC covers none of them (7.8.1).
  */
 #include "data_priv.h"
 

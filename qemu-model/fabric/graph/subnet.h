@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Subnets of a graph. Ports are in one subnet if a packet gets from one to the other over switches alone;
- * channel adapters and routers have ports in several of them, each with its own subnet manager. A LID
- * is that of one port in each subnet. Two ports that have a cable without a switch between them are a
- * subnet, too.
+ * Subnets of a graph. Ports are in one subnet if a packet gets from one to the other over switches
+ * alone; channel adapters and routers have ports in several of them, each with its own subnet
+ * manager. A LID is that of one port in each subnet. Two ports that have a cable without a switch
+ * between them are a subnet, too.
  *
  * Subnets are made by cables, whether their links are up or not. Owner thread only.
  */
@@ -12,7 +12,7 @@
 
 #include "graph.h"
 
-/** fab_subnets_find() - number the subnets of all switches, from 0. Return: false: out of memory. */
+/** fab_subnets_find() - number the subnets of all switches. Return: false: out of memory. */
 bool fab_subnets_find(struct fab *f);
 
 /** fab_subnet_of() - number of the subnet that port @p is in, after fab_subnets_find() */

@@ -25,7 +25,7 @@ static bool is_link_local(const uint8_t gid[16])
 	return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
 }
 
-/* Whether @p is a port by which router @n gets to the subnet with @prefix, or that of port @next. */
+/* Whether port @p is in the subnet with @prefix, or in that of port @next. */
 static bool leads_to(const struct fab *f, uint32_t p, uint64_t prefix, uint32_t next)
 {
 	return next == FAB_NO_PORT ? f->port[p].pi.gid_prefix == prefix :

@@ -3,10 +3,11 @@
  * Routers (IBTA volume 1, 19): a packet with a GRH that comes to a LID of a router's port leaves by
  * another port of the router, in the subnet whose GIDPrefix the DGID has.
  *
- * A router has no tables that a manager writes. It finds its output by the GIDPrefix that the subnet
- * manager there has given to its port, or by a way to another router (graph/prefix_route.h), and the LID by the PortGUID in the DGID. A real router asks the
- * subnet administration of that subnet; this one looks at the ports of the fabric, which have the LIDs that the
- * subnet manager gave them.
+ * A router has no tables that a manager writes. It finds its output by the GIDPrefix that the
+ * subnet manager there has given to its port, or by a way to another router
+ * (graph/prefix_route.h), and the LID by the PortGUID in the DGID. A real router asks the subnet
+ * administration of that subnet; this one looks at the ports of the fabric, which have the LIDs
+ * that the subnet manager gave them.
  *
  * Owner thread only.
  */
