@@ -265,13 +265,142 @@ static void test_flap_stood(void **st)
 	assert_true(m.flap[0].port == FAB_NO_PORT && m.flap[1].port == FAB_NO_PORT);
 }
 
+/* The links of both ends of the cable at port @p become Active. */
+static void make_active(uint32_t p)
+{
+	struct way *w = calloc(f->nodes, sizeof(*w));
+
+	assert_non_null(w);
+	ways(HOST, w);
+	for (unsigned int end = 0; end < 2; end++, p = f->port[p].peer)
+		for (uint8_t state = IB_PS_ARMED; state <= IB_PS_ACTIVE; state++)
+			set_state(w[f->port[p].node].route, fab_port_num(f, p), state, IB_PHYS_NO_CHANGE);
+	free(w);
+}
+
+/* Conservation holds for what goes over one cable, not over two after each other. */
+static void counts_of_ends(uint32_t p, uint32_t q)
+{
+	counts_anew[f->port[p].node] = true;
+	counts_anew[f->port[q].node] = true;
+}
+
+/* The cable that leads from host[0] to its spine, and one of another leaf to the other spine. */
+static void two_cables(uint32_t *a, uint32_t *b)
+{
+	uint32_t end;
+
+	*a = inner();
+	for (*b = 1; *b < f->ports; ++*b) {
+		end = f->port[*b].peer;
+		if (end != FAB_NO_PORT && f->node[f->port[*b].node].sw != FAB_NONE &&
+		    f->node[f->port[end].node].sw != FAB_NONE && f->port[*b].node != f->port[*a].node &&
+		    f->port[end].node != f->port[f->port[*a].peer].node &&
+		    f->port[end].node != f->port[*a].node && f->port[*b].node != f->port[f->port[*a].peer].node)
+			break;
+	}
+	assert_true(*b < f->ports);
+	counts_of_ends(*a, f->port[*a].peer);
+	counts_of_ends(*b, f->port[*b].peer);
+}
+
+/* Two cables change their far ends: links go down and come up there, and packets go that way. */
+static void test_swap(void **st)
+{
+	uint32_t a, b, far_a, far_b;
+	uint64_t changes, rcv;
+
+	(void)st;
+	two_cables(&a, &b);
+	far_a = f->port[a].peer;
+	far_b = f->port[b].peer;
+	assert_int_equal(send_many(3), 3);
+	changes = m.log.count;
+	assert_true(fab_fault_swap(&m, a, b, now));
+	assert_int_equal(f->port[a].peer, far_b);
+	assert_int_equal(f->port[far_b].peer, a);
+	assert_int_equal(f->port[b].peer, far_a);
+	assert_int_equal(f->port[far_a].peer, b);
+	for (unsigned int i = 0; i < 4; i++) {
+		const uint32_t p = (const uint32_t []){ a, b, far_a, far_b }[i];
+
+		assert_int_equal(f->port[p].pi.state, IB_PS_INIT);
+		assert_int_equal(counters(p)->link_downed, 1);
+		assert_int_equal(f->sw[f->node[f->port[p].node].sw].si.port_state_change, 1);
+	}
+	/* who follows has to read all of it */
+	assert_true(m.log.count - changes > FAB_LOG);
+	assert_int_equal(send_many(3), 0);
+	make_active(a);
+	rcv = counters(far_b)->rcv_pkts;
+	assert_int_equal(send_many(5), 5);
+	assert_true(counters(far_b)->rcv_pkts == rcv + 5);
+	/* and back, told by the far ends */
+	assert_true(fab_fault_swap(&m, far_b, far_a, now));
+	assert_int_equal(f->port[a].peer, far_a);
+	assert_int_equal(f->port[b].peer, far_b);
+	make_active(a);
+	assert_int_equal(send_many(5), 5);
+	assert_true(counters(far_b)->rcv_pkts == rcv + 5);
+	/* not one cable, not without, not that of a machine */
+	assert_false(fab_fault_swap(&m, a, a, now));
+	assert_false(fab_fault_swap(&m, a, far_a, now));
+	assert_false(fab_fault_swap(&m, a, fab_port_of(&f->node[f->port[a].node], 0), now));
+	assert_false(fab_fault_swap(&m, a, port_of_host(7), now));
+	assert_int_equal(f->port[a].peer, far_a);
+}
+
+/* What is wrong with a cable goes with it, and a port that takes nothing stays one. */
+static void test_swap_faults(void **st)
+{
+	const struct fab_limit slow = { IB_WIDTH_1X, 0xff, 0xff };
+	uint32_t a, b, far_a, far_b;
+
+	(void)st;
+	two_cables(&a, &b);
+	far_a = f->port[a].peer;
+	far_b = f->port[b].peer;
+	assert_true(fab_fault_wire(&m, a, UINT32_MAX, 0, 5));
+	assert_true(fab_fault_degrade(&m, a, slow, now));
+	assert_true(fab_fault_port_stall(&m, far_a, now + 50000000));
+	assert_true(fab_fault_swap(&m, a, b, now));
+	/* it loses what comes to @far_b now, and nothing on the other cable */
+	assert_true(fab_fault_loses(fab_extra_of(f, a)->fault, 64));
+	assert_true(fab_fault_loses(fab_extra_of(f, far_b)->fault, 64));
+	assert_false(fab_fault_loses(fab_extra_of(f, b)->fault, 64));
+	assert_false(fab_fault_loses(fab_extra_of(f, far_a)->fault, 64));
+	expect_rate(a, IB_WIDTH_1X, f->port[a].pi.speed_active, f->port[a].pi.speed_ext_active);
+	expect_rate(b, IB_WIDTH_4X, f->port[b].pi.speed_active, f->port[b].pi.speed_ext_active);
+	assert_false(fab_extra_of(f, a)->fault->stalls);
+	assert_true(fab_extra_of(f, b)->fault->stalls);
+	later(50000000);
+	assert_false(fab_extra_of(f, b)->fault->stalls);
+	/* a cable that is pulled stays so, and one that flaps does it where it is now */
+	assert_true(fab_fault_link(&m, a, false, now));
+	assert_true(fab_fault_flap(&m, b, 10000000, 20000000, 2, now));
+	assert_int_equal(f->port[b].pi.state, IB_PS_DOWN);
+	assert_true(fab_fault_swap(&m, a, b, now));
+	assert_int_equal(f->port[a].pi.state, IB_PS_DOWN);
+	assert_int_equal(f->port[b].pi.state, IB_PS_DOWN);
+	later(10000000);
+	assert_int_equal(f->port[a].pi.state, IB_PS_DOWN);
+	assert_int_equal(f->port[b].pi.state, IB_PS_INIT);
+	assert_int_equal(f->port[far_b].pi.state, IB_PS_INIT);
+	later(10000000);
+	assert_int_equal(f->port[b].pi.state, IB_PS_DOWN);
+	later(10000000);
+	assert_int_equal(f->port[b].pi.state, IB_PS_INIT);
+	assert_true(fab_fault_link(&m, far_a, true, now));
+	assert_int_equal(f->port[a].pi.state, IB_PS_INIT);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name)	cmocka_unit_test_setup_teardown(name, setup_hosts, teardown_hosts)
 		T(test_cable), T(test_cable_of_machine), T(test_cable_disabled),
 		T(test_degrade), T(test_degrade_machine), T(test_flap), T(test_flap_late),
-		T(test_flap_stood),
+		T(test_flap_stood), T(test_swap), T(test_swap_faults),
 #undef T
 	};
 

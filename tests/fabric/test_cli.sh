@@ -308,6 +308,12 @@ expect 'node kill' 0 '' "$fabric" node kill spine1 -c "$dir/control"
 expect 'its links are down' 0 'links_up: 56' "$fabric" status -c "$dir/control"
 expect 'node revive' 0 '"done": true' "$fabric" node revive spine1 -j -c "$dir/control"
 expect 'its links are up' 0 'links_up: 64' "$fabric" status -c "$dir/control"
+expect 'swap' 0 '' "$fabric" swap leaf1:8 leaf2:7 -c "$dir/control"
+"$fabric" topology -c "$dir/control" >"$dir/swapped"
+expect 'what was swapped' 1 "^miswired: 'leaf2' port 7 leads to 'spine4' port 1, and should lead to 'spine3'" "$fabric" check --fat-tree "$dir/swapped"
+expect 'swap back' 0 '' "$fabric" swap leaf1:8 leaf2:7 -c "$dir/control"
+"$fabric" topology -c "$dir/control" >"$dir/swapped"
+expect 'it is as it was' 0 '' "$fabric" check --fat-tree "$dir/swapped"
 expect 'loss' 0 '' "$fabric" loss leaf1:1 1e-4 7 -c "$dir/control"
 expect 'corrupt' 0 '' "$fabric" corrupt leaf1:1 0.5 -c "$dir/control"
 expect 'delay' 0 '' "$fabric" delay leaf1:1 20us -c "$dir/control"
@@ -576,7 +582,7 @@ EOF
 # requests: words, and what is sent
 printf 'at 0 \303\266\n' >"$dir/words"
 done='{"done": true}'
-mapfile -t dones < <(yes "$done" | head -n 25)
+mapfile -t dones < <(yes "$done" | head -n 26)
 as_other "${dones[@]}"
 while read -ra words; do
 	expect "${words[*]}" 0 '' "$fabric" "${words[@]}" -c "$dir/other"
@@ -587,6 +593,7 @@ link flap a:1 --down 5ms --interval 1.5s --count 0x10
 link degrade a:254 --width 4 --speed=NDR
 node kill a:b
 node revive 0x12
+swap a:1 b:c:2
 loss a:1 0.25
 loss a:1 1e-3 7
 ber a:1 1e-3 7
@@ -614,6 +621,7 @@ expect 'what they ask' 0 '' diff - "$dir/other.asked" <<'EOF'
 {"command":"link","width":4,"speed":"NDR","state":"degrade","node":"a","port":254}
 {"command":"node","state":"kill","node":"a:b"}
 {"command":"node","state":"revive","node":"0x12"}
+{"command":"swap","node":"a","port":1,"with":"b:c:2"}
 {"command":"loss","node":"a","port":1,"rate":0.25}
 {"command":"loss","node":"a","port":1,"rate":0.001,"seed":7}
 {"command":"ber","node":"a","port":1,"rate":0.001,"seed":7}
@@ -658,6 +666,8 @@ delay a:1 5m
 delay a:1 .
 delay a:1 -1s
 delay a:1 1000001s
+swap a:1
+swap a b:1
 stall a
 stall a:1 2
 resume a:1 2s

@@ -26,7 +26,7 @@
  * versions understand each other as far as they can: what they cannot is an error, which names
  * both.
  */
-#define FAB_CONTROL_VERSION	7
+#define FAB_CONTROL_VERSION	8
 
 #define FAB_CONTROL_CLIENTS	16u
 #define FAB_CONTROL_CAPTURES	8u		/* clients that have a capture at a time */

@@ -21,6 +21,7 @@ static uint32_t wire_find(const void *ctx, uint64_t guid)
 }
 
 static const struct fab_wires wires = {
+	.meet = fab_ports_meet,
 	.send = fab_gsi_send,
 	.land = fab_gsi_land,
 	.train = fab_link_train,

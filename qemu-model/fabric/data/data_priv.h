@@ -510,6 +510,9 @@ void fab_hport_free(struct fab_hport *h);
 /** fab_link_train() - train of struct fab_wires; @ctx: the data path */
 void fab_link_train(void *ctx, uint32_t port, bool enable);
 
+/** fab_ports_meet() - meet of struct fab_wires; @ctx: the data path */
+bool fab_ports_meet(void *ctx, uint32_t a, uint32_t b);
+
 /** fab_link_count() - count of struct fab_wires; @ctx: the data path */
 void fab_link_count(void *ctx, uint32_t port);
 

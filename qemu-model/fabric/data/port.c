@@ -184,3 +184,15 @@ struct fab_dport *fab_dport(struct fab_data *d, uint32_t p)
 	dp->peer->peer = dp;
 	return dp;
 }
+
+bool fab_ports_meet(void *ctx, uint32_t a, uint32_t b)
+{
+	struct fab_data *d = ctx;
+	struct fab_dport *x = fab_dport(d, a), *y = fab_dport(d, b);
+
+	if (!x || !y)
+		return false;
+	x->peer = y;
+	y->peer = x;
+	return true;
+}

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "fabric/graph/subnet.h"
 #include "fabric/mgmt/counter.h"
 
 static void set_wire(struct fab_fault *x, uint32_t loss, uint32_t corrupt, uint64_t seed)
@@ -269,6 +270,93 @@ static void skip_periods(struct fab_mgmt *m, struct fab_flap *x, uint64_t now_ns
 	x->left -= (uint32_t)n;
 	x->next_ns += n * x->every_ns;
 	m->stats.flaps_skipped += n;
+}
+
+/* ---- cables that are swapped --------------------------------------------------- */
+
+static void exchange(struct fab *f, uint32_t a, uint32_t b)
+{
+	const uint32_t far_a = f->port[a].peer, far_b = f->port[b].peer;
+
+	f->port[a].peer = far_b;
+	f->port[far_b].peer = a;
+	f->port[b].peer = far_a;
+	f->port[far_a].peer = b;
+}
+
+/* Both ends of both cables, @a and @b first, have all that this needs. Return: false: out of memory. */
+static bool make_ready(struct fab_mgmt *m, const uint32_t end[4])
+{
+	for (unsigned int i = 0; i < 4; i++)
+		if (!fab_wire_at(m->f, end[i]))
+			return false;
+	return !m->wires || (m->wires->meet(m->wires_ctx, end[0], end[2]) &&
+			     m->wires->meet(m->wires_ctx, end[1], end[3]));
+}
+
+/* The far ends @p and @q are those of each other's cable from now on. */
+static void swap_cables(struct fab *f, uint32_t p, uint32_t q)
+{
+	struct fab_extra *x = fab_extra_of(f, p), *y = fab_extra_of(f, q);
+	const struct fab_extra was = *x;
+	const struct fab_fault fault = *x->fault;
+
+	x->unplugged = y->unplugged;
+	x->limit = y->limit;
+	y->unplugged = was.unplugged;
+	y->limit = was.limit;
+	fab_fault_take(x->fault, y->fault);
+	fab_fault_take(y->fault, &fault);
+}
+
+/* Who takes nothing from @p takes nothing from @q now, and the other way round. */
+static void swap_stalls(struct fab_mgmt *m, uint32_t p, uint32_t q)
+{
+	struct fab_fault *x = fab_extra_of(m->f, p)->fault, *y = fab_extra_of(m->f, q)->fault;
+	const bool x_stalls = x->stalls, y_stalls = y->stalls;
+	const uint64_t x_ns = x->resume.set ? x->resume.due_ns : UINT64_MAX;
+	const uint64_t y_ns = y->resume.set ? y->resume.due_ns : UINT64_MAX;
+
+	fab_fault_stall(m, x, y_stalls, y_ns);
+	fab_fault_stall(m, y, x_stalls, x_ns);
+}
+
+bool fab_fault_swap(struct fab_mgmt *m, uint32_t a, uint32_t b, uint64_t now_ns)
+{
+	const uint32_t end[4] = { a, b, m->f->port[a].peer, m->f->port[b].peer };
+	struct fab_flap *flap_a, *flap_b;
+
+	if (a == b || end[2] == b || end[2] == FAB_NO_PORT || end[3] == FAB_NO_PORT ||
+	    fab_outside(m->f, a) || fab_outside(m->f, b) || !make_ready(m, end))
+		return false;
+	flap_a = find_flap(m, first_end(m->f, a));
+	flap_b = find_flap(m, first_end(m->f, b));
+	m->now_ns = now_ns;
+	down(m, a);
+	down(m, b);
+	exchange(m->f, a, b);
+	if (!fab_subnets_find(m->f)) {
+		exchange(m->f, a, b);
+		up(m, a);
+		up(m, b);
+		return false;
+	}
+	swap_cables(m->f, end[2], end[3]);
+	swap_stalls(m, a, b);
+	swap_stalls(m, end[2], end[3]);
+	if (flap_a)
+		flap_a->port = first_end(m->f, a);
+	if (flap_b)
+		flap_b->port = first_end(m->f, b);
+	if (m->wires) {
+		m->wires->meet(m->wires_ctx, a, end[3]);
+		m->wires->meet(m->wires_ctx, b, end[2]);
+	}
+	up(m, a);
+	up(m, b);
+	/* who follows the fabric has to read anew where cables lead */
+	m->log.count += FAB_LOG + 1;
+	return true;
 }
 
 bool fab_flap_timer(struct fab_mgmt *m, uint64_t now_ns)

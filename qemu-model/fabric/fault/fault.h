@@ -98,6 +98,16 @@ bool fab_fault_flap(struct fab_mgmt *m, uint32_t p, uint64_t down_ns, uint64_t e
 bool fab_fault_link(struct fab_mgmt *m, uint32_t p, bool plugged, uint64_t now_ns);
 
 /**
+ * fab_fault_swap() - the cables at ports @a and @b change their far ends, by mistake
+ *
+ * Both links go down, and come up where the cables lead now; what is wrong with a cable goes with it. A
+ * port that stalls goes on.
+ *
+ * Return: false: one of them has no cable, both have the same, one leads out of the graph, or out of memory.
+ */
+bool fab_fault_swap(struct fab_mgmt *m, uint32_t a, uint32_t b, uint64_t now_ns);
+
+/**
  * fab_fault_node() - switch a node off, or on again with all that a subnet manager wrote forgotten
  *
  * The node of a virtual machine loses its link as well, but the machine runs on.

@@ -229,6 +229,26 @@ static json_t *link_fault(struct fab_request *r)
 	return ok ? done() : deny(r, "out of memory");
 }
 
+static json_t *swap(struct fab_request *r)
+{
+	const char *with = json_string_value(json_object_get(r->in, "with"));
+	const struct fab *f = r->m->f;
+	const uint32_t p = cabled_port(r);
+	uint32_t q;
+
+	if (p == FAB_NO_PORT || !fab_request_only(r, "node port with"))
+		return NULL;
+	q = with ? fab_find_port(f, with) : FAB_NO_PORT;
+	if (q == FAB_NO_PORT || f->port[q].peer == FAB_NO_PORT || q == p || f->port[q].peer == p)
+		return deny(r, "give \"with\", NODE:PORT, which has another cable");
+	if (fab_outside(f, p) || fab_outside(f, q))
+		return deny(r, "a machine, or another daemon, is at one of the cables: give ports whose cables "
+			    "have none");
+	if (r->dry)
+		return done();
+	return fab_fault_swap(r->m, p, q, r->m->now_ns) ? done() : deny(r, "out of memory");
+}
+
 /* The attribute and the node that the request names. Return: false: r->why says what is wrong. */
 static bool named_attribute(struct fab_request *r, struct fab_attribute *a, uint32_t *node)
 {
@@ -496,6 +516,7 @@ static const struct {
 } commands[] = {
 	{ "link", link_fault },
 	{ "node", node_fault },
+	{ "swap", swap },
 	{ "loss", loss },
 	{ "ber", errors },
 	{ "corrupt", corrupt },

@@ -120,6 +120,11 @@ static bool node_words(json_t *v, int n, char **w)
 	return n == 2 && put_text(v, "state", w[0]) && put_text(v, "node", w[1]);
 }
 
+static bool swap_words(json_t *v, int n, char **w)
+{
+	return n == 2 && put_node_port(v, w[0]) && put_text(v, "with", w[1]);
+}
+
 static bool wire_words(json_t *v, int n, char **w)
 {
 	char *end;
@@ -185,6 +190,7 @@ static const struct {
 	  "[--down TIME] [--interval TIME] [--count N] or link degrade NODE:PORT [--width N] "
 	  "[--speed NAME]; a TIME is as 20us, 5ms or 1.5s" },
 	{ "node", node_words, "write node kill|revive NODE" },
+	{ "swap", swap_words, "write swap NODE:PORT NODE:PORT" },
 	{ "loss", wire_words, "write loss NODE:PORT RATE [SEED] [--burst N]" },
 	{ "ber", wire_words, "write ber NODE:PORT RATE [SEED]" },
 	{ "corrupt", wire_words, "write corrupt NODE:PORT RATE [SEED]" },

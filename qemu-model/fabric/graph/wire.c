@@ -71,3 +71,15 @@ void fab_fault_down(struct fab_fault *x)
 	x->leaks = false;
 	memset(x->gone, 0, sizeof(x->gone));
 }
+
+void fab_fault_take(struct fab_fault *x, const struct fab_fault *from)
+{
+	x->loss = from->loss;
+	x->stays = from->stays;
+	x->loses = from->loses;
+	x->error_bits = from->error_bits;
+	x->clean_bits = from->clean_bits;
+	x->corrupt = from->corrupt;
+	x->delay_ns = from->delay_ns;
+	x->rng = from->rng;
+}

@@ -115,6 +115,9 @@ static inline uint64_t fab_wire_ready(const struct fab_fault *x)
 	return x->free_ns + (x->free_fs != 0);
 }
 
+/** fab_fault_take() - @x loses, damages and delays packets from now on as @from does */
+void fab_fault_take(struct fab_fault *x, const struct fab_fault *from);
+
 /** fab_fault_down() - the link goes down: what is on its way is lost, credits that were are there again */
 void fab_fault_down(struct fab_fault *x);
 

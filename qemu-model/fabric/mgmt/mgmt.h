@@ -110,6 +110,7 @@ struct fab_mgmt_stats {
  * @land: a MAD has come to the other end of the wire from port @port, by fab_mad_delay()
  * @train: train the link of @port anew, or disable it
  * @count: bring the counters of @port up to date; of any port
+ * @meet: ports @a and @b are the ends of a cable of the graph. Return: false: out of memory; not the second time
  * @find: the port whose link leads to the machine with a PortGUID, or FAB_NO_PORT
  * @mad: a MAD went over a wire of the graph, as captures are to have it; @lost: by a fault
  */
@@ -118,6 +119,7 @@ struct fab_wires {
 	void (*land)(void *ctx, uint32_t port, const struct fab_mad *mad);
 	void (*train)(void *ctx, uint32_t port, bool enable);
 	void (*count)(void *ctx, uint32_t port);
+	bool (*meet)(void *ctx, uint32_t a, uint32_t b);
 	uint32_t (*find)(const void *ctx, uint64_t guid);
 	void (*mad)(void *ctx, uint32_t port, bool sent, const struct fab_mad *mad, bool lost);
 };
