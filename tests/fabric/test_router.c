@@ -9,6 +9,8 @@
 #include "fabric/graph/names.h"
 #include "fabric/graph/prefix_route.h"
 #include "fabric/mgmt/router.h"
+#include "fabric/watch/capture.h"
+#include "fabric/watch/pcapng.h"
 #include "ib/crc.h"
 #include "ib/rate.h"
 
@@ -516,6 +518,74 @@ static void test_mads(void **st)
 	}
 }
 
+/**
+ * struct caught - packets of a capture
+ * @pkt: the last one, from LRH to VCRC, of @len bytes; @n: how many
+ * @comment: of the last one
+ */
+struct caught {
+	uint8_t pkt[512];
+	size_t len;
+	unsigned int n;
+	char comment[64];
+};
+
+/* The blocks of a capture, each whole. */
+static bool catch(void *ctx, const void *buf, size_t len)
+{
+	const uint8_t *b = buf, *erf = b + 28;
+	struct caught *c = ctx;
+	uint32_t word;
+	size_t end;
+
+	memcpy(&word, b, sizeof(word));
+	if (word != PCAPNG_PACKET)
+		return true;
+	memcpy(&word, b + 20, sizeof(word));
+	c->len = word - 16;
+	assert_true(c->len <= sizeof(c->pkt));
+	memcpy(c->pkt, erf + 16, c->len);
+	c->n++;
+	end = 28 + (word + 3) / 4 * 4;
+	memset(c->comment, 0, sizeof(c->comment));
+	if (len > end + 12)
+		memcpy(c->comment, b + end + 4, len - end - 12 < 63 ? len - end - 12 : 63);
+	assert_int_equal(ib_vcrc(c->pkt, c->len - IB_VCRC_LEN),
+			 ib_vcrc_get(c->pkt + c->len - IB_VCRC_LEN));
+	assert_true(ib_icrc_ok(c->pkt, c->len - IB_VCRC_LEN));
+	return true;
+}
+
+/* Captures have each packet with the headers and the CRCs of that wire. */
+static void test_captured(void **st)
+{
+	struct caught in = { .n = 0 }, out = { .n = 0 };
+	const uint32_t port[2] = { fab_find_port(f, "router1:1"), fab_find_port(f, "router1:2") };
+	struct fab_capture *c[2];
+
+	(void)st;
+	c[0] = fab_capture_start(d, &port[0], 1, 0, false, catch, &in);
+	c[1] = fab_capture_start(d, &port[1], 1, 0, false, catch, &out);
+	assert_true(c[0] && c[1]);
+	send_gid(0, PREFIX(1), end[2].guid, 64);
+	assert_int_equal(in.n, 1);
+	assert_int_equal(out.n, 1);
+	assert_int_equal(in.len, LEN + IB_VCRC_LEN);
+	assert_int_equal(in.pkt[IB_LRH_LEN + 7], 64);
+	assert_int_equal(ib_get_be16(in.pkt + 2), 9);
+	assert_int_equal(out.pkt[IB_LRH_LEN + 7], 63);
+	assert_int_equal(ib_get_be16(out.pkt + 2), end[2].lid);
+	assert_memory_equal(in.pkt + LEN - IB_ICRC_LEN, out.pkt + LEN - IB_ICRC_LEN, IB_ICRC_LEN);
+	assert_memory_not_equal(in.pkt + LEN, out.pkt + LEN, IB_VCRC_LEN);
+	assert_string_equal(out.comment, "");
+	send_gid(0, PREFIX(1), end[2].guid, 1);
+	assert_int_equal(in.n, 2);
+	assert_int_equal(out.n, 1);
+	assert_string_equal(in.comment, "dropped: HopLmt");
+	fab_capture_stop(c[0]);
+	fab_capture_stop(c[1]);
+}
+
 static void add_route(const char *text)
 {
 	char why[128] = "";
@@ -623,7 +693,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, begin_routers, end_routers)
 	const struct CMUnitTest tests[] = {
 		T(test_crosses), T(test_ends), T(test_other), T(test_multicast), T(test_changes),
-		T(test_waits), T(test_lanes), T(test_mads), T(test_subnets),
+		T(test_waits), T(test_lanes), T(test_mads), T(test_subnets), T(test_captured),
 		T(test_two_routers), T(test_circle), T(test_bad_routes),
 	};
 
