@@ -5,6 +5,7 @@
  */
 #include "cases.h"
 
+#include "fabric/control/control.h"
 #include "fabric/data/data_priv.h"
 #include "fabric/graph/names.h"
 #include "fabric/graph/prefix_route.h"
@@ -667,6 +668,19 @@ static void test_bad_routes(void **st)
 	assert_false(fab_prefix_route_add(f, "router1=*,0xf1", why, sizeof(why)));
 }
 
+/* The answer to who asks for the way from a port to another one has @said. */
+static void traces(const char *from, const char *to, const char *said)
+{
+	char ask[128], *text;
+	int len = snprintf(ask, sizeof(ask), "{\"command\":\"trace\",\"from\":\"%s\",\"to\":\"%s\"}",
+			   from, to);
+
+	text = fab_control_answer(&m, NULL, ask, (size_t)len, NULL);
+	if (!strstr(text, said))
+		fail_msg("from %s to %s: %s", from, to, text);
+	free(text);
+}
+
 /* LIDs are those of a subnet; a second port with the same one in it is an error. */
 static void test_subnets(void **st)
 {
@@ -679,6 +693,9 @@ static void test_subnets(void **st)
 	struct fab *g;
 
 	(void)st;
+	traces("host1", "router1:1", "\"arrives\": true");
+	traces("router1:2", "host3", "\"arrives\": true");
+	traces("host1", "host3", "'host3' is in another subnet");
 	assert_int_equal(fab_is_router(f, fab_find_port(f, "router1:1")), true);
 	assert_int_equal(fab_is_router(f, fab_find_port(f, "host1:1")), false);
 	g = from_text(text, (size_t)snprintf(text, sizeof(text), twice, 4), &e);

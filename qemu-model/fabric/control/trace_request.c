@@ -9,6 +9,7 @@
 #include "fabric/watch/trace.h"
 #include "ib/packet.h"
 #include "fabric/graph/names.h"
+#include "fabric/graph/subnet.h"
 
 static const char * const ends[] = {
 	[FAB_WAY_ARRIVES] = "it arrives",
@@ -93,6 +94,11 @@ static uint16_t trace_ucast(struct fab_request *r, uint32_t from, struct fab_way
 		to = end_port(r, "to");
 		if (to == FAB_NO_PORT)
 			return 0;
+		if (fab_subnet_of(r->m->f, from) != fab_subnet_of(r->m->f, to)) {
+			snprintf(r->why, sizeof(r->why), "'%.80s' is in another subnet: trace to a "
+				 "router's port, as ROUTER:1, and on from its port there", name);
+			return 0;
+		}
 		lid = fab_end_lid(r->m->f, to);
 	}
 	if (lid)
