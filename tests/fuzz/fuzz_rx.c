@@ -79,6 +79,9 @@ static uint32_t psn(struct peer *p, const struct host_qp *q, const struct ib_opc
 	const struct ohca_xport *xp = p->h->e->qp[q->handle]->xp;
 	uint8_t b = get(&p->in);
 
+	/* before its turn, where that may be */
+	if (p->h->e->any_order && b >= 96 && b < 160)
+		return ib_psn_add(xp->resp.epsn, b - 95u);
 	return ib_psn_add(op->flags & IB_OPF_RESPONSE ? xp->req.una : xp->resp.epsn,
 			  b < 160 ? 0 : (uint32_t)(int32_t)(int8_t)b);
 }
@@ -346,6 +349,7 @@ static void set_up(struct peer *p)
 	struct host *h = renewed(&cfg, MEM);
 
 	p->h = h;
+	ohca_any_order(h->e, 0);
 	host_start(h);
 	for (unsigned int i = 0; i < 2; i++) {
 		host_cable(h, i, true);
@@ -420,11 +424,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 				rearm(&p);
 			if (b == 0xc5)
 				change(&p);
+			if (b == 0xa5)
+				ohca_any_order(p.h->e, p.h->e->any_order ^ 1);
 			if (b == 0xf5)
 				host_cmd_handle(p.h, OHCA_CMD_DEREG_MR, p.mr.key, 0);
 			break;
 		default:
 			packet(&p);
+			reached(REACH_AHEAD, p.h->e->qp[p.rc.handle]->xp->ahead);
 		}
 	}
 	host_run(&p.h, 1, 40 * HOST_MS);

@@ -9,9 +9,11 @@
 
 static uint64_t count[REACH_NUM];
 static bool looked;		/* the target is one that must reach all */
+static bool peer;		/* and it has a peer */
 
 void reached(enum reach what, bool yes)
 {
+	peer |= what == REACH_AHEAD;
 	count[what] += yes;
 }
 
@@ -40,8 +42,11 @@ __attribute__((destructor)) static void report(void)
 		[REACH_SQD] = "attributes changed in SQD", [REACH_REARM] = "rearmed",
 		[REACH_ARMED] = "armed", [REACH_MIGRATED] = "migrated",
 		[REACH_PACED] = "paced", [REACH_PORT2] = "received by the second port",
+		[REACH_AHEAD] = "before their turn",
 	};
 
 	for (unsigned int i = 0; i < REACH_NUM && looked; i++)
-		fprintf(stderr, "reach: %s: %llu\n", name[i], (unsigned long long)count[i]);
+		if (i != REACH_AHEAD || peer)
+			fprintf(stderr, "reach: %s: %llu\n", name[i],
+				(unsigned long long)count[i]);
 }

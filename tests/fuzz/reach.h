@@ -18,6 +18,7 @@ enum reach {
 	REACH_MIGRATED,		/* and it is the primary one now */
 	REACH_PACED,		/* a QP has a static rate below that of its port, and has sent */
 	REACH_PORT2,		/* a QP of the second port has received a request */
+	REACH_AHEAD,		/* WRITEs of a peer came before their turn; of a target that has one */
 	REACH_NUM
 };
 
