@@ -14,7 +14,7 @@
 #include "engine/transport/sched.h"
 #include "engine/transport/xport.h"
 #include "ib/packet.h"
-#include "rig.h"
+#include "odp_rig.h"
 
 #define MTU		1024u	/* rig_up()'s */
 #define BTH		IB_LRH_LEN
@@ -579,6 +579,57 @@ static void test_change(void **state)
 	end_held(&r);
 }
 
+/* What is early and finds no page asks for none: it does when its turn comes. */
+static void test_no_page(void **state)
+{
+	struct odp t;
+
+	(void)state;
+	odp_up(&t, (struct rig_opt){ 0 });
+	t.r.mr[0].key = t.pinned[0];
+	odp_pages(&t, 1, 0, 1, RW);
+	any_order(&t.r, 1);
+	rig_fill(&t.r, 0, 0, 3 * MTU, 5);
+	mess_up(&t.r, 1);
+	rig_write(&t.r, 0, 1, 0, PAGE - MTU, 3 * MTU);
+	rig_run(&t.r);
+	assert_int_equal(mess.num, 3);
+	let_go(2, false);
+	let_go(1, false);
+	odp_none(&t);
+	assert_int_equal(ahead_of(&t.r)->num, 0);
+	mess.hold = false;
+	let_go(0, false);
+	assert_true(odp_serve(&t, RW) > 0);
+	wc(&t.r.scq[0], 1, WC_SUCCESS);
+	check_copy(&t.r, 0, PAGE - MTU, 3 * MTU);
+	/* the second packet, and the third one, which was early again while the page came */
+	assert_int_equal(host_counter(t.r.h[1], OHCA_CNT_RX_OUT_OF_SEQ), 2);
+	assert_int_equal(host_counter(t.r.h[0], OHCA_CNT_ACK_TIMEOUT), 0);
+	odp_down(&t);
+}
+
+/* Without memory for it all is as ever. */
+static void test_no_budget(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	begin_held(&r);
+	r.h[1]->e->mem_max = r.h[1]->e->mem_used + sizeof(struct ohca_ahead) - 1;
+	rig_write(&r, 0, 1, 0, 0, 10 * MTU);
+	rig_run(&r);
+	let_go(5, false);
+	assert_null(ahead_of(&r));
+	assert_int_equal(host_counter(r.h[1], OHCA_CNT_RX_OUT_OF_SEQ), 1);
+	all_come(&r);
+	wc(&r.scq[0], 1, WC_SUCCESS);
+	check_copy(&r, 0, 0, 10 * MTU);
+	assert_int_equal(host_counter(r.h[0], OHCA_CNT_ACK_TIMEOUT), 0);
+	r.h[1]->e->mem_max = OHCA_MEM_DEFAULT;
+	end_held(&r);
+}
+
 /* ---- a peer that is hostile ---------------------------------------------------- */
 
 static void put32(uint8_t *p, uint32_t v)
@@ -719,6 +770,8 @@ int main(void)
 		cmocka_unit_test(test_lost),
 		cmocka_unit_test(test_off),
 		cmocka_unit_test(test_change),
+		cmocka_unit_test(test_no_page),
+		cmocka_unit_test(test_no_budget),
 		cmocka_unit_test(test_bad),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_flood),
