@@ -603,6 +603,8 @@ static void test_two_routers(void **st)
 	add_route("router2=*,0xe2");
 	port_named("router2:3")->pi.gid_prefix = PREFIX(8);
 	ends(0, PREFIX(5), end[4].guid, 64, FAB_DROP_NO_SUBNET);
+	/* a machine that says that it is the second router gets nothing of that */
+	d->by_port[fab_hport_place(end[3].h)]->peer_guid = 0xf1;
 	send_gid(0, PREFIX(2), end[4].guid, 64);
 	assert_int_equal(end[4].got, 1);
 	assert_int_equal(end[4].pkt[IB_LRH_LEN + 7], 62);

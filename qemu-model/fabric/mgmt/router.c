@@ -92,16 +92,14 @@ enum fab_router_verdict fab_router_output(const struct fab *f, uint32_t at,
 
 uint16_t fab_router_lid(const struct fab_mgmt *m, uint32_t out, uint64_t guid)
 {
-	const uint32_t machine = m->wires ? m->wires->find(m->wires_ctx, guid) : FAB_NO_PORT;
-	uint32_t p;
+	uint32_t p = fab_port_with_guid(m->f, guid), at;
 
-	if (machine != FAB_NO_PORT) {
-		p = m->f->port[machine].peer;
-	} else {
-		p = fab_port_with_guid(m->f, guid);
-		/* a machine with another GUID may have its place */
-		if (p == FAB_NO_PORT || fab_outside(m->f, p))
+	/* a machine says its GUID itself: it does not get what is for a router */
+	if (p == FAB_NO_PORT || fab_outside(m->f, p)) {
+		at = m->wires ? m->wires->find(m->wires_ctx, guid) : FAB_NO_PORT;
+		if (at == FAB_NO_PORT)
 			return 0;
+		p = m->f->port[at].peer;
 	}
 	return fab_subnet_of(m->f, p) == fab_subnet_of(m->f, out) ? fab_end_lid(m->f, p) : 0;
 }
