@@ -4,7 +4,8 @@
 
 The commands are those of the programs that turn infiniband-diags' output into metrics. Each number
 that they print is compared with the fabric's own, as its control socket tells before and after: it
-lies between the two. Error counters do not move meanwhile, so they have to be equal.
+lies between the two. Error counters do not move meanwhile, so they have to be equal. Agents that
+refuse an attribute, and counters that are stuck, are told as on such hardware.
 """
 import glob
 import json
@@ -70,6 +71,13 @@ class Run:
         self.expect(done.stdout, f"{' '.join(args)} prints nothing: {done.stderr}")
         return done.stdout
 
+    def fails(self, *args):
+        """What a tool prints that has to fail."""
+        done = subprocess.run(args, env={**self.env, "SIM_HOST": "host3"}, check=False, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=PATIENCE)
+        self.expect(done.returncode, f"{' '.join(args)} does not fail: {done.stdout}")
+        return done.stdout
+
     def expect(self, true, what):
         """Take note of a failure."""
         if not true:
@@ -112,6 +120,39 @@ def ibqueryerrors(run, ports):
     return seen
 
 
+def refused(run, guid):
+    """An agent that does not know an attribute: the port of host2, whose PortGUID is guid."""
+    for attribute, options, what in (("PortCountersExtended", ["-x"], "failed: perfextquery"),
+                                     ("PortCounters", [], "failed: perfquery")):
+        for status in "unsupported", "invalid":
+            run.control("refuse", "host2", attribute, status)
+            text = run.fails("perfquery", *options, "-G", f"{guid:#x}", "1")
+            run.expect(what in text, f"perfquery {options} {status}: {text}")
+    done = subprocess.run(["ibqueryerrors"], env={**run.env, "SIM_HOST": "host3"}, check=False,
+                          text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          timeout=PATIENCE)
+    run.expect("IB_GSI_PORT_COUNTERS query failed on host2" in done.stdout and
+               "1 PMA query failures" in done.stdout and
+               'Errors for "host2"' not in done.stdout, f"ibqueryerrors: {done.stdout}")
+    for attribute in "PortCounters", "PortCountersExtended":
+        run.control("refuse", "host2", attribute, "none")
+
+
+def stuck(run, guid):
+    """Counters that read as all ones, also after ibqueryerrors has cleared them."""
+    run.control("preset", "host2:1", "SymbolErrorCounter", "stuck")
+    run.control("preset", "host2:1", "PortXmitPkts", "stuck")
+    for option in "-k", "-K":
+        text = run.tool("ibqueryerrors", option)
+        run.expect(f"GUID {guid:#x} port 1: [SymbolErrorCounter == 65535]" in text,
+                   f"ibqueryerrors {option}: {text}")
+    text = run.tool("perfquery", "-x", "-G", f"{guid:#x}", "1")
+    run.expect(f"PortXmitPkts:....................{2 ** 64 - 1}" in text, f"perfquery -x: {text}")
+    run.control("preset", "host2:1", "SymbolErrorCounter", "0")
+    text = run.tool("ibqueryerrors")
+    run.expect("SymbolErrorCounter" not in text, f"the counter is not stuck any more: {text}")
+
+
 def main():
     """See above."""
     with tempfile.TemporaryDirectory() as directory:
@@ -138,6 +179,8 @@ def main():
             host2 = next(port for port, has in ports.items() if has.get("VL15Dropped") == 21)
             run.expect(seen.get(host2, set()) >= {*PRESETS},
                        f"ibqueryerrors shows of host2 {sorted(seen.get(host2, ()))}")
+            refused(run, host2[0])
+            stuck(run, host2[0])
             ends = run.tool("ibnetdiscover", "-p").splitlines()
             run.expect(len([e for e in ends if " - " in e]) == 6, f"ibnetdiscover -p: {ends}")
             # by width and speed parsers know that a line is of a port without a link

@@ -50,6 +50,7 @@ static inline int setup(void **st)
 static inline int teardown(void **st)
 {
 	(void)st;
+	fab_mad_forget(&m);
 	fab_free(f);
 	return 0;
 }

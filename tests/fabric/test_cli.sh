@@ -582,7 +582,7 @@ EOF
 # requests: words, and what is sent
 printf 'at 0 \303\266\n' >"$dir/words"
 done='{"done": true}'
-mapfile -t dones < <(yes "$done" | head -n 26)
+mapfile -t dones < <(yes "$done" | head -n 31)
 as_other "${dones[@]}"
 while read -ra words; do
 	expect "${words[*]}" 0 '' "$fabric" "${words[@]}" -c "$dir/other"
@@ -608,7 +608,11 @@ resume a:1
 credits a:1 3 1000
 drop a Subn:0x11 3
 delay a PathRecord 200ms
+refuse a PortCounters unsupported
+refuse a PortCounters 0x300
+refuse a Perf none
 preset a:0 Sym 077
+preset a:0 Sym stuck
 script $dir/words
 script --replace $dir/words
 script --stop
@@ -636,7 +640,11 @@ expect 'what they ask' 0 '' diff - "$dir/other.asked" <<'EOF'
 {"command":"credits","node":"a","port":1,"vl":3,"blocks":1000}
 {"command":"drop","node":"a","attribute":"Subn:0x11","nth":3}
 {"command":"delay","node":"a","attribute":"PathRecord","time_ns":200000000}
+{"command":"refuse","node":"a","attribute":"PortCounters","status":12}
+{"command":"refuse","node":"a","attribute":"PortCounters","status":768}
+{"command":"refuse","node":"a","attribute":"Perf","status":0}
 {"command":"preset","node":"a","port":0,"counter":"Sym","value":63}
+{"command":"preset","node":"a","port":0,"counter":"Sym","value":"stuck"}
 {"command":"script","replace":false,"text":"at 0 ö\n"}
 {"command":"script","replace":true,"text":"at 0 ö\n"}
 {"command":"script","stop":true}
@@ -677,6 +685,8 @@ drop a 1 2 3
 drop a x y
 delay a x 2
 delay a x 2s 3
+refuse a Perf
+refuse a Perf never
 preset a:1 Sym
 preset a:1 Sym x
 script

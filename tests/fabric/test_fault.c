@@ -166,6 +166,35 @@ static void test_preset(void **st)
 	assert_int_equal(ib_get_be32(got_perf() + 4), 3);
 }
 
+/* A counter that is stuck is all ones for performance managers, whatever they reset; the fabric knows better. */
+static void test_stuck(void **st)
+{
+	const uint32_t p = inner();
+	const unsigned int num = fab_port_num(f, p);
+	const uint16_t lid = LID(f->port[p].node);
+
+	(void)st;
+	assert_false(fab_fault_stick(f, p, "NoSuchCounter"));
+	assert_true(fab_fault_preset(f, p, "SymbolErrorCounter", 77));
+	assert_true(fab_fault_stick(f, p, "SymbolErrorCounter"));
+	for (unsigned int i = 0; i < 2; i++) {
+		perf(IB_METHOD_GET, IB_PMA_ATTR_PORT_COUNTERS, num, lid, NULL);
+		assert_int_equal(ib_get_be16(got_perf() + 4), 0xffff);
+		assert_int_equal(got_perf()[6], 0);
+		perf(IB_METHOD_GET, IB_PMA_ATTR_PORT_COUNTERS_EXT, num, lid, NULL);
+		assert_true(ib_get_be64(got_perf() + 72) == UINT64_MAX);
+		perf(IB_METHOD_GET, IB_PMA_ATTR_PORT_COUNTERS, IB_PMA_ALL_PORTS, lid, NULL);
+		assert_int_equal(ib_get_be16(got_perf() + 4), 0xffff);
+		perf(IB_METHOD_SET, IB_PMA_ATTR_PORT_COUNTERS, num, lid, NULL);
+		perf(IB_METHOD_SET, IB_PMA_ATTR_PORT_COUNTERS_EXT, num, lid, NULL);
+	}
+	assert_int_equal(counters(p)->symbol_error, 77);
+	/* until it is preset */
+	assert_true(fab_fault_preset(f, p, "SymbolErrorCounter", 5));
+	perf(IB_METHOD_GET, IB_PMA_ATTR_PORT_COUNTERS, num, lid, NULL);
+	assert_int_equal(ib_get_be16(got_perf() + 4), 5);
+}
+
 /* A switch that is off sends no traps. On again it has counted nothing. */
 static void test_dead_switch(void **st)
 {
@@ -341,7 +370,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name)	cmocka_unit_test_setup_teardown(name, setup_hosts, teardown_hosts)
-		T(test_node), T(test_stall), T(test_preset), T(test_dead_switch), T(test_port0_without_route),
+		T(test_node), T(test_stall), T(test_preset), T(test_stuck), T(test_dead_switch),
+		T(test_port0_without_route),
 		T(test_status), T(test_machine_shown), T(test_rates),
 #undef T
 	};

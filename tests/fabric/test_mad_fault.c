@@ -319,6 +319,53 @@ static void test_machine_and_agent(void **st)
 	assert_true(ep_recv(&host[0], OHCA_LINK_VL15, (uint8_t[OHCA_LINK_MAX_FRAME]){ 0 }, OHCA_LINK_MAX_FRAME));
 }
 
+/* The answer is a status: of an agent, and in the place of a program and of a machine, which are not asked. */
+static void test_refused(void **st)
+{
+	const uint32_t leaf = f->port[port_of_host(1)].node;
+	uint8_t pkt[OHCA_LINK_MAX_FRAME];
+	uint16_t attr[8];
+
+	(void)st;
+	assert_true(fab_fault_refuse(&m, leaf, &port_counters, IB_MAD_BAD_METHOD_ATTR));
+	assert_int_equal(get_lid(IB_CLASS_PERF, IB_PMA_ATTR_PORT_COUNTERS, 0, LID(leaf)), FAB_DELIVERED);
+	assert_int_equal(status(), IB_MAD_BAD_METHOD_ATTR);
+	assert_int_equal(got.mad.hdr.method, IB_METHOD_GET_RESP);
+	assert_int_equal(get_lid(IB_CLASS_PERF, IB_ATTR_CLASS_PORT_INFO, 0, LID(leaf)), FAB_DELIVERED);
+	assert_int_equal(status(), 0);
+	/* late as well */
+	assert_true(fab_fault_late(&m, leaf, &port_counters, MS));
+	assert_int_equal(get_lid(IB_CLASS_PERF, IB_PMA_ATTR_PORT_COUNTERS, 0, LID(leaf)), FAB_UNDER_WAY);
+	later(MS);
+	assert_int_equal(status(), IB_MAD_BAD_METHOD_ATTR);
+	assert_int_equal(m.mad_fault[0].refused, 2);
+	assert_true(fab_fault_late(&m, leaf, &port_counters, 0));
+	assert_true(fab_fault_refuse(&m, leaf, &port_counters, 0));
+	assert_int_equal(m.mad_faults, 0);
+	/* a machine, asked by a program and by another machine */
+	assert_true(fab_fault_refuse(&m, 1, &perf, IB_MAD_BAD_FIELD));
+	got_n = 0;
+	get_lid(IB_CLASS_PERF, IB_PMA_ATTR_PORT_COUNTERS, 0, LID(1));
+	pump(NULL);
+	assert_int_equal(got_n, 1);
+	assert_int_equal(status(), IB_MAD_BAD_FIELD);
+	assert_int_equal(got.slid, LID(1));
+	send_mad(1, LID(1), IB_CLASS_PERF, IB_METHOD_SET, IB_PMA_ATTR_PORT_COUNTERS);
+	assert_int_equal(mads_at(0, attr), 0);
+	assert_int_equal(ep_recv(&host[1], 0, pkt, sizeof(pkt)), IB_MAD_PKT_LEN);
+	assert_int_equal(pkt[IB_MAD_PKT_HDR + 3], IB_METHOD_GET_RESP);
+	assert_int_equal(ib_get_be16(pkt + IB_MAD_PKT_HDR + 4), IB_MAD_BAD_FIELD);
+	assert_int_equal(ib_get_be16(pkt + 6), LID(1));
+	/* a program: GetTable of a subnet administration */
+	assert_true(fab_fault_refuse(&m, HOST, &path_record, IB_MAD_BUSY));
+	got_n = 0;
+	send_mad(1, LID(HOST), IB_CLASS_SUBN_ADM, 0x12, 0x35);
+	assert_int_equal(got_n, 0);
+	assert_int_equal(ep_recv(&host[1], 0, pkt, sizeof(pkt)), IB_MAD_PKT_LEN);
+	assert_int_equal(pkt[IB_MAD_PKT_HDR + 3], IB_METHOD_GET_TABLE_RESP);
+	assert_int_equal(ib_get_be16(pkt + IB_MAD_PKT_HDR + 4), IB_MAD_BUSY);
+}
+
 /* No more may be late at a time than there is room for. */
 static void test_full(void **st)
 {
@@ -374,7 +421,7 @@ int main(void)
 #define T(name)	cmocka_unit_test_setup_teardown(name, setup_hosts, teardown_hosts)
 		T(test_smps), T(test_room), T(test_smps_in_transit), T(test_late_smps), T(test_perf),
 		T(test_program_and_machine), T(test_machines), T(test_machine_and_agent), T(test_full),
-		T(test_told),
+		T(test_told), T(test_refused),
 #undef T
 	};
 

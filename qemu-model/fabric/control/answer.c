@@ -97,13 +97,15 @@ static json_t *mad_faults_json(const struct fab_mgmt *m)
 		char name[FAB_ATTRIBUTE_LEN];
 
 		fab_attribute_name(&x->attr, name);
-		json_array_append_new(list, json_pack("{s:o, s:s, s:I, s:I, s:I, s:I, s:I}",
+		json_array_append_new(list, json_pack("{s:o, s:s, s:I, s:I, s:i, s:I, s:I, s:I, s:I}",
 						      "guid", fab_guid_json(m->f->node[x->node].guid),
 						      "attribute", name, "nth", (json_int_t)x->nth,
 						      "delay_ns", (json_int_t)x->delay_ns,
+						      "status", x->status,
 						      "seen", (json_int_t)x->seen,
 						      "dropped", (json_int_t)x->dropped,
-						      "delayed", (json_int_t)x->delayed));
+						      "delayed", (json_int_t)x->delayed,
+						      "refused", (json_int_t)x->refused));
 	}
 	return list;
 }

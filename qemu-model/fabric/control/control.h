@@ -26,7 +26,7 @@
  * versions understand each other as far as they can: what they cannot is an error, which names
  * both.
  */
-#define FAB_CONTROL_VERSION	8
+#define FAB_CONTROL_VERSION	9
 
 #define FAB_CONTROL_CLIENTS	16u
 #define FAB_CONTROL_CAPTURES	8u		/* clients that have a capture at a time */
@@ -144,7 +144,10 @@ struct fab *fab_client_fabric(const char *path);
 	"  delay NODE ATTRIBUTE TIME  requests that are about it go on TIME later: NodeInfo,\n" \
 	"                            Perf:ClassPortInfo, SubnAdm:0x35; Subn, SubnAdm, Perf, ComMgt: all\n" \
 	"  drop NODE ATTRIBUTE NTH   each NTH request that is about it is lost; 0: none\n" \
-	"  preset NODE:PORT COUNTER VALUE  a counter, by the name that counters says\n" \
+	"  refuse NODE ATTRIBUTE unsupported|invalid|busy|none  the answer to requests that are\n" \
+	"                            about it has that status, or a number; not of Subn and ComMgt\n" \
+	"  preset NODE:PORT COUNTER VALUE|stuck  a counter, by the name that counters says;\n" \
+	"                            stuck: managers read all ones, whatever they reset\n" \
 	"  expect NODE:PORT STATE    whether a port is Down, Init, Armed or Active\n" \
 	"  expect NODE:PORT COUNTER is|above|below N  whether one of its counters is\n" \
 	"  expect COUNTER is|above|below N  the same of links_up, links_active, subnet_managers,\n" \

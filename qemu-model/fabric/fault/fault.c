@@ -442,7 +442,7 @@ static void set_mad_fault(struct fab_mgmt *m, struct fab_mad_fault *x)
 {
 	/* packets of data lanes may have to be looked at now */
 	m->epoch += x->attr.mgmt_class != IB_CLASS_SUBN_LID;
-	if (!x->nth && !x->delay_ns)
+	if (!x->nth && !x->delay_ns && !x->status)
 		*x = m->mad_fault[--m->mad_faults];
 }
 
@@ -469,6 +469,28 @@ bool fab_fault_late(struct fab_mgmt *m, uint32_t node, const struct fab_attribut
 	return true;
 }
 
+bool fab_fault_refuse(struct fab_mgmt *m, uint32_t node, const struct fab_attribute *a, uint16_t status)
+{
+	struct fab_mad_fault *x = mad_fault(m, node, a);
+
+	if (!x)
+		return !status;
+	x->status = status;
+	set_mad_fault(m, x);
+	return true;
+}
+
+bool fab_fault_stick(struct fab *f, uint32_t p, const char *name)
+{
+	const unsigned int i = fab_counter_number(name);
+	struct fab_extra *x = i < FAB_COUNTERS ? fab_extra(f, p) : NULL;
+
+	if (!x)
+		return false;
+	x->stuck |= 1u << i;
+	return true;
+}
+
 bool fab_fault_preset(struct fab *f, uint32_t p, const char *name, uint64_t v)
 {
 	const struct fab_node *n = &f->node[f->port[p].node];
@@ -482,6 +504,7 @@ bool fab_fault_preset(struct fab *f, uint32_t p, const char *name, uint64_t v)
 		return false;
 	fab_counter_set(&x->pma.base, name, 0);
 	fab_counter_set(&x->pma.ext_base, name, 0);
+	x->stuck &= ~(1u << fab_counter_number(name));
 	if (n->pma)
 		ib_pma_preset(&n->pma->agent, fab_port_num(f, p), &was, &x->ctr);
 	return true;

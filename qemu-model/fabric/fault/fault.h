@@ -136,6 +136,27 @@ bool fab_fault_drop(struct fab_mgmt *m, uint32_t node, const struct fab_attribut
 bool fab_fault_late(struct fab_mgmt *m, uint32_t node, const struct fab_attribute *a, uint64_t ns);
 
 /**
+ * fab_fault_refuse() - Get, Set and the like of @node that are about @a are answered with @status from now
+ *	on; 0: as they should be
+ * @status: of a MAD's header (13.4.7), host order
+ *
+ * The agents are not asked, nor a program or machine at the node. It is not for SMPs, nor for messages of
+ * the communication management, which have no answer.
+ *
+ * Return: as fab_fault_drop().
+ */
+bool fab_fault_refuse(struct fab_mgmt *m, uint32_t node, const struct fab_attribute *a, uint16_t status);
+
+/**
+ * fab_fault_stick() - performance managers read counter @name of port @p as all ones from now on
+ *
+ * Whatever they reset, until fab_fault_preset() of that counter. What the port counts is as before.
+ *
+ * Return: false: no such counter, or no memory.
+ */
+bool fab_fault_stick(struct fab *f, uint32_t p, const char *name);
+
+/**
  * fab_fault_preset() - counter @name of port @p, without MADs, is @v from now on
  *
  * So do performance managers see it, whatever they have reset before. A sample interval that runs

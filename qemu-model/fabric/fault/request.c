@@ -15,7 +15,7 @@
 #define FLAP_HINT "give \"down_ns\" from 1000000, \"interval_ns\" that is longer by as much, " \
 	"and \"count\" from 1 to 1000000, or leave them out"
 #define LATE_HINT "give \"time_ns\", at most a day; 0: no delay"
-#define MANY_ATTRIBUTES "16 attributes are dropped or late already: let one of them be 0"
+#define MANY_ATTRIBUTES "16 attributes are dropped, late or refused already: let one of them be 0"
 #define SECOND	1000000000ll
 #define DAY	(86400 * SECOND)
 #define LEAST_BER	1e-18		/* of the bits of a packet */
@@ -492,10 +492,30 @@ static json_t *drop_fault(struct fab_request *r)
 	return fab_fault_drop(r->m, node, &a, (uint32_t)nth) ? done() : deny(r, MANY_ATTRIBUTES);
 }
 
+static json_t *refuse(struct fab_request *r)
+{
+	const json_int_t status = member_int(r, "status", UINT16_MAX, -1);
+	struct fab_attribute a;
+	uint32_t node;
+
+	if (!fab_request_only(r, "node attribute status") || !named_attribute(r, &a, &node))
+		return NULL;
+	if (a.mgmt_class == IB_CLASS_SUBN_LID || a.mgmt_class == IB_CLASS_CM)
+		return deny(r, "give an \"attribute\" of Perf, SubnAdm, DevMgt or CC: SMPs are not refused, and "
+			    "messages of ComMgt have no answer");
+	if (status < 0)
+		return deny(r, "give \"status\", from 1 to 65535, as 12: unsupported, 28: invalid; 0: none");
+	if (r->dry)
+		return done();
+	return fab_fault_refuse(r->m, node, &a, (uint16_t)status) ? done() : deny(r, MANY_ATTRIBUTES);
+}
+
 static json_t *preset(struct fab_request *r)
 {
 	const char *name = json_string_value(json_object_get(r->in, "counter"));
-	const json_int_t v = member_int(r, "value", INT64_MAX, -1);
+	const char *word = json_string_value(json_object_get(r->in, "value"));
+	const bool stuck = word && !strcmp(word, "stuck");
+	const json_int_t v = stuck ? 0 : member_int(r, "value", INT64_MAX, -1);
 	uint32_t p;
 
 	if (!fab_request_only(r, "node port counter value"))
@@ -503,11 +523,13 @@ static json_t *preset(struct fab_request *r)
 	p = named_port(r);
 	if (p == FAB_NO_PORT)
 		return NULL;
-	if (v < 0 || !name || !(r->dry ? fab_is_counter(name) :
-			      fab_fault_preset(r->m->f, p, name, (uint64_t)v)))
+	if (v < 0 || !name || fab_counter_number(name) == FAB_COUNTERS)
 		return deny(r, "give \"counter\", a name as counters says it, and \"value\", a "
-			    "number from 0");
-	return done();
+			    "number from 0, or \"stuck\"");
+	if (r->dry)
+		return done();
+	return (stuck ? fab_fault_stick(r->m->f, p, name) : fab_fault_preset(r->m->f, p, name, (uint64_t)v)) ?
+	       done() : deny(r, "out of memory");
 }
 
 static const struct {
@@ -525,6 +547,7 @@ static const struct {
 	{ "resume", resume },
 	{ "credits", credits },
 	{ "drop", drop_fault },
+	{ "refuse", refuse },
 	{ "preset", preset },
 	{ "expect", fab_request_expect },
 };

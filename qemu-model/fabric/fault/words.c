@@ -2,6 +2,8 @@
 /* Words of a command line as requests; see words.h. */
 #include "words.h"
 
+#include "ib/mad.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -164,10 +166,32 @@ static bool drop_words(json_t *v, int n, char **w)
 	       put_integer(v, "nth", w[2]);
 }
 
+/* A status of a MAD by its number, or its meaning (13.4.7). */
+static bool put_status(json_t *v, const char *word)
+{
+	static const struct {
+		const char *name;
+		uint16_t status;
+	} names[] = {
+		{ "none", IB_MAD_OK }, { "busy", IB_MAD_BUSY }, { "unsupported", IB_MAD_BAD_METHOD_ATTR },
+		{ "invalid", IB_MAD_BAD_FIELD },
+	};
+
+	for (unsigned int i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (!strcmp(names[i].name, word))
+			return !json_object_set_new(v, "status", json_integer(names[i].status));
+	return put_integer(v, "status", word);
+}
+
+static bool status_words(json_t *v, int n, char **w)
+{
+	return n == 3 && put_text(v, "node", w[0]) && put_text(v, "attribute", w[1]) && put_status(v, w[2]);
+}
+
 static bool preset_words(json_t *v, int n, char **w)
 {
 	return n == 3 && put_node_port(v, w[0]) && put_text(v, "counter", w[1]) &&
-	       put_integer(v, "value", w[2]);
+	       (strcmp(w[2], "stuck") ? put_integer : put_text)(v, "value", w[2]);
 }
 
 /* NODE:PORT STATE, NODE:PORT COUNTER RELATION N, or COUNTER RELATION N. */
@@ -201,7 +225,9 @@ static const struct {
 	{ "credits", credits_words, "write credits NODE:PORT VL BLOCKS" },
 	{ "drop", drop_words, "write drop NODE ATTRIBUTE NTH, an ATTRIBUTE is as PathRecord, Perf:ClassPortInfo, "
 	  "SubnAdm:0x35 or SubnAdm" },
-	{ "preset", preset_words, "write preset NODE:PORT COUNTER VALUE" },
+	{ "refuse", status_words, "write refuse NODE ATTRIBUTE unsupported|invalid|busy|none, or a number, an "
+	  "ATTRIBUTE is as PortCountersExtended, Perf:ClassPortInfo or SubnAdm" },
+	{ "preset", preset_words, "write preset NODE:PORT COUNTER VALUE|stuck" },
 	{ "expect", expect_words, "write expect NODE:PORT Down|Init|Armed|Active, expect NODE:PORT COUNTER "
 	  "is|above|below N or expect links_up|links_active|subnet_managers|traps|lost_mads is|above|below N; in "
 	  "a script with --within TIME perhaps" },

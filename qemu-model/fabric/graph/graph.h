@@ -94,11 +94,13 @@ struct fab_limit {
  * @fault: what its wire does to packets that leave, or NULL
  * @end: of a port with a LID; its traps are in @trap
  * @guid: GUIDInfo, the first the PortGUID
+ * @stuck: a bit for each counter of mgmt/counter.h that reads as all ones, see fault.h
  * @ctr: what was counted, without the port's rcv_mads and xmit_mads
  * @pma: bases of all that was counted
  */
 struct fab_extra {
 	uint32_t port;
+	uint32_t stuck;
 	bool outside;
 	bool remote;
 	bool unplugged;

@@ -50,22 +50,27 @@ uint64_t fab_counter(const struct ohca_port_counters *c, unsigned int i)
 	return v;
 }
 
-bool fab_counter_set(struct ohca_port_counters *c, const char *name, uint64_t v)
+unsigned int fab_counter_number(const char *name)
 {
-	for (unsigned int i = 0; i < FAB_COUNTERS; i++) {
-		if (strcmp(counters[i].name, name))
-			continue;
-		memcpy((char *)c + counters[i].offset, &v, sizeof(v));
-		return true;
-	}
-	return false;
+	unsigned int i;
+
+	for (i = 0; i < FAB_COUNTERS && strcmp(counters[i].name, name); i++)
+		;
+	return i;
 }
 
-bool fab_is_counter(const char *name)
+void fab_counter_put(struct ohca_port_counters *c, unsigned int i, uint64_t v)
 {
-	struct ohca_port_counters none;
+	memcpy((char *)c + counters[i].offset, &v, sizeof(v));
+}
 
-	return fab_counter_set(&none, name, 0);
+bool fab_counter_set(struct ohca_port_counters *c, const char *name, uint64_t v)
+{
+	const unsigned int i = fab_counter_number(name);
+
+	if (i < FAB_COUNTERS)
+		fab_counter_put(c, i, v);
+	return i < FAB_COUNTERS;
 }
 
 void fab_count_links(const struct fab *f, struct fab_link_counts *n)

@@ -22,10 +22,13 @@ const char *fab_counter_name(unsigned int i);
 /** fab_counter() - counter @i of @c */
 uint64_t fab_counter(const struct ohca_port_counters *c, unsigned int i);
 
+/** fab_counter_number() - of the counter @name; FAB_COUNTERS: there is none */
+unsigned int fab_counter_number(const char *name);
+
+/** fab_counter_put() - counter @i of @c, below FAB_COUNTERS, is @v from now on */
+void fab_counter_put(struct ohca_port_counters *c, unsigned int i, uint64_t v);
+
 /** fab_counter_set() - counter @name of @c is @v from now on. Return: false: there is none. */
 bool fab_counter_set(struct ohca_port_counters *c, const char *name, uint64_t v);
-
-/** fab_is_counter() - there is a counter with that name */
-bool fab_is_counter(const char *name);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Faults of nodes that are about requests of one class and attribute: these are lost, or late. */
+/* Faults of nodes that are about requests of one class and attribute: these are lost, late, or refused. */
 #include "mgmt.h"
 
 static bool is_about(const struct fab_attribute *a, const struct ib_mad_hdr *h)
@@ -83,4 +83,21 @@ enum fab_fate fab_mad_fault(struct fab_mgmt *m, enum fab_mad_place place, uint32
 	late->delayed += fate == FAB_UNDER_WAY;
 	late->dropped += fate == FAB_LOST;
 	return fate;
+}
+
+bool fab_mad_refused(struct fab_mgmt *m, uint32_t node, struct ib_mad_hdr *h)
+{
+	if (h->method & IB_METHOD_RESP)
+		return false;
+	for (unsigned int i = 0; i < m->mad_faults; i++) {
+		struct fab_mad_fault *x = &m->mad_fault[i];
+
+		if (x->node != node || !x->status || !is_about(&x->attr, h))
+			continue;
+		x->refused++;
+		h->method = h->method == IB_METHOD_SET ? IB_METHOD_GET_RESP : h->method | IB_METHOD_RESP;
+		h->status = ib_to_be16(x->status);
+		return true;
+	}
+	return false;
 }

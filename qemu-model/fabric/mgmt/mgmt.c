@@ -301,7 +301,7 @@ static enum fab_fate gs_at_node(struct fab_mgmt *m, uint32_t at, bool from_wire,
 	struct ib_mad_hdr *h = &mad->mad.hdr;
 
 	agent_rcv(m, n);
-	if (fab_mlnx(m, node, &mad->mad)) {
+	if ((m->mad_faults && fab_mad_refused(m, node, h)) || fab_mlnx(m, node, &mad->mad)) {
 		/* answered */
 	} else if (h->mgmt_class == IB_CLASS_CC && !(h->method & IB_METHOD_RESP)) {
 		if (!fab_answer_cc(m, at, &mad->mad))
@@ -380,16 +380,25 @@ static enum fab_fate at_node(struct fab_mgmt *m, uint32_t at, bool from_wire, st
 	return fate == FAB_GOES_ON ? process(m, at, from_wire, mad, out) : fate;
 }
 
-/* @mad leaves the process by port @out. */
-static enum fab_fate mad_leave(struct fab_mgmt *m, uint32_t out, const struct fab_mad *mad)
+/*
+ * @mad leaves the process by port *@out. Return: FAB_GOES_ON: a fault has refused it in the place of the
+ * machine there, and the answer leaves by *@out.
+ */
+static enum fab_fate mad_leave(struct fab_mgmt *m, uint32_t *out, struct fab_mad *mad)
 {
-	const uint8_t state = m->f->port[out].pi.state;
+	const struct fab_port *a = &m->f->port[*out];
+	const bool is_smp = ib_mad_is_smp(&mad->mad.hdr);
 
-	if (state < (ib_mad_is_smp(&mad->mad.hdr) ? IB_PS_INIT : IB_PS_ACTIVE))
-		mad_discard(m, out);
-	else if (m->wires && m->wires->send(m->wires_ctx, out, mad))
-		return FAB_DELIVERED;
-	return mad_lose(m);
+	if (a->pi.state < (is_smp ? IB_PS_INIT : IB_PS_ACTIVE)) {
+		mad_discard(m, *out);
+		return mad_lose(m);
+	}
+	if (m->mad_faults && !is_smp && fab_mad_refused(m, m->f->port[a->peer].node, &mad->mad.hdr)) {
+		m->stats.other++;
+		*out = lid_out(m, &m->f->node[a->node], *out, mad);
+		return FAB_GOES_ON;
+	}
+	return m->wires && m->wires->send(m->wires_ctx, *out, mad) ? FAB_DELIVERED : mad_lose(m);
 }
 
 enum fab_fate fab_forward(struct fab_mgmt *m, uint32_t out, struct fab_mad *mad)
@@ -401,7 +410,11 @@ enum fab_fate fab_forward(struct fab_mgmt *m, uint32_t out, struct fab_mad *mad)
 
 		if (fab_outside(m->f, out)) {
 			fate = held(m, FAB_MAD_LEAVES, out, mad);
-			return fate == FAB_GOES_ON ? mad_leave(m, out, mad) : fate;
+			if (fate == FAB_GOES_ON)
+				fate = mad_leave(m, &out, mad);
+			if (fate == FAB_GOES_ON)
+				continue;
+			return fate;
 		}
 		if (!mad_depart(m, out, mad, &x))
 			break;
@@ -453,7 +466,7 @@ void fab_mgmt_resume(struct fab_mgmt *m, enum fab_mad_place place, uint32_t p, s
 		       process(m, p, place == FAB_MAD_ARRIVED, mad, &out);
 		break;
 	case FAB_MAD_LEAVES:
-		fate = mad_leave(m, p, mad);
+		fate = mad_leave(m, &out, mad);
 		break;
 	case FAB_MAD_SENT:
 		break;

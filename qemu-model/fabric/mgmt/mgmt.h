@@ -132,14 +132,16 @@ struct fab_wires {
  * @attr: what they are about
  * @nth: each nth is lost; 0: none is
  * @delay_ns: the others are so late
- * @seen, @dropped, @delayed: how many there were, were lost, and were late
+ * @status: and have this answer, of the node itself; 0: as they should
+ * @seen, @dropped, @delayed, @refused: how many there were, were lost, late, and had that answer
  */
 struct fab_mad_fault {
 	uint32_t node;
 	uint32_t nth;
 	struct fab_attribute attr;
 	uint64_t delay_ns;
-	uint64_t seen, dropped, delayed;
+	uint16_t status;
+	uint64_t seen, dropped, delayed, refused;
 };
 
 /** enum fab_mad_place - where a MAD waits, and what happens to it there when it is over */
@@ -452,6 +454,9 @@ enum fab_fate fab_mad_fault(struct fab_mgmt *m, enum fab_mad_place place, uint32
  */
 enum fab_fate fab_mad_delay(struct fab_mgmt *m, uint32_t p, struct fab_fault *x,
 			    const struct fab_mad *mad);
+
+/** fab_mad_refused() - a fault of @node has made the request @h its answer, in place */
+bool fab_mad_refused(struct fab_mgmt *m, uint32_t node, struct ib_mad_hdr *h);
 
 /**
  * fab_mad_hold() - @mad, at @place of port @p, goes on @ns after @m->now_ns
