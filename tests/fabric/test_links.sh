@@ -302,5 +302,33 @@ if grep -a 'pkey_mgr.* ERR ' "$dir/sm4.log"; then
 	fail 'OpenSM does without enforcement'
 fi
 
+part 'two subnets'
+# An OpenSM in each, machines at all hosts; what they come with are other GUIDs than the topology's.
+serve r ../opensm/two-subnets
+socket=$dir/r
+# at HOST COMMAND...: at that host's place
+at()
+{
+	OHCA_UMAD=$socket,$1 LD_PRELOAD=$library "${@:2}" </dev/null
+}
+for net in 1 2; do
+	printf '%s\n' 'force_log_flush TRUE' 'sweep_interval 0' "subnet_prefix 0xfec000000000000$net" \
+		"prefix_routes_file $dir/routes$net" >"$dir/conf-r$net"
+	echo "0xfec000000000000$((3 - net)) 0xc$net" >"$dir/routes$net"
+	OHCA_UMAD=$socket,host$((2 * net - 1)) LD_PRELOAD=$library opensm -F "$dir/conf-r$net" \
+		-f "$dir/sm-r$net.log" >/dev/null 2>&1 </dev/null &
+	pids+=("$!")
+	wait_for 'SUBNET UP' "$dir/sm-r$net.log"
+	at "host$((2 * net))" timeout -k 1 "$patience" ibnetdiscover >"$dir/tool" 2>&1
+	n=$(grep -c "^\[$net\](c$net).*\"S-00000000000000[ab]0\"\[8\]" "$dir/tool")
+	[ "$n/$(grep -c '^Switch' "$dir/tool")" = 1/1 ] || fail "ibnetdiscover: $(cat "$dir/tool")"
+done
+lid=$(sed -n 's/^\[8\].*"R-00000000000000c0"\[2\](c2).* lid \([0-9]*\) .*/\1/p' "$dir/tool")
+at host4 timeout -k 1 "$patience" saquery PR --dgid fec0:0:0:1::1 >"$dir/tool" 2>&1
+grep -q "^[[:space:]]*dlid\.*$lid$" "$dir/tool" || fail "no path to LID $lid: $(cat "$dir/tool")"
+if grep -a 'ERR ' "$dir"/sm-r?.log; then
+	fail 'OpenSM reported errors'
+fi
+
 part ''
 exit $bad
