@@ -57,6 +57,8 @@ static const struct rdma_stat_desc ohca_stat_descs[] = {
 	[OHCA_CNT_RX_BAD_TMH].name = "rx_bad_tag_headers",
 	[OHCA_CNT_NO_MEMORY].name = "no_memory",
 	[OHCA_CNT_MEMORY].name = "memory_bytes",
+	[OHCA_CNT_RX_BYTES].name = "rx_bytes",
+	[OHCA_CNT_TX_BYTES].name = "tx_bytes",
 	[OHCA_STAT_BAD_CQES].name = "completions_bad",
 	[OHCA_STAT_BAD_EQES].name = "events_bad",
 	[OHCA_STAT_LATE_EQES].name = "events_late",
@@ -225,7 +227,8 @@ static void ohca_trace_set(struct rdma_counter *counter)
 
 	if (!ohca_counter_update_stats(counter))
 		trace_ohca_counters(to_ohca_dev(counter->device), counter->id, type,
-				    value[OHCA_CNT_TX_PKTS], value[OHCA_CNT_RX_PKTS]);
+				    value[OHCA_CNT_TX_PKTS], value[OHCA_CNT_TX_BYTES],
+				    value[OHCA_CNT_RX_PKTS], value[OHCA_CNT_RX_BYTES]);
 }
 
 /** ohca_counter_dealloc - ib_device_ops.counter_dealloc: the last QP has left the set */

@@ -68,24 +68,30 @@ TRACE_EVENT(ohca_fault,
 /* The task is the one whose last QP has left the set; the type is that of the QPs, or -1: any. */
 TRACE_EVENT(ohca_counters,
 
-	TP_PROTO(const struct ohca_dev *dev, u32 set, int type, u64 tx, u64 rx),
-	TP_ARGS(dev, set, type, tx, rx),
+	TP_PROTO(const struct ohca_dev *dev, u32 set, int type, u64 tx, u64 tx_bytes, u64 rx,
+		 u64 rx_bytes),
+	TP_ARGS(dev, set, type, tx, tx_bytes, rx, rx_bytes),
 	TP_STRUCT__entry(
 		__array(char, pci, OHCA_TRACE_PCI)
 		__field(u32, set)
 		__field(int, type)
 		__field(u64, tx)
+		__field(u64, tx_bytes)
 		__field(u64, rx)
+		__field(u64, rx_bytes)
 	),
 	TP_fast_assign(
 		strscpy(__entry->pci, pci_name(dev->pdev), OHCA_TRACE_PCI);
 		__entry->set = set;
 		__entry->type = type;
 		__entry->tx = tx;
+		__entry->tx_bytes = tx_bytes;
 		__entry->rx = rx;
+		__entry->rx_bytes = rx_bytes;
 	),
-	TP_printk("%s set %u: QPs of type %d, %llu packets sent, %llu received", __entry->pci,
-		  __entry->set, __entry->type, __entry->tx, __entry->rx)
+	TP_printk("%s set %u: QPs of type %d, sent: %llu packets, %llu bytes, received: %llu packets, %llu bytes",
+		  __entry->pci, __entry->set, __entry->type, __entry->tx, __entry->tx_bytes,
+		  __entry->rx, __entry->rx_bytes)
 );
 
 TRACE_EVENT(ohca_fatal,

@@ -66,7 +66,11 @@ static void test_counts(void **state)
 	memcpy(set, query_set(h, n), sizeof(set));
 	memcpy(rest, query_set(h, 0), sizeof(rest));
 	assert_int_equal(set[OHCA_CNT_RX_PKTS], 17);
+	/* LRH, BTH and ICRC of each, RETH of the first */
+	assert_int_equal(set[OHCA_CNT_RX_BYTES], 16 * 1024 + 8 + 17 * (8 + 12 + 4) + 16);
 	assert_in_range(set[OHCA_CNT_TX_PKTS], 2, 17);
+	/* and AETH, of ACKs */
+	assert_int_equal(set[OHCA_CNT_TX_BYTES], set[OHCA_CNT_TX_PKTS] * (8 + 12 + 4 + 4));
 	assert_int_equal(set[OHCA_CNT_RNR_NAK_TX], 1);
 	assert_int_equal(rest[OHCA_CNT_RX_PKTS], before + 8);
 	assert_int_equal(rest[OHCA_CNT_RNR_NAK_TX], 0);
@@ -122,6 +126,11 @@ static void test_ports(void **state)
 	assert_int_equal(query_port(h, 1)[OHCA_CNT_RX_PKTS] +
 			 query_port(h, 2)[OHCA_CNT_RX_PKTS] + set,
 			 host_counter(h, OHCA_CNT_RX_PKTS));
+	set = query_set(h, n)[OHCA_CNT_TX_BYTES];
+	assert_true(set);
+	assert_int_equal(query_port(h, 1)[OHCA_CNT_TX_BYTES] +
+			 query_port(h, 2)[OHCA_CNT_TX_BYTES] + set,
+			 host_counter(h, OHCA_CNT_TX_BYTES));
 	/* what belongs to no port */
 	assert_true(query_set(h, 0)[OHCA_CNT_CMDS]);
 	assert_int_equal(query_port(h, 1)[OHCA_CNT_CMDS], 0);
@@ -153,6 +162,7 @@ static void test_retries(void **state)
 	assert_int_equal(v[OHCA_CNT_RETRY_EXCEEDED], 1);
 	assert_int_equal(v[OHCA_CNT_REMOTE_ERR], 1);
 	assert_int_equal(v[OHCA_CNT_TX_PKTS], v[OHCA_CNT_ACK_TIMEOUT]);
+	assert_int_equal(v[OHCA_CNT_TX_BYTES], v[OHCA_CNT_TX_PKTS] * (8 + 12 + 16 + 8 + 4));
 	rig_down(&r);
 }
 

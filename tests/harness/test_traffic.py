@@ -21,7 +21,7 @@ BUSY = {"qps": [{"ifname": "ohca_0", "lqpn": 1, "type": "GSI", "comm": "ib_core"
                 {"ifname": "ohca_0", "lqpn": 20, "type": "RC", "pid": 7, "comm": "ib_write_bw"},
                 {"ifname": "ohca_0", "lqpn": 21, "type": "RC", "pid": 7, "comm": "ib_write_bw"},
                 {"ifname": "ohca_0", "lqpn": 22, "type": "RC", "comm": "[nvme_rdma]"}],
-        "sets": [{"ifname": "ohca_0", "cntn": 1, "lqpn": [20, 21], "tx_pkts": 900}]}
+        "sets": [{"ifname": "ohca_0", "cntn": 1, "lqpn": [20, 21], "tx_bytes": 9 * MIB}]}
 
 
 def histogram(keys, entries):
@@ -47,7 +47,7 @@ def counted(port=0, ib0=(0, 0), eth0=0, sent=None, order="little", **lists):
         r"3: ib0    inet 10.77.0.1/24 brd 10.77.0.255 scope global ib0\       valid_lft forever",
         r"4: ib0.8001@ib0    inet 10.79.0.1/24 scope global ib0.8001\       valid_lft forever",
         "== sent", *([] if sent is None else histogram(("to", "bytes"), sent)),
-        "== ended", *histogram(("type", "tx"), lists.get("ended", [])),
+        "== ended", *histogram(("type", "tx_bytes"), lists.get("ended", [])),
         "== qps", json.dumps(lists.get("qps", [])), "== sets", json.dumps(lists.get("sets", [])),
         "== end", ""])
 
@@ -123,20 +123,20 @@ class Counters(Lab):
 
     def test_verbs(self):
         """Verbs as expected, with QPs that are there and that were; not those of IPoIB and MADs."""
-        ended = [("ib_write_bw", 2, 50), ("ib_write_bw", 2, 50), ("ib_send_bw", 4, 70),
-                 ("x", -1, 9)]
+        ended = [("ib_write_bw", 2, MIB), ("ib_write_bw", 2, MIB), ("ib_send_bw", 4, MIB // 2),
+                 ("x", -1, MIB // 40)]
         self.counters = {1: counted(50 * MIB, sent=[], ended=ended, **BUSY),
                          2: counted(MIB // 2, sent=[])}
         status, lines = self.traffic("--expect", "verbs")
         self.assertEqual(status, 0, lines)
-        self.assertEqual(lines[1], "node1 verbs 50.0 MiB RC ib_write_bw 1000 packets, "
-                                   "UD ib_send_bw 70 packets, RC nvme_rdma has QPs")
+        self.assertEqual(lines[1], "node1 verbs 50.0 MiB RC ib_write_bw 11.0, "
+                                   "UD ib_send_bw 0.5, RC nvme_rdma has QPs")
         self.assertEqual(lines[5], "node2 verbs 0.5 MiB")
         # what goes on counts, what has ended before does not
         self.assertEqual(self.traffic("--start")[0], 0)
-        more = {**BUSY, "sets": [{"ifname": "ohca_0", "lqpn": [20, 21], "tx_pkts": 905}]}
+        more = {**BUSY, "sets": [{"ifname": "ohca_0", "lqpn": [20, 21], "tx_bytes": 12 * MIB}]}
         self.counters[1] = counted(60 * MIB, sent=[], ended=ended, **more)
-        self.assertEqual(self.traffic()[1][1], "node1 verbs 10.0 MiB RC ib_write_bw 5 packets, "
+        self.assertEqual(self.traffic()[1][1], "node1 verbs 10.0 MiB RC ib_write_bw 3.0, "
                                                "RC nvme_rdma has QPs")
 
     def test_order(self):

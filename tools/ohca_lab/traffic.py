@@ -3,7 +3,7 @@
 
 A port counts all that leaves it, and a network interface what it sends; what a port has sent and no
 interface of IPoIB is verbs. Neither knows programs. --start has the kernel of each node count, by
-program and address, what tcp_sendmsg() accepts, and the adapter packets by process and type of QP.
+program and address, what tcp_sendmsg() accepts, and the adapter bytes by process and type of QP.
 Only what is sent counts: what a node receives another one has sent.
 """
 import ipaddress
@@ -69,7 +69,7 @@ done >/dev/null 2>&1
 t=/sys/kernel/tracing
 grep -q " $t tracefs " /proc/mounts || mount -t tracefs tracefs $t || exit 1
 [ ! -e $t/events/ohca_lab/sent ] || exit 0
-echo 'hist:keys=common_pid.execname,type:vals=tx:size=4096' >$t/events/ohca/ohca_counters/trigger
+echo 'hist:keys=common_pid.execname,type:vals=tx_bytes:size=4096' >$t/events/ohca/ohca_counters/trigger
 echo 'r256:ohca_lab/sent tcp_sendmsg family=+16($arg1):u16 to=+0($arg1):u32 bytes=$retval:s64' \
 	>>$t/kprobe_events || exit 1
 echo 'hist:keys=common_pid.execname,to:vals=bytes:size=4096 if family == 2 && bytes > 0' \
@@ -99,7 +99,7 @@ class Snapshot:
     """What a node has counted since its boot.
 
     port: bytes of all ports. interfaces: {name: [kind, bytes, packets, MTU, mode]}. programs:
-    {interface: {program: bytes}}, or None: nobody counts them. packets: {"type program": packets}.
+    {interface: {program: bytes}}, or None: nobody counts them. verbs: {"type program": bytes}.
     qps: {"type program": QPs} of those that are there now.
     """
 
@@ -119,9 +119,9 @@ class Snapshot:
             if kind in KINDS and len(numbers) >= 3:
                 self.interfaces[name] = [KINDS[kind], *map(int, numbers[:3]), *numbers[3:4]]
         self.programs = self._programs(sections, "big" if guest.arch == "s390x" else "little")
-        self.qps, self.packets = {}, {}
+        self.qps, self.verbs = {}, {}
         for name, kind, count in ENTRY.findall("\n".join(sections["ended"])):
-            self._add(self.packets, TYPES.get(int(kind), "?"), name, int(count))
+            self._add(self.verbs, TYPES.get(int(kind), "?"), name, int(count))
         self._qps(rows_of(sections["qps"]), rows_of(sections["sets"]))
 
     @staticmethod
@@ -150,19 +150,19 @@ class Snapshot:
         sent = {}
         for row in sets:
             for qpn in re.findall(r"\d+", json.dumps(row.get("lqpn", ""))):
-                # all QPs of a set are of one program and type: the first one gets its packets
-                sent[row.get("ifname"), int(qpn)] = row.pop("tx_pkts", 0)
+                # all QPs of a set are of one program and type: the first one gets its bytes
+                sent[row.get("ifname"), int(qpn)] = row.pop("tx_bytes", 0)
         for row in rows:
             kind, program = row.get("type", "?"), row.get("comm", "?")
             if kind not in ("SMI", "GSI") and ("pid" in row or plain(program) not in INTERNAL):
                 self._add(self.qps, kind, program, 1)
-                self._add(self.packets, kind, program,
+                self._add(self.verbs, kind, program,
                           sent.get((row.get("ifname"), row.get("lqpn")), 0))
 
     def saved(self):
         """As JSON has it."""
         return {"port": self.port, "interfaces": self.interfaces, "programs": self.programs,
-                "packets": self.packets}
+                "verbs": self.verbs}
 
 
 def wire(count, packets, mtu):
@@ -178,11 +178,11 @@ class Sent:
     """What a node has sent since a snapshot, if there is one.
 
     rows: {(transport, interface): bytes}, of verbs with "". programs: {interface: {program:
-    bytes}}, or None. modes: {interface: text}. packets, qps: as of Snapshot.
+    bytes}}, or None. modes: {interface: text}. verbs, qps: as of Snapshot.
     """
 
     def __init__(self, now, base=None):
-        base = base or {"port": 0, "interfaces": {}, "programs": {}, "packets": {}}
+        base = base or {"port": 0, "interfaces": {}, "programs": {}, "verbs": {}}
         self.rows, self.qps, ipoib = {(VERBS, ""): 0}, now.qps, 0
         self.modes = {}
         for name, (kind, count, packets, mtu, *mode) in now.interfaces.items():
@@ -195,7 +195,7 @@ class Sent:
         self.programs = None if now.programs is None else {
             name: {p: n - (base["programs"] or {}).get(name, {}).get(p, 0) for p, n in of.items()}
             for name, of in now.programs.items()}
-        self.packets = {who: n - base["packets"].get(who, 0) for who, n in now.packets.items()}
+        self.verbs = {who: n - base["verbs"].get(who, 0) for who, n in now.verbs.items()}
 
     def total(self, transport):
         """Bytes that went by a transport."""
@@ -210,10 +210,10 @@ class Sent:
         """A line for each transport and interface: its name, bytes, and who it was."""
         for (kind, name), count in self.rows.items():
             if kind == VERBS:
-                who = sorted(self.packets.items(), key=lambda x: (-x[1], x[0]))
+                who = sorted(self.verbs.items(), key=lambda x: (-x[1], x[0]))
                 yield VERBS, count, ", ".join(
-                    f"{p} {n} packets" if n > 0 else f"{p} has QPs" for p, n in who
-                    if n > 0 or p in self.qps)
+                    f"{p} {n / MIB:.1f}" if n >= MIB / 20 else f"{p} has QPs" for p, n in who
+                    if n >= MIB / 20 or p in self.qps)
             else:
                 who = [f"{p} {n / MIB:.1f}" for n, p in self.by(name) if n >= MIB / 20]
                 yield f"{name} ({kind}{self.modes[name]})", count, ", ".join(who)

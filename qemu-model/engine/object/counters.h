@@ -20,7 +20,7 @@ struct ohca_counter_set {
 
 /* Counts in the QP's set what the device has counted. */
 static inline void ohca_count_sets(ohca_engine *e, const struct ohca_qp *qp, enum ohca_counter id,
-				   uint32_t n)
+				   uint64_t n)
 {
 	if (qp->counters) {
 		qp->counters->cnt[id] += n;
@@ -31,6 +31,21 @@ static inline void ohca_count_sets(ohca_engine *e, const struct ohca_qp *qp, enu
 static inline void ohca_count_set(ohca_engine *e, const struct ohca_qp *qp, enum ohca_counter id)
 {
 	ohca_count_sets(e, qp, id, 1);
+}
+
+/* Counts @n packets of @len bytes, LRH to ICRC, that the QP has received, or sent. */
+static inline void ohca_count_rx(ohca_engine *e, const struct ohca_qp *qp, uint32_t n,
+				 uint32_t len)
+{
+	ohca_count_sets(e, qp, OHCA_CNT_RX_PKTS, n);
+	ohca_count_sets(e, qp, OHCA_CNT_RX_BYTES, (uint64_t)n * len);
+}
+
+static inline void ohca_count_tx(ohca_engine *e, const struct ohca_qp *qp, uint32_t n,
+				 uint32_t len)
+{
+	ohca_count_sets(e, qp, OHCA_CNT_TX_PKTS, n);
+	ohca_count_sets(e, qp, OHCA_CNT_TX_BYTES, (uint64_t)n * len);
 }
 
 static inline void ohca_count_qp(ohca_engine *e, const struct ohca_qp *qp, enum ohca_counter id)

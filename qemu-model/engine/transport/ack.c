@@ -37,7 +37,7 @@ bool ohca_ack_out(ohca_engine *e, struct ohca_turn *t, const struct ohca_ack *a)
 
 	if (a->opcode == IB_OP_CNP)
 		return cnp_out(e, t, a);
-	if (!ohca_tx_open(e, t, path, path->hdr_len + IB_BTH_LEN + IB_AETH_LEN + IB_ICRC_LEN, &tx))
+	if (!ohca_tx_open(e, t, path, ohca_ack_len(a), &tx))
 		return false;
 	h = ib_build_bth(tx.buf + path->hdr_len, a->opcode, a->migreq, 0, path->pkey,
 			 a->dqpn, false, a->psn);

@@ -8,6 +8,7 @@
 
 #include "engine/engine.h"
 #include "engine/transport/path.h"
+#include "ib/packet.h"
 
 struct ohca_turn;
 
@@ -19,6 +20,12 @@ struct ohca_ack {
 	uint32_t dqpn, psn, msn;
 	uint8_t opcode, syndrome, migreq;
 };
+
+/* Bytes of an ACK or NAK, LRH to ICRC. */
+static inline uint32_t ohca_ack_len(const struct ohca_ack *a)
+{
+	return a->path.hdr_len + IB_BTH_LEN + IB_AETH_LEN + IB_ICRC_LEN;
+}
 
 /* Send it. False: no room; @t says what for. */
 bool ohca_ack_out(ohca_engine *e, struct ohca_turn *t, const struct ohca_ack *a);

@@ -204,7 +204,7 @@ enum ohca_sent ohca_resp_send(ohca_engine *e, struct ohca_qp *qp, struct ohca_tu
 		if (!ohca_ack_out(e, t, &a))
 			return OHCA_SENT_BLOCKED;
 		if (a.path.kind != OHCA_TX_DISCARD)
-			ohca_count_set(e, qp, OHCA_CNT_TX_PKTS);
+			ohca_count_tx(e, qp, 1, ohca_ack_len(&a));
 		xp->resp.nak_due = xp->resp.ack_due = false;
 		return OHCA_SENT;
 	}

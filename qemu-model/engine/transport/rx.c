@@ -177,7 +177,7 @@ static void rx_connected(ohca_engine *e, struct ohca_rxpkt *p)
 		rx_congested(e, qp, p);
 	if (p->view && looks_inside(qp, p))
 		make_flat(e, p);
-	ohca_count_set(e, qp, OHCA_CNT_RX_PKTS);
+	ohca_count_rx(e, qp, 1, p->i.len);
 	ohca_trace(e, OHCA_TR_PKT, qp->handle, p->i.opcode, p->i.psn,
 		   p->i.op->flags & IB_OPF_RESPONSE ? qp->xp->req.una : qp->xp->resp.epsn);
 	if (p->i.op->flags & IB_OPF_RESPONSE) {
@@ -298,7 +298,8 @@ static uint32_t rx_at_once(ohca_engine *e, unsigned int port_idx, const uint8_t 
 						     ohca_resp_series(e, qp, &p)))
 		return 0;
 	ohca_count_add(&e->port_cnt[OHCA_CNT_RX_PKTS][port_idx], packets);
-	ohca_count_sets(e, qp, OHCA_CNT_RX_PKTS, packets);
+	ohca_count_add(&e->port_cnt[OHCA_CNT_RX_BYTES][port_idx], (uint64_t)packets * f->len);
+	ohca_count_rx(e, qp, packets, f->len);
 	ohca_work(e, (uint64_t)packets * OHCA_WORK_WQE);
 	return packets;
 }
@@ -318,8 +319,10 @@ static void rx_packet(ohca_engine *e, unsigned int port_idx, const uint8_t *hdr,
 	p.hdr = hdr;
 	p.payload = frame + p.i.hdr_len;
 	p.view = view;
-	if (!from)
+	if (!from) {
 		ohca_count_port(e, port_idx, OHCA_CNT_RX_PKTS);
+		ohca_count_add(&e->port_cnt[OHCA_CNT_RX_BYTES][port_idx], len);
+	}
 	ohca_work(e, OHCA_WORK_WQE);
 	/* the QP refuses an unassigned opcode of RC (9.7.4.1.4) */
 	if (rc == IB_PKT_ERR_OPCODE && (p.i.opcode & IB_TRANS_MASK) == IB_TRANS_RC &&

@@ -335,4 +335,5 @@ void ohca_tx_close(ohca_engine *e, struct ohca_tx *tx)
 		return;
 	}
 	ohca_count_add(&e->port_cnt[OHCA_CNT_TX_PKTS][tx->port], n);
+	ohca_count_add(&e->port_cnt[OHCA_CNT_TX_BYTES][tx->port], (uint64_t)n * tx->len);
 }

@@ -60,7 +60,7 @@ static inline void ohca_tx_close_qp(ohca_engine *e, const struct ohca_qp *qp, st
 {
 	ohca_tx_close(e, tx);
 	if (tx->kind != OHCA_TX_DISCARD)
-		ohca_count_sets(e, qp, OHCA_CNT_TX_PKTS, tx->view ? tx->view->packets : 1);
+		ohca_count_tx(e, qp, tx->view ? tx->view->packets : 1, tx->len);
 }
 
 /*

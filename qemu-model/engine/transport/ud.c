@@ -414,7 +414,7 @@ static void rx_mad(ohca_engine *e, const struct ohca_rxpkt *p, uint32_t qkey)
 		ohca_rx_drop(e, p, OHCA_CNT_RX_BAD_QP);
 		return;
 	}
-	ohca_count_set(e, qp, OHCA_CNT_RX_PKTS);
+	ohca_count_rx(e, qp, 1, p->i.len);
 	deliver(e, qp, p, mad, index);
 }
 
@@ -466,7 +466,7 @@ void ohca_ud_rx(ohca_engine *e, const struct ohca_rxpkt *p)
 		ohca_rx_bad_qkey(e, p, qkey);
 		return;
 	}
-	ohca_count_set(e, qp, OHCA_CNT_RX_PKTS);
+	ohca_count_rx(e, qp, 1, p->i.len);
 	if (p->i.fecn || p->i.becn)
 		ud_congested(e, qp, p);
 	deliver(e, qp, p, p->payload, 0);
