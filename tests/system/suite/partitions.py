@@ -331,7 +331,8 @@ def taken(b):
 
 @contextlib.contextmanager
 def manager(b):
-    """ohca-ufm on the host, whose partitions OpenSM on node 1 has; what makes a call of it."""
+    """ohca-ufm on the host, whose partitions OpenSM on node 1 has; calls that put nodes into a
+    tenant or out of it, and unmake one."""
     with tempfile.TemporaryDirectory() as d:
         rest.write(os.path.join(d, "p.conf"), "Default=0x7fff,ipoib: ALL=full;\n")
         lab = shlex.quote(os.path.join(paths.TOP, "tools", "ohca-lab"))
@@ -343,8 +344,12 @@ def manager(b):
             told = server.call("POST", path, {"pkey": hex(pkey), "guids": guids})
             need(told == (200, {}), f"{path}: {told}")
 
+        def unmake(pkey):
+            told = server.call("DELETE", f"{rest.PKEYS}/{pkey:#x}")
+            need(told == (200, {}), f"DELETE {pkey:#x}: {told}")
+
         try:
-            yield call
+            yield call, unmake
         finally:
             status, said = server.end()
             need(not status, f"ohca-ufm: status {status}, {said}")
@@ -352,7 +357,8 @@ def manager(b):
 
 @GROUP.test(timeout=300)
 def moved(b):
-    """ohca-ufm's calls move a node between tenants; what others send goes on all the time."""
+    """ohca-ufm's calls make two tenants, move a node between them and unmake them; what others send
+    goes on all the time."""
     guids = {k: b.sh(k, f"cat {PORT}/gids/0").strip().replace(":", "")[16:] for k in (1, 2, 3)}
     every, mine, others = FULL | DEFAULT, FULL | MINE, FULL | OTHERS
 
@@ -367,7 +373,7 @@ def moved(b):
         return dict(enumerate(held, 1))
 
     try:
-        with manager(b) as call:
+        with manager(b) as (call, unmake):
             call(rest.PKEYS, MINE, guids[1], guids[2])
             call(rest.PKEYS, OTHERS, guids[3])
             member = become(sweeps(), (every, mine), (every, mine), (every, others))
@@ -384,6 +390,14 @@ def moved(b):
             member = become(before, (every, mine), (every, others), (every, others))
             attempt(b, 1, mine, 2, others, member)
             attempt(b, 2, others, 3, others, member)
+            load.go_on()
+            before = sweeps()
+            unmake(MINE)
+            become(before, (every,), (every, others), (every, others))
+            load.go_on()
+            before = sweeps()
+            unmake(OTHERS)
+            become(before, (every,), (every,), (every,))
             load.go_on()
             load.kill()
     finally:
