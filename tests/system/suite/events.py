@@ -114,6 +114,10 @@ def speed(b):
         control(b, "link", *words)
         heard(b, SPEED if told else "IBV_EVENT_PORT_ACTIVE")
         shows(b, "rate", rate)
+        # in units of 100 Mb/s; the verb is as old as the event
+        want = f"{int(rate.split()[0]) * 10} by {'ibv_query_port_speed' if told else 'attributes'}"
+        said = b.sh(2, "/share/ohca-peer probe speed")
+        need(want in said.splitlines(), f"{said!r} instead of {want!r}")
         all_active(b)
     b.sh(2, "pkill -x ibv_asyncwatch", status=None)
 
