@@ -582,7 +582,7 @@ EOF
 # requests: words, and what is sent
 printf 'at 0 \303\266\n' >"$dir/words"
 done='{"done": true}'
-mapfile -t dones < <(yes "$done" | head -n 31)
+mapfile -t dones < <(yes "$done" | head -n 33)
 as_other "${dones[@]}"
 while read -ra words; do
 	expect "${words[*]}" 0 '' "$fabric" "${words[@]}" -c "$dir/other"
@@ -611,6 +611,8 @@ delay a PathRecord 200ms
 refuse a PortCounters unsupported
 refuse a PortCounters 0x300
 refuse a Perf none
+guid a b:c
+guid a 0
 preset a:0 Sym 077
 preset a:0 Sym stuck
 script $dir/words
@@ -643,6 +645,8 @@ expect 'what they ask' 0 '' diff - "$dir/other.asked" <<'EOF'
 {"command":"refuse","node":"a","attribute":"PortCounters","status":12}
 {"command":"refuse","node":"a","attribute":"PortCounters","status":768}
 {"command":"refuse","node":"a","attribute":"Perf","status":0}
+{"command":"guid","node":"a","as":"b:c"}
+{"command":"guid","node":"a","as":"0"}
 {"command":"preset","node":"a","port":0,"counter":"Sym","value":63}
 {"command":"preset","node":"a","port":0,"counter":"Sym","value":"stuck"}
 {"command":"script","replace":false,"text":"at 0 ö\n"}
@@ -687,6 +691,8 @@ delay a x 2
 delay a x 2s 3
 refuse a Perf
 refuse a Perf never
+guid a
+guid a b c
 preset a:1 Sym
 preset a:1 Sym x
 script

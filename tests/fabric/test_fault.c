@@ -3,6 +3,7 @@
 #include <jansson.h>
 
 #include "fabric/control/control.h"
+#include "fabric/graph/names.h"
 #include "fabric/watch/trace.h"
 #include "faults.h"
 
@@ -195,6 +196,45 @@ static void test_stuck(void **st)
 	assert_int_equal(ib_get_be16(got_perf() + 4), 5);
 }
 
+/* A host and a switch tell GUIDs of another node, or none, also after they were off; commands go by their own. */
+static void test_guids(void **st)
+{
+	const uint32_t leaf = f->port[port_of_host(0)].node;
+	struct ib_node_info ni;
+	struct way *w = calloc(f->nodes, sizeof(*w));
+	static const struct {
+		uint32_t node, other;
+	} cases[] = { { 2, 3 }, { 2, FAB_NONE }, { 2, 2 }, { 8, 9 }, { 8, 2 }, { 2, 8 }, { 8, FAB_NONE }, { 8, 8 } };
+
+	(void)st;
+	assert_non_null(w);
+	assert_int_equal(leaf, 8);
+	ways(HOST, w);
+	for (unsigned int i = 0; i < IB_ARRAY_SIZE(cases); i++) {
+		const uint32_t node = cases[i].node, other = cases[i].other;
+		const struct fab_node *o = other != FAB_NONE ? &f->node[other] : NULL;
+
+		fab_fault_guid(f, node, other);
+		assert_int_equal(ask(IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, w[node].route, NULL), FAB_DELIVERED);
+		ib_node_info_unpack(got.smp.data, &ni);
+		assert_true(ni.node_guid == (o ? o->guid : 0));
+		assert_true(ni.port_guid == (o ? f->port[fab_port_of(o, o->sw != FAB_NONE ? 0 : 1)].guid : 0));
+		assert_true(ni.sys_guid == f->node[node].sys_guid);
+		assert_int_equal(ask(IB_METHOD_GET, IB_SMP_ATTR_GUID_INFO, 0, w[node].route, NULL), FAB_DELIVERED);
+		assert_true(ib_get_be64(got.smp.data) == ni.port_guid);
+		assert_int_equal(fab_find_node(f, f->desc[node].text), node);
+		if (node == 2) {
+			assert_true(fab_fault_node(&m, node, false, now));
+			assert_true(fab_fault_node(&m, node, true, now));
+			counts_anew[node] = true;
+			assert_int_equal(ask(IB_METHOD_GET, IB_SMP_ATTR_GUID_INFO, 0, w[node].route, NULL),
+					 FAB_DELIVERED);
+			assert_true(ib_get_be64(got.smp.data) == ni.port_guid);
+		}
+	}
+	free(w);
+}
+
 /* A switch that is off sends no traps. On again it has counted nothing. */
 static void test_dead_switch(void **st)
 {
@@ -370,7 +410,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name)	cmocka_unit_test_setup_teardown(name, setup_hosts, teardown_hosts)
-		T(test_node), T(test_stall), T(test_preset), T(test_stuck), T(test_dead_switch),
+		T(test_node), T(test_stall), T(test_preset), T(test_stuck), T(test_guids), T(test_dead_switch),
 		T(test_port0_without_route),
 		T(test_status), T(test_machine_shown), T(test_rates),
 #undef T

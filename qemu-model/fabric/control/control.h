@@ -26,7 +26,7 @@
  * versions understand each other as far as they can: what they cannot is an error, which names
  * both.
  */
-#define FAB_CONTROL_VERSION	9
+#define FAB_CONTROL_VERSION	10
 
 #define FAB_CONTROL_CLIENTS	16u
 #define FAB_CONTROL_CAPTURES	8u		/* clients that have a capture at a time */
@@ -146,6 +146,8 @@ struct fab *fab_client_fabric(const char *path);
 	"  drop NODE ATTRIBUTE NTH   each NTH request that is about it is lost; 0: none\n" \
 	"  refuse NODE ATTRIBUTE unsupported|invalid|busy|none  the answer to requests that are\n" \
 	"                            about it has that status, or a number; not of Subn and ComMgt\n" \
+	"  guid NODE OTHER|0         its agent tells OTHER's GUIDs as its own, or GUID 0; NODE NODE:\n" \
+	"                            its own ones\n" \
 	"  preset NODE:PORT COUNTER VALUE|stuck  a counter, by the name that counters says;\n" \
 	"                            stuck: managers read all ones, whatever they reset\n" \
 	"  expect NODE:PORT STATE    whether a port is Down, Init, Armed or Active\n" \

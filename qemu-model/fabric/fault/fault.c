@@ -480,6 +480,19 @@ bool fab_fault_refuse(struct fab_mgmt *m, uint32_t node, const struct fab_attrib
 	return true;
 }
 
+void fab_fault_guid(struct fab *f, uint32_t node, uint32_t other)
+{
+	struct fab_node *n = &f->node[node];
+
+	n->claims = other == node ? 0 : other == FAB_NONE ? FAB_NONE : other + 1;
+	for (unsigned int i = fab_first_num(n); i <= n->nports; i++) {
+		struct fab_extra *x = fab_extra_of(f, fab_port_of(n, i));
+
+		if (x)
+			x->guid[0] = fab_claimed_port_guid(f, fab_port_of(n, i));
+	}
+}
+
 bool fab_fault_stick(struct fab *f, uint32_t p, const char *name)
 {
 	const unsigned int i = fab_counter_number(name);

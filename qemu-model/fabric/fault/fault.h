@@ -148,6 +148,14 @@ bool fab_fault_late(struct fab_mgmt *m, uint32_t node, const struct fab_attribut
 bool fab_fault_refuse(struct fab_mgmt *m, uint32_t node, const struct fab_attribute *a, uint16_t status);
 
 /**
+ * fab_fault_guid() - the agent of @node tells the GUIDs of @other as its own from now on
+ * @other: a node; @node itself: its own ones; FAB_NONE: NodeGUID and PortGUIDs are 0
+ *
+ * NodeGUID, and PortGUIDs by number; SystemImageGUID stays. The fabric's own commands have the true ones.
+ */
+void fab_fault_guid(struct fab *f, uint32_t node, uint32_t other);
+
+/**
  * fab_fault_stick() - performance managers read counter @name of port @p as all ones from now on
  *
  * Whatever they reset, until fab_fault_preset() of that counter. What the port counts is as before.

@@ -510,6 +510,32 @@ static json_t *refuse(struct fab_request *r)
 	return fab_fault_refuse(r->m, node, &a, (uint16_t)status) ? done() : deny(r, MANY_ATTRIBUTES);
 }
 
+static json_t *guid(struct fab_request *r)
+{
+	const char *as = json_string_value(json_object_get(r->in, "as"));
+	const struct fab *f = r->m->f;
+	uint32_t node, other = FAB_NONE;
+
+	if (!fab_request_only(r, "node as"))
+		return NULL;
+	node = fab_request_node(r);
+	if (node == FAB_NONE)
+		return NULL;
+	if (as && strcmp(as, "0"))
+		other = fab_find_node(f, as);
+	if (!as || (strcmp(as, "0") && other == FAB_NONE)) {
+		fab_request_unknown(r, "node", as ? as : "", "give \"as\", the node whose GUIDs it tells, its own "
+				    "ones too, or \"0\"");
+		return NULL;
+	}
+	for (unsigned int i = fab_first_num(&f->node[node]); i <= f->node[node].nports; i++)
+		if (fab_machine_at(f, fab_port_of(&f->node[node], i)) != FAB_NO_PORT)
+			return deny(r, "a machine has its place, and tells GUIDs of its own: give another \"node\"");
+	if (!r->dry)
+		fab_fault_guid(r->m->f, node, other);
+	return done();
+}
+
 static json_t *preset(struct fab_request *r)
 {
 	const char *name = json_string_value(json_object_get(r->in, "counter"));
@@ -548,6 +574,7 @@ static const struct {
 	{ "credits", credits },
 	{ "drop", drop_fault },
 	{ "refuse", refuse },
+	{ "guid", guid },
 	{ "preset", preset },
 	{ "expect", fab_request_expect },
 };

@@ -58,7 +58,7 @@ bool fab_request_only(struct fab_request *r, const char *keys);
 bool fab_is_fault_command(const char *command);
 
 /**
- * fab_request_fault() - commands link, node, swap, loss, ber, corrupt, delay, stall, resume, credits, drop, refuse, preset and expect
+ * fab_request_fault() - commands link, node, swap, loss, ber, corrupt, delay, stall, resume, credits, drop, refuse, guid, preset and expect
  * Return: the reply; NULL: r->why says why.
  */
 json_t *fab_request_fault(struct fab_request *r, const char *command);

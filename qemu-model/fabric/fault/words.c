@@ -188,6 +188,11 @@ static bool status_words(json_t *v, int n, char **w)
 	return n == 3 && put_text(v, "node", w[0]) && put_text(v, "attribute", w[1]) && put_status(v, w[2]);
 }
 
+static bool guid_words(json_t *v, int n, char **w)
+{
+	return n == 2 && put_text(v, "node", w[0]) && put_text(v, "as", w[1]);
+}
+
 static bool preset_words(json_t *v, int n, char **w)
 {
 	return n == 3 && put_node_port(v, w[0]) && put_text(v, "counter", w[1]) &&
@@ -227,6 +232,7 @@ static const struct {
 	  "SubnAdm:0x35 or SubnAdm" },
 	{ "refuse", status_words, "write refuse NODE ATTRIBUTE unsupported|invalid|busy|none, or a number, an "
 	  "ATTRIBUTE is as PortCountersExtended, Perf:ClassPortInfo or SubnAdm" },
+	{ "guid", guid_words, "write guid NODE OTHER, whose GUIDs it tells, or guid NODE 0; guid NODE NODE ends it" },
 	{ "preset", preset_words, "write preset NODE:PORT COUNTER VALUE|stuck" },
 	{ "expect", expect_words, "write expect NODE:PORT Down|Init|Armed|Active, expect NODE:PORT COUNTER "
 	  "is|above|below N or expect links_up|links_active|subnet_managers|traps|lost_mads is|above|below N; in "

@@ -314,6 +314,34 @@ void fab_switch_off(struct fab *f, uint32_t node)
 	}
 }
 
+uint64_t fab_claimed_guid(const struct fab *f, uint32_t node)
+{
+	const uint32_t claims = f->node[node].claims;
+
+	if (claims == FAB_NONE)
+		return 0;
+	return f->node[claims ? claims - 1 : node].guid;
+}
+
+uint64_t fab_claimed_port_guid(const struct fab *f, uint32_t p)
+{
+	const uint32_t claims = f->node[f->port[p].node].claims;
+	const struct fab_node *n;
+	unsigned int num = fab_port_num(f, p);
+
+	if (!claims || !f->port[p].guid)
+		return f->port[p].guid;
+	if (claims == FAB_NONE)
+		return 0;
+	n = &f->node[claims - 1];
+	/* a port that it has, and that has a GUID */
+	if (n->sw != FAB_NONE)
+		num = 0;
+	else if (!num || num > n->nports)
+		num = 1;
+	return f->port[fab_port_of(n, num)].guid;
+}
+
 void fab_extra_init(struct fab_extra *x, const struct fab *f, uint32_t p)
 {
 	static const struct ib_trap_room slots = { .slots = FAB_TRAPS, .security = 2, .each = 1 };
@@ -323,7 +351,7 @@ void fab_extra_init(struct fab_extra *x, const struct fab *f, uint32_t p)
 	ib_trap_init(&x->end.traps, x->trap, &slots, 1);
 	x->end.lease_ns = UINT64_MAX;
 	x->limit = (struct fab_limit){ 0xff, 0xff, 0xff };
-	x->guid[0] = f->port[p].guid;
+	x->guid[0] = fab_claimed_port_guid(f, p);
 }
 
 struct fab_extra *fab_extra(struct fab *f, uint32_t p)
@@ -437,7 +465,7 @@ bool fab_reset_node(struct fab *f, uint32_t node)
 		ib_trap_clear(&x->end.traps);
 		x->end.lease_ns = UINT64_MAX;
 		memset(x->guid, 0, sizeof(x->guid));
-		x->guid[0] = p->guid;
+		x->guid[0] = fab_claimed_port_guid(f, fab_port_of(n, i));
 	}
 	if (n->pma)
 		memset(&n->pma->agent.samples, 0, sizeof(n->pma->agent.samples));

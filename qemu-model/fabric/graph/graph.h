@@ -47,6 +47,7 @@
  * @sys_guid: SystemImageGUID
  * @first: port *n* is @first + *n*; only a switch has port 0
  * @sw: index of its struct fab_switch, or FAB_NONE
+ * @claims: whose GUIDs its agent tells: 0: its own, FAB_NONE: GUID 0, else those of the node before that index
  * @pma: its performance agent once something was set there, else NULL
  * @vendor_id: 24 bits
  * @type: enum ib_node_type
@@ -60,6 +61,7 @@ struct fab_node {
 	uint64_t sys_guid;
 	uint32_t first;
 	uint32_t sw;
+	uint32_t claims;
 	struct fab_pma *pma;
 	uint32_t vendor_id;
 	uint16_t device_id;
@@ -318,6 +320,12 @@ void fab_cable(struct fab *f, uint32_t a, uint32_t b);
  * Return: false if out of memory.
  */
 bool fab_seal(struct fab *f);
+
+/** fab_claimed_guid() - the NodeGUID that the agent of @node tells, see fault.h */
+uint64_t fab_claimed_guid(const struct fab *f, uint32_t node);
+
+/** fab_claimed_port_guid() - the PortGUID that it tells of port @p */
+uint64_t fab_claimed_port_guid(const struct fab *f, uint32_t p);
 
 /** fab_extra() - the rare part of port @p, made if there is none. Return: NULL if out of memory. */
 struct fab_extra *fab_extra(struct fab *f, uint32_t p);

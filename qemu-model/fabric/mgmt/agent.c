@@ -305,7 +305,7 @@ const struct ib_sma *fab_agent_begin(struct fab_mgmt *m, uint32_t node, bool is_
 		.ops = &agent_ops,
 		.ctx = m,
 		.sys_guid = n->sys_guid,
-		.node_guid = n->guid,
+		.node_guid = fab_claimed_guid(m->f, node),
 		.vendor_id = n->vendor_id,
 		.revision = 1,
 		.device_id = n->device_id,
