@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Cables that flap, nodes that die, SMPs that are lost: what OpenSM makes of it when it is over."""
+"""Cables that flap, nodes that die, MADs that are lost: what OpenSM makes of it when it is over."""
 import random
+import time
 
+import mad
 import routes
 from sm import ANY, Case, quick, within
 
@@ -103,6 +105,34 @@ class Stability(Case):
     def test_large(self):
         """A tree of three levels with 128 hosts."""
         self.survives("fat-tree:8,3", 3, 6)
+
+    @quick
+    def test_lost_requests(self):
+        """Requests to the subnet administration are lost, late or refused by their attribute."""
+        fabric = self.serve("star:3")
+        sm = self.opensm(fabric, "host1")
+        sm.up()
+        program = self.at(fabric, "host2")
+        lids_of = [fabric.nodes()[n]["ports"][1]["lid"] for n in ("host2", "host3")]
+        fabric.do("drop", node="host2", attribute="PathRecord", nth=2)
+        program.path(*lids_of)
+        with self.assertRaisesRegex(mad.Refused, "undelivered"):
+            program.path(*lids_of)
+        fabric.do("drop", node="host2", attribute="PathRecord", nth=0)
+        fabric.do("delay", node="host1", attribute="SubnAdm", time_ns=300000000)
+        begin = time.monotonic()
+        program.path(*lids_of)
+        self.assertGreaterEqual(time.monotonic() - begin, 0.3)
+        seen = fabric.status()["mad_faults"]
+        self.assertEqual([(f["attribute"], f["seen"], f["delayed"]) for f in seen],
+                         [("SubnAdm", 1, 1)])
+        fabric.do("refuse", node="host1", attribute="PathRecord", status=1)
+        with self.assertRaisesRegex(mad.Refused, "0x0001"):
+            program.path(*lids_of)
+        fabric.do("refuse", node="host1", attribute="PathRecord", status=0)
+        fabric.do("delay", node="host1", attribute="SubnAdm", time_ns=0)
+        program.path(*lids_of)
+        self.assertNotIn("mad_faults", fabric.status())
 
     def test_lost_smps(self):
         """Each third SMP of many kinds is lost at all switches while it starts."""

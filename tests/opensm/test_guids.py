@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""GUIDs that are 0, and GUIDs that two nodes have: faults of the fabric, of which its own commands
+know the true GUIDs."""
+import re
+import shutil
+import subprocess
+
+import routes
+from sm import PATIENCE, ANY, Case, quick, within
+
+SPEC = "fat-tree:4"     # 8 hosts, 4 leaves, 2 spines
+LINKS = 16
+
+
+class Guids(Case):
+    """One OpenSM, which is told wrong GUIDs."""
+
+    def whole(self, fabric, sm):
+        """All nodes tell their own GUIDs again: one sweep sets up all of them."""
+        for name in fabric.nodes():
+            fabric.do("guid", node=name, **{"as": name})
+        within(lambda: sm.ups() and sm.alive(), "OpenSM has set up what there is")
+        sm.sweep()
+        self.settled(fabric, sm, lambda: fabric.status()["links_active"] == LINKS)
+        self.assertEqual(routes.Tables(fabric).lost(), [])
+        self.assertEqual(len(routes.Tables(fabric).ends), 8)
+        self.quiet(sm)
+
+    def discovered(self, fabric):
+        """What ibnetdiscover prints at host1, and says of it."""
+        if not shutil.which("ibnetdiscover"):
+            return "", ""
+        done = subprocess.run(["ibnetdiscover"], env=fabric.environment("host1"), check=False,
+                              text=True, capture_output=True, cwd=self.dir, timeout=PATIENCE)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout, done.stderr
+
+    def without(self, fabric, sm, name, links):
+        """All but the node, and what is behind it, is set up."""
+        sm.up()
+        self.assertEqual(fabric.status()["links_active"], links)
+        table = routes.Tables(fabric)
+        self.assertNotIn("lid", {k: v for port in fabric.nodes()[name]["ports"].values()
+                                 for k, v in port.items() if v})
+        self.assertEqual(table.lost(), [])
+        return len(table.ends)
+
+    @quick
+    def test_zero_host(self):
+        """A host with GUID 0: OpenSM says so, and goes on without it; ibnetdiscover shows it."""
+        fabric = self.serve(SPEC)
+        fabric.do("guid", node="host4", **{"as": "0"})
+        sm = self.opensm(fabric, "host1", announced={"0D16"})
+        self.assertEqual(self.without(fabric, sm, "host4", LINKS - 1), 7)
+        self.assertEqual(sm.errors(), ["0D16"])
+        self.assertIn("Got Zero Node GUID! Found on the directed route", sm.text())
+        found, _ = self.discovered(fabric)
+        if found:
+            self.assertIn('caguid=0x0\nCa\t1 "H-0000000000000000"\t\t# "host4"', found)
+        self.whole(fabric, sm)
+
+    def test_zero_switch(self):
+        """A spine, and then a leaf with its two hosts, with GUID 0."""
+        for name, hosts in ("spine2", 8), ("leaf2", 6):
+            with self.subTest(name=name):
+                fabric = self.serve(SPEC)
+                fabric.do("guid", node=name, **{"as": "0"})
+                sm = self.opensm(fabric, "host1", announced={"0D16"})
+                self.assertEqual(self.without(fabric, sm, name, LINKS - 4), hosts)
+                self.assertEqual(sm.errors(), ["0D16"])
+                self.whole(fabric, sm)
+
+    @quick
+    def test_twin_hosts(self):
+        """Two hosts with the same GUIDs: OpenSM names both ways again and again, and sets up
+        nothing until it is mended."""
+        fabric = self.serve(SPEC)
+        fabric.do("guid", node="host4", **{"as": "host6"})
+        sm = self.opensm(fabric, "host1", announced=ANY)
+        sm.says("ERR 0D01: Found duplicated node GUID", 20)
+        self.assertEqual((sm.ups(), fabric.status()["links_active"]), (0, 0))
+        guid = fabric.nodes()["host6"]["guid"]
+        self.assertTrue(re.search(f"Node {guid}", sm.text()), f"it does not name {guid}")
+        self.assertEqual(sm.errors(), ["0D01"])
+        _, said = self.discovered(fabric)
+        if said:
+            self.assertIn("Duplicate Port", said)
+        self.whole(fabric, sm)
+
+    def test_twin_hosts_later(self):
+        """The same while the subnet is up: what is set up stays."""
+        fabric = self.serve(SPEC)
+        sm = self.opensm(fabric, "host1", announced=ANY)
+        sm.up()
+        self.settled(fabric, sm)
+        fabric.do("guid", node="host4", **{"as": "host6"})
+        fabric.link("leaf4:2", "down")      # a trap: it sweeps
+        fabric.link("leaf4:2", "up")
+        sm.says("ERR 0D01: Found duplicated node GUID", 20)
+        self.assertEqual(routes.Tables(fabric).lost(), [])
+        self.whole(fabric, sm)
+
+    def test_twin_switches(self):
+        """Two spines with the same GUIDs: OpenSM takes them for one, and does not say so."""
+        fabric = self.serve(SPEC)
+        fabric.do("guid", node="spine2", **{"as": "spine1"})
+        sm = self.opensm(fabric, "host1", announced=ANY)
+        sm.up()
+        self.assertNotIn("0D01", sm.errors())
+        self.assertEqual(fabric.status()["links_active"], LINKS - 4)
+        self.whole(fabric, sm)
