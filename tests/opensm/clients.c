@@ -4,7 +4,7 @@
  *
  * HOSTS has a line for each client, the NodeGUID of its host (16 digits) and the LID. Each is a
  * process with LIBRARY, ibsim's libumad2sim.so, preloaded. When all are attached one line says so,
- * and each asks for PATHS paths, to the hosts that follow it, one after the other. It asks the
+ * and each asks for PATHS paths, to the hosts that follow it, one after the other and all over again. It asks the
  * subnet manager that its port names. Each request becomes one of: answered, with the path;
  * refused, with a status; undelivered, as the fabric says; silent, when nothing has come after
  * SECONDS. A path that is refused or undelivered is asked for again, up to 300 times with 100 ms in
@@ -152,7 +152,7 @@ static int client(char **argv)
 	const unsigned int from = (unsigned int)atoi(argv[0]);
 	const unsigned int paths = (unsigned int)atoi(argv[1]);
 	const int ms = atoi(argv[2]) * 1000;
-	char *lids = getenv("CLIENT_LIDS"), byte = 0;
+	char *lids = getenv("CLIENT_LIDS"), *next = lids, byte = 0;
 	struct count n = { 0 };
 	struct port p = { .tid = from << 12 };
 
@@ -164,8 +164,11 @@ static int client(char **argv)
 	p.sa_agent = umad_register(p.fd, CLASS_SA, 2, 0, NULL);
 	if (write(1, &n, sizeof(n)) != sizeof(n) || read(GATE, &byte, 1))
 		return 2;
-	for (unsigned int i = 0; i < paths && *lids; i++) {
-		const unsigned int to = (unsigned int)strtoul(lids, &lids, 10);
+	for (unsigned int i = 0; i < paths; i++) {
+		unsigned int to = (unsigned int)strtoul(next, &next, 10);
+
+		if (!to)
+			to = (unsigned int)strtoul(lids, &next, 10);
 
 		for (unsigned int k = 0; k < ATTEMPTS; k++) {
 			const uint32_t began = now_ms();

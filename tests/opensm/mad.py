@@ -62,17 +62,17 @@ class Host:
         return struct.pack(">BBBBHHQHHI", 1, mgmt_class, version, method, 0, 0, self.tid,
                            attribute, 0, modifier)
 
-    def smp(self, path, attribute, modifier=0, data=None):
+    def smp(self, path, attribute, modifier=0, data=None, key=0):
         """A directed route: path has the port by which each node sends it on. Return: 64 bytes"""
         head = bytearray(self.header(0x81, 1, SET if data else GET, attribute, modifier))
         head[6:8] = bytes((0, len(path)))      # HopPointer, HopCount
-        mad = (bytes(head) + bytes(8) + b"\xff" * 4 + bytes(28) + (data or bytes(64)) +
+        mad = (bytes(head) + struct.pack(">Q", key) + b"\xff" * 4 + bytes(28) + (data or bytes(64)) +
                bytes((0, *path)).ljust(64, b"\0") + bytes(64))
         return self.send(0xffff, mad)[64:128]
 
-    def port_info(self, path, port=0):
+    def port_info(self, path, port=0, key=0):
         """PortInfo of the node at the end of a route."""
-        return self.smp(path, PORT_INFO, port)
+        return self.smp(path, PORT_INFO, port, key=key)
 
     def set_lid(self, path, lid, lmc=0):
         """PortInfo with another LID; its state stays."""

@@ -145,6 +145,23 @@ class Masters(Case):
         self.one_master(fabric, first, second)
         taken = list(lids(fabric).values())
         self.assertEqual(len(set(taken)), len(taken), "LIDs that two ports have")
+        self.assertEqual(self.load(fabric)[:2], (0, "none"))
+
+    def test_priorities(self):
+        """Of three the highest priority rules; when it dies the next one does, until it is back."""
+        fabric = self.serve(SPEC)
+        self.reader = self.at(fabric, "host1")
+        sms = [self.opensm(fabric, host, "-p", priority, announced=ANY)
+               for host, priority in (("host1", "3"), ("host3", "6"), ("host5", "12"))]
+        self.assertEqual(self.one_master(fabric, *sms), "host5")
+        before = lids(fabric)
+        sms[2].kill()
+        self.assertEqual(self.one_master(fabric, *sms[:2]), "host3")
+        sms[2] = self.opensm(fabric, "host5", "-p", "12", announced=ANY)
+        sms[2].up()
+        self.assertEqual(self.one_master(fabric, *sms), "host5")
+        self.assertEqual([self.state(fabric, sm.host) for sm in sms], [2, 2, 3])
+        self.assertEqual(lids(fabric), before)
 
     def test_three(self):
         """Three; the master is killed twice."""
