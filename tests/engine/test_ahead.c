@@ -719,6 +719,32 @@ static void test_refused(void **state)
 	end_held(&r);
 }
 
+/* PSNs that belong to the responses of a READ have been used for WRITEs: that is of no consequence. */
+static void test_read_over(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	begin_held(&r);
+	rig_write(&r, 0, 1, 0, 0, 8);
+	rig_run(&r);
+	comes_as(0, 1);
+	comes_as(0, 3);
+	comes_as(0, 5);
+	assert_int_equal(ahead_of(&r)->num, 3);
+	mess.num = 0;
+	rig_modify(&r.qp[0], OHCA_QPS_RESET);
+	rig_connect(&r, 0, rig_attr(&r, 0));
+	mess.hold = false;
+	rig_read(&r, 0, 2, 0, READ_AT, 5 * MTU);
+	rig_run(&r);
+	wc(&r.scq[0], 2, WC_SUCCESS);
+	/* but for the one that comes next */
+	assert_null(ahead_of(&r));
+	assert_int_equal(xport_of(&r.qp[1])->resp.epsn, 6);
+	end_held(&r);
+}
+
 /* As many as there are PSNs, and more, of each kind; twice. All of it is bounded and given back. */
 static void test_flood(void **state)
 {
@@ -774,6 +800,7 @@ int main(void)
 		cmocka_unit_test(test_no_budget),
 		cmocka_unit_test(test_bad),
 		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_read_over),
 		cmocka_unit_test(test_flood),
 	};
 

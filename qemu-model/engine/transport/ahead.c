@@ -157,6 +157,20 @@ bool ohca_ahead_next(struct ohca_xport *xp, struct ohca_early *p)
 	return true;
 }
 
+void ohca_ahead_skip(ohca_engine *e, struct ohca_xport *xp, uint32_t next)
+{
+	const uint32_t psn = xp->resp.epsn, all = (uint32_t)ib_psn_diff(next, psn);
+	struct ohca_ahead *a = xp->ahead;
+
+	for (uint32_t i = 1; i < all && i < OHCA_AHEAD; i++) {
+		const uint32_t later = ib_psn_add(psn, i);
+
+		if (*word_of(a, later) & bit_of(later))
+			drop(a, later);
+	}
+	ohca_work(e, OHCA_AHEAD);
+}
+
 bool ohca_ahead_again(struct ohca_xport *xp)
 {
 	struct ohca_ahead *a = xp->ahead;

@@ -95,6 +95,8 @@ bool ohca_ahead_next(struct ohca_xport *xp, struct ohca_early *p);
  */
 void ohca_ahead_overwrite(ohca_engine *e, struct ohca_xport *xp, uint32_t psn,
 			  const struct ohca_mr_range *r, uint32_t n);
+/* The PSNs up to @next are those of responses to a READ: no request has one of them. */
+void ohca_ahead_skip(ohca_engine *e, struct ohca_xport *xp, uint32_t next);
 /*
  * The turn of all that was here is over. Return: the one that is expected now has to come again.
  */

@@ -636,6 +636,8 @@ void ohca_resp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p
 	}
 	if (xp->fault[OHCA_FAULT_RECV])
 		ohca_suspend_forget(e, xp, OHCA_FAULT_RECV);
+	if (xp->ahead && op->flags & IB_OPF_READ)
+		ohca_ahead_skip(e, xp, next);
 	xp->resp.epsn = next;
 	if (op->flags & IB_OPF_END)
 		xp->resp.msn = ib_psn_add(xp->resp.msn, 1);
