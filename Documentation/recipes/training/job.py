@@ -4,16 +4,19 @@
 
 A step has eight shards of samples, which the ranks share. Gradients are rounded to whole numbers of
 2^-32 before they are added up: sums of whole numbers are the same in any order, and each transport
-has an order of its own. In the middle several ranks wait for a file.
+has an order of its own. In the middle several ranks wait until the cable of one has been cut.
+job.py FILE: FILE, which all ranks see, has a line for each step, as CSV.
 """
+import csv
 import glob
 import os
+import sys
 import time
 import numpy
 from mpi4py import MPI
 
 SHARDS, STEPS, UNIT = 8, 40, 2 ** 32
-CUT = os.path.join(os.path.dirname(os.path.realpath(__file__)), "cut")
+TABLE, CUT = sys.argv[1], sys.argv[1] + ".cut"
 world = MPI.COMM_WORLD
 
 
@@ -31,6 +34,11 @@ def sent():
     ports = total_of("/sys/class/infiniband/*/ports/1/counters/port_xmit_data") * 4
     ipoib = total_of("/sys/class/net/ib*/statistics/tx_bytes")
     return (ports - ipoib) / 2 ** 20, ipoib / 2 ** 20
+
+
+def downs():
+    """How often links of this node have gone down."""
+    return total_of("/sys/class/infiniband/*/ports/1/counters/link_downed")
 
 
 class Model:
@@ -63,19 +71,35 @@ class Model:
         return float(mean[-1])
 
 
-def job():
-    """All steps, a line for each."""
-    model, before = Model(), sent()
+def until_cut(before):
+    """Waits until the node of a rank has lost a link since its count was as before."""
+    while not os.path.exists(CUT):
+        if downs() > before:
+            with open(CUT, "w", encoding="ascii"):
+                break
+        time.sleep(0.1)
+
+
+def job(table):
+    """All steps; rank 0 prints a line for each, and writes a row of the table."""
+    model, before, links = Model(), sent(), downs()
+    rows = csv.writer(table, lineterminator="\n")
+    rows.writerow(["step", "loss", "seconds", "verbs MiB", "IPoIB MiB"])
     for step in range(1, STEPS + 1):
         begin = time.monotonic()
         loss = model.step(step)
         took = time.monotonic() - begin
         verbs, ipoib = (now - then for now, then in zip(sent(), before))
+        rows.writerow([step, repr(loss), f"{took:.3f}", f"{verbs:.3f}", f"{ipoib:.3f}"])
         if not world.rank:
             print(f"step {step} loss {loss!r} took {took:.1f} s, sent {verbs:.0f} MiB over verbs "
                   f"and {ipoib:.0f} MiB by IPoIB", flush=True)
-        while step == STEPS // 2 and world.size > 1 and not os.path.exists(CUT):
-            time.sleep(0.01)
+        if step == STEPS // 2 and world.size > 1:
+            until_cut(links)
 
 
-job()
+if not world.rank and os.path.exists(CUT):
+    os.remove(CUT)
+world.Barrier()
+with open(os.devnull if world.rank else TABLE, "w", encoding="ascii") as out:
+    job(out)
