@@ -102,11 +102,13 @@ void fab_copy_head(uint8_t *b, const struct fab_frame *f, unsigned int vl)
 {
 	memcpy(b, f->lrh, IB_LRH_LEN);
 	b[0] = (uint8_t)(vl << 4);
-	if (fab_unlikely(f->patch))
+	if (fab_likely(!(f->patch | f->hop_limit | f->fecn)))
+		return;
+	if (f->patch)
 		memcpy(b + f->patch, f->pkey, 2);
-	if (fab_unlikely(f->hop_limit))
+	if (f->hop_limit)
 		b[IB_LRH_LEN + offsetof(struct ib_grh, hoplimit)] = f->hop_limit;
-	if (fab_unlikely(f->fecn))
+	if (f->fecn)
 		ib_set_fecn(b + IB_LRH_LEN + ((b[1] & 3) == IB_LNH_IBA_GLOBAL ? IB_GRH_LEN : 0));
 }
 
@@ -190,7 +192,7 @@ bool fab_store(struct fab_data *d, struct fab_dport *in, unsigned int vl,
 		prepend(l, b);
 		l->f.data = b->data;
 		l->f.view = NULL;
-		l->f.flags = b->flags;
+		l->f.flags = (uint8_t)b->flags;
 		l->f.patch = 0;
 		l->f.corrupt = false;
 		l->came_ns = b->came_ns;
@@ -205,7 +207,7 @@ void fab_buffer_frame(const struct fab_buffer *b, unsigned int vl, struct fab_fr
 	*f = (struct fab_frame){
 		.data = b->data,
 		.len = b->len,
-		.flags = b->flags,
+		.flags = (uint8_t)(b->flags & OHCA_FRAME_FLAGS),
 		.vl = (uint8_t)vl,
 		.hops = b->hops,
 	};

@@ -31,15 +31,14 @@
  *	a P_Key that was checked, the copies below count: a peer may write to a ring at any time
  * @view: where the payload is, if that is not in @data; gone when what an HCA sends has left it
  * @len: bytes
- * @flags: OHCA_FRAME_*
  * @vcrc: with OHCA_FRAME_VCRC
+ * @flags: OHCA_FRAME_*
  * @vl: its lane
  * @patch: offset of a checked BTH.P_Key, 0 if none was
  * @hops: switches, and routers, it has been at
  * @corrupt: a bit of it is another one as soon as it is copied
  * @fecn: its FECN is set as soon as it is copied
  * @agent: it is a MAD that an agent sends to a machine
- * @routed: it leaves a router with the LIDs @slid and @dlid, and a HopLmt one smaller
  * @hop_limit: its HopLmt as soon as it is copied; 0: as in @data
  * @lrh: copy of the LRH
  * @pkey: copy of the P_Key, in wire order
@@ -48,20 +47,19 @@ struct fab_frame {
 	const uint8_t *data;
 	const struct ib_view *view;
 	uint32_t len;
-	uint16_t flags;
 	uint16_t vcrc;
+	uint8_t flags;
 	uint8_t vl;
 	uint8_t patch;
 	uint8_t hops;
+	uint8_t hop_limit;
 	bool corrupt;
 	bool fecn;
 	bool agent;
-	bool routed;
-	uint8_t hop_limit;
-	uint16_t slid, dlid;
 	uint8_t lrh[IB_LRH_LEN];
 	uint8_t pkey[2];
 };
+static_assert(sizeof(struct fab_frame) == 40, "it is copied at each hop");
 
 /** enum fab_kind - decision on the packet at the head of a lane */
 enum fab_kind {
@@ -129,6 +127,7 @@ struct fab_buffer {
  * @gone: of the wire that leads here, see struct fab_fault
  * @mark: position in the link's ring, see @mark_ns
  * @passing: @f is on its way through, and is not in the buffer
+ * @routed: FAB_HEAD_UCAST leaves a router, with the LIDs @slid and @dlid and a HopLmt one smaller
  * @counted: blocks that it is counted with in the @heads of its output, whatever the peer makes of its length; 0: it is not
  */
 struct fab_lane {
@@ -140,6 +139,8 @@ struct fab_lane {
 	bool seen;
 	bool lost;
 	bool passing;
+	bool routed;
+	uint16_t slid, dlid;
 	uint16_t counted;
 	uint16_t used;
 	uint16_t gone;
@@ -546,17 +547,17 @@ void fab_touch(struct fab_data *d, struct fab_dport *dp);
 enum fab_kind fab_decide(struct fab_data *d, struct fab_dport *in, struct fab_lane *l);
 
 /**
- * fab_route_find() - where the head @f, which has come to router port @in, goes on
- * @out: written if it does; @f is marked for fab_route_frame()
+ * fab_route_find() - where the head @l, which has come to router port @in, goes on
+ * @out: written if it does; the head is @routed then
  *
  * Return: FAB_HEAD_UCAST: it leaves by *@out; FAB_HEAD_LOCAL: it is for the port itself; FAB_HEAD_DROP: it
  * was counted.
  */
-enum fab_kind fab_route_find(struct fab_data *d, struct fab_dport *in, struct fab_frame *f,
+enum fab_kind fab_route_find(struct fab_data *d, struct fab_dport *in, struct fab_lane *l,
 			     uint32_t *out);
 
-/** fab_route_frame() - the headers of @f, which is @routed, become those of its next subnet */
-void fab_route_frame(struct fab_frame *f);
+/** fab_route_frame() - @f becomes the head @l, which is @routed, with the headers of its next subnet */
+void fab_route_frame(const struct fab_lane *l, struct fab_frame *f);
 
 /** fab_damaged() - whether a packet is damaged as its OHCA_FRAME_* @flags say. Counts it. */
 bool fab_damaged(struct fab_data *d, struct fab_dport *in, const uint8_t *data, uint32_t len,

@@ -261,7 +261,7 @@ static enum fab_kind decide_router(struct fab_data *d, struct fab_dport *in, str
 
 	if ((l->f.lrh[1] & 3) != IB_LNH_IBA_GLOBAL || !fab_own_lid(&d->f->port[in->p], dlid))
 		return FAB_HEAD_LOCAL;
-	kind = fab_route_find(d, in, &l->f, &out);
+	kind = fab_route_find(d, in, l, &out);
 	if (kind != FAB_HEAD_UCAST)
 		return kind;
 	l->out = fab_dport(d, out);

@@ -101,7 +101,7 @@ static bool peek(struct fab_dport *in, unsigned int vl, struct fab_lane *l)
 	l->f.data = lf.data;
 	l->f.view = NULL;
 	l->f.len = lf.len;
-	l->f.flags = lf.flags;
+	l->f.flags = (uint8_t)(lf.flags & OHCA_FRAME_FLAGS);
 	l->f.vcrc = lf.vcrc;
 	l->f.vl = (uint8_t)vl;
 	l->f.patch = 0;
@@ -245,6 +245,18 @@ static void copy_rest(struct fab_data *d, const struct fab_dport *in, struct fab
 	}
 }
 
+/* The head leaves by lane @vl of @out. Return: false: there is no credit. */
+static bool head_send(struct fab_data *d, struct fab_dport *out, unsigned int vl,
+		      const struct fab_lane *l)
+{
+	struct fab_frame f;
+
+	if (fab_likely(!l->routed))
+		return fab_out_send(d, out, vl, &l->f);
+	fab_route_frame(l, &f);
+	return fab_out_send(d, out, vl, &f);
+}
+
 /* @out has sent the head. Return: whether the head is done. */
 static bool head_sent(struct fab_data *d, const struct fab_dport *in, struct fab_lane *l,
 		      const struct fab_dport *out)
@@ -343,7 +355,7 @@ static bool out_serve(struct fab_data *d, struct fab_dport *out)
 		l = fab_lane_at(d, id);
 		len = l->f.len;
 		d->walk = FAB_WALK;
-		if (fab_unlikely(!fab_out_send(d, out, (unsigned int)vl, &l->f))) {
+		if (fab_unlikely(!head_send(d, out, (unsigned int)vl, l))) {
 			block_lanes(d, out, (uint16_t)(1u << vl));
 			tired |= (uint16_t)(1u << vl);
 			ready &= (uint16_t)~tired;

@@ -223,13 +223,9 @@ bool fab_out_send(struct fab_data *d, struct fab_dport *out, unsigned int vl,
 	struct fab_frame at;
 	bool marks, sent;
 
-	if (fab_likely(!out->congestion && !f->routed))
+	if (fab_likely(!out->congestion))
 		return out_send(d, out, vl, f);
 	at = *f;
-	if (at.routed) {
-		fab_route_frame(&at);
-		return out_send(d, out, vl, &at);
-	}
 	marks = fab_congestion_marks(out, vl, f);
 	at.fecn |= marks;
 	sent = out_send(d, out, vl, &at);
@@ -275,13 +271,24 @@ static bool head_spread(struct fab_data *d, const struct fab_dport *in, struct f
 	return fab_next_output(l, -1) >= 0;
 }
 
+/* A head at a router. Return: whether it has left. */
+static bool head_route(struct fab_data *d, const struct fab_lane *l)
+{
+	struct fab_frame f;
+
+	fab_route_frame(l, &f);
+	return fab_out_pass(d, l->out, l->ovl, &f);
+}
+
 /* Whether the packet that has just arrived in @l is done. */
 static bool head_pass(struct fab_data *d, struct fab_dport *in, struct fab_lane *l)
 {
 	switch (l->kind) {
 	case FAB_HEAD_UCAST:
-		return !contended(l->out) && l->out->arb_vls >> l->ovl & 1 &&
-		       fab_out_pass(d, l->out, l->ovl, &l->f);
+		if (contended(l->out) || !(l->out->arb_vls >> l->ovl & 1))
+			return false;
+		return fab_unlikely(l->routed) ? head_route(d, l) :
+						 fab_out_pass(d, l->out, l->ovl, &l->f);
 	case FAB_HEAD_MCAST:
 		return !head_spread(d, in, l);
 	case FAB_HEAD_LOCAL:

@@ -30,6 +30,7 @@ static inline void fab_head_decide(struct fab_data *d, struct fab_dport *in, uns
 	if (fab_unlikely(l->counted))
 		fab_adaptive_left(l);
 	l->started = false;
+	l->routed = false;
 	l->forks = 0;
 	l->kind = (uint8_t)fab_decide(d, in, l);
 	l->version = d->version;

@@ -38,9 +38,10 @@ static enum fab_drop why_not(enum fab_router_verdict v)
 	}
 }
 
-enum fab_kind fab_route_find(struct fab_data *d, struct fab_dport *in, struct fab_frame *f,
+enum fab_kind fab_route_find(struct fab_data *d, struct fab_dport *in, struct fab_lane *l,
 			     uint32_t *out)
 {
+	struct fab_frame *f = &l->f;
 	struct fab_router_way way;
 	enum fab_router_verdict v;
 	struct ib_grh grh;
@@ -53,12 +54,12 @@ enum fab_kind fab_route_find(struct fab_data *d, struct fab_dport *in, struct fa
 	if (v == FAB_ROUTER_OWN)
 		return FAB_HEAD_LOCAL;
 	if (v == FAB_ROUTER_ON) {
-		f->dlid = guid_lid(d, way.out, way.guid);
-		if (f->dlid) {
+		l->dlid = guid_lid(d, way.out, way.guid);
+		if (l->dlid) {
 			*out = way.out;
-			f->slid = d->f->port[*out].pi.lid;
+			l->slid = d->f->port[*out].pi.lid;
 			f->hop_limit = grh.hoplimit;
-			f->routed = true;
+			l->routed = true;
 			return FAB_HEAD_UCAST;
 		}
 		v = FAB_ROUTER_NO_GUID;
@@ -67,10 +68,10 @@ enum fab_kind fab_route_find(struct fab_data *d, struct fab_dport *in, struct fa
 	return fab_dropped(d, why_not(v));
 }
 
-void fab_route_frame(struct fab_frame *f)
+void fab_route_frame(const struct fab_lane *l, struct fab_frame *f)
 {
-	ib_put_be16(f->lrh + 2, f->dlid);
-	ib_put_be16(f->lrh + 6, f->slid);
+	*f = l->f;
+	ib_put_be16(f->lrh + 2, l->dlid);
+	ib_put_be16(f->lrh + 6, l->slid);
 	f->hop_limit--;
-	f->routed = false;
 }
