@@ -80,7 +80,7 @@ static const char *const requests[] = {
 	"{\"command\": \"loss\", \"node\": \"@\", \"port\": 1, \"rate\": 0}",
 	"{\"command\": \"corrupt\", \"node\": \"@\", \"port\": 1, \"rate\": 0}",
 	"{\"command\": \"delay\", \"node\": \"@\", \"port\": 1, \"time_ns\": 0}",
-	"{\"command\": \"drop\", \"node\": \"@\", \"attribute\": 17, \"nth\": 0}",
+	"{\"command\": \"drop\", \"node\": \"@\", \"attribute\": \"NodeInfo\", \"nth\": 0}",
 	"{\"command\": \"preset\", \"node\": \"@\", \"port\": 1, "
 		"\"counter\": \"PortXmitWait\", \"value\": 1}",
 	"{\"command\": \"script\", \"text\": \"at 0 link down '@:1'\", \"replace\": true}",
