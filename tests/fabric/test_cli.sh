@@ -581,12 +581,7 @@ expect 'what these have asked' 0 '' diff - "$dir/other.asked" <<'EOF'
 EOF
 # requests: words, and what is sent
 printf 'at 0 \303\266\n' >"$dir/words"
-done='{"done": true}'
-mapfile -t dones < <(yes "$done" | head -n 33)
-as_other "${dones[@]}"
-while read -ra words; do
-	expect "${words[*]}" 0 '' "$fabric" "${words[@]}" -c "$dir/other"
-done <<EOF
+cat >"$dir/says" <<EOF
 link up a:b:3
 link down a:any
 link flap a:1 --down 5ms --interval 1.5s --count 0x10
@@ -620,6 +615,11 @@ script --replace $dir/words
 script --stop
 lft a -j
 EOF
+mapfile -t dones < <(yes '{"done": true}' | head -n "$(wc -l <"$dir/says")")
+as_other "${dones[@]}"
+while read -ra words; do
+	expect "${words[*]}" 0 '' "$fabric" "${words[@]}" -c "$dir/other"
+done <"$dir/says"
 expect 'what they ask' 0 '' diff - "$dir/other.asked" <<'EOF'
 {"command":"link","state":"up","node":"a:b","port":3}
 {"command":"link","state":"down","node":"a","port":"any"}

@@ -4,9 +4,9 @@
  *
  * HOSTS has a line for each client, the NodeGUID of its host (16 digits) and the LID. Each is a
  * process with LIBRARY, ibsim's libumad2sim.so, preloaded. When all are attached one line says so,
- * and each asks for PATHS paths, to the hosts that follow it, one after the other and all over again. It asks the
- * subnet manager that its port names. Each request becomes one of: answered, with the path;
- * refused, with a status; undelivered, as the fabric says; silent, when nothing has come after
+ * and each asks for PATHS paths, to the hosts that follow it, one after the other and all over
+ * again. It asks the subnet manager that its port names. Each request becomes one of: answered, with
+ * the path; refused, with a status; undelivered, as the fabric says; silent, when nothing has come after
  * SECONDS. A path that is refused or undelivered is asked for again, up to 300 times with 100 ms in
  * between. A line says when half of the clients have asked for half of their paths, and the last
  * one has the sums. The status is 0 if nothing was silent or wrong, and each path was answered.

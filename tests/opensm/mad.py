@@ -66,8 +66,8 @@ class Host:
         """A directed route: path has the port by which each node sends it on. Return: 64 bytes"""
         head = bytearray(self.header(0x81, 1, SET if data else GET, attribute, modifier))
         head[6:8] = bytes((0, len(path)))      # HopPointer, HopCount
-        mad = (bytes(head) + struct.pack(">Q", key) + b"\xff" * 4 + bytes(28) + (data or bytes(64)) +
-               bytes((0, *path)).ljust(64, b"\0") + bytes(64))
+        mad = (bytes(head) + struct.pack(">Q", key) + b"\xff" * 4 + bytes(28) +
+               (data or bytes(64)) + bytes((0, *path)).ljust(64, b"\0") + bytes(64))
         return self.send(0xffff, mad)[64:128]
 
     def port_info(self, path, port=0, key=0):
