@@ -480,11 +480,15 @@ static void test_lanes(void **st)
 	assert_true(ib_icrc_ok(end[2].pkt, LEN));
 }
 
-/* Agents of the other subnet answer, and a router's own ones do. */
+/*
+ * Agents of the other subnet answer, and a router's own ones do, by the GID of any of its ports: the
+ * answer to what came by another port leaves by that one.
+ */
 static void test_mads(void **st)
 {
 	static const struct { uint64_t prefix; const char *port; uint8_t hop_limit; } to[] = {
 		{ PREFIX(1), "switch2:0", 64 }, { PREFIX(0), "router1:1", 1 },
+		{ PREFIX(1), "router1:2", 64 }, { PREFIX(1), "router1:2", 1 },
 	};
 	const struct ib_mad mad = { .hdr = {
 		.base_version = 1, .mgmt_class = IB_CLASS_PERF, .class_version = 1,
@@ -517,6 +521,8 @@ static void test_mads(void **st)
 		assert_memory_equal(end[0].pkt + 32, path.sgid, 16);
 		assert_int_equal(end[0].pkt[len - IB_ICRC_LEN - IB_MAD_LEN + 3], IB_METHOD_GET_RESP);
 	}
+	assert_int_equal(counters("switch2:8")->rcv_looping, 0);
+	assert_int_equal(m.stats.lost, 0);
 }
 
 /**

@@ -25,6 +25,22 @@ static bool is_link_local(const uint8_t gid[16])
 	return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
 }
 
+/* Whether @gid is that of a port of the router of port @at; a link-local one is only that of @at. */
+static bool is_own(const struct fab *f, uint32_t at, const uint8_t gid[16])
+{
+	const struct fab_node *n = &f->node[f->port[at].node];
+
+	if (gid_guid(gid) == f->port[at].guid && is_link_local(gid))
+		return true;
+	for (unsigned int i = 1; i <= n->nports; i++) {
+		const struct fab_port *p = &f->port[fab_port_of(n, i)];
+
+		if (gid_guid(gid) == p->guid && gid_prefix(gid) == p->pi.gid_prefix)
+			return true;
+	}
+	return false;
+}
+
 /* Whether port @p is in the subnet with @prefix, or in that of port @next. */
 static bool leads_to(const struct fab *f, uint32_t p, uint64_t prefix, uint32_t next)
 {
@@ -76,8 +92,7 @@ enum fab_router_verdict fab_router_output(const struct fab *f, uint32_t at,
 	if (ib_grh_ipver(grh) != IB_GRH_IPVER || grh->nxthdr != IB_GRH_NXTHDR ||
 	    ib_gid_is_mcast(grh->dgid))
 		return FAB_ROUTER_MALFORMED;
-	if (gid_guid(grh->dgid) == port->guid &&
-	    (prefix == port->pi.gid_prefix || is_link_local(grh->dgid)))
+	if (is_own(f, at, grh->dgid))
 		return FAB_ROUTER_OWN;
 	if (is_link_local(grh->dgid) || is_link_local(grh->sgid))
 		return FAB_ROUTER_LINK_LOCAL;

@@ -19,7 +19,7 @@
 /** enum fab_router_verdict - what becomes of a packet with a GRH at a router's port */
 enum fab_router_verdict {
 	FAB_ROUTER_ON,		/* it leaves by another port */
-	FAB_ROUTER_OWN,		/* it is for the port itself */
+	FAB_ROUTER_OWN,		/* it is for a port of the router: it ends here */
 	FAB_ROUTER_MALFORMED,	/* no GRH */
 	FAB_ROUTER_LINK_LOCAL,	/* one of its GIDs is good in its own subnet only (4.1.1) */
 	FAB_ROUTER_BACK,	/* its DGID is of the subnet that it comes from */
