@@ -31,6 +31,10 @@ enum ib_mad_method {
 	IB_METHOD_TRAP		= 0x05,
 	IB_METHOD_REPORT	= 0x06,
 	IB_METHOD_TRAP_REPRESS	= 0x07,
+	IB_METHOD_GET_TABLE	= 0x12,	/* this and the next: of the subnet administration (15.2.2) */
+	IB_METHOD_GET_TRACE_TABLE = 0x13,
+	IB_METHOD_GET_MULTI	= 0x14,
+	IB_METHOD_DELETE	= 0x15,
 	IB_METHOD_RESP		= 0x80,	/* R bit */
 	IB_METHOD_GET_RESP	= 0x81,
 	IB_METHOD_REPORT_RESP	= 0x86,
@@ -81,6 +85,17 @@ struct ib_mad {
 	uint8_t	data[232];
 } IB_PACKED;
 static_assert(sizeof(struct ib_mad) == IB_MAD_LEN, "MAD");
+
+/* Behind the common header of classes that have the RMPP (13.6.2). */
+enum ib_rmpp {
+	IB_RMPP_TYPE		= 1,	/* bytes of struct ib_mad.data */
+	IB_RMPP_FLAGS		= 2,	/* with RRespTime in bits 7:3 */
+	IB_RMPP_ACTIVE		= 0x01,
+	IB_RMPP_DATA		= 1,	/* of RMPPType */
+	IB_RMPP_ACK		= 2,
+	IB_RMPP_STOP		= 3,
+	IB_RMPP_ABORT		= 4,
+};
 
 /** ib_mad_is_smp() - subnet management class, LID or directed routed. */
 static inline bool ib_mad_is_smp(const struct ib_mad_hdr *h)

@@ -188,17 +188,25 @@ static void test_perf(void **st)
 	assert_int_equal(m.mad_fault[1].delayed, 2);
 }
 
-/* A MAD from host[@i] to @lid, by a data lane. */
-static void send_mad(unsigned int i, uint16_t lid, uint8_t class, uint8_t method, uint16_t attr)
+/* A MAD from host[@i] to @lid, by a data lane. @rmpp: RMPPType, with Active; 0: neither */
+static void send_rmpp(unsigned int i, uint16_t lid, uint8_t class, uint8_t method, uint16_t attr,
+		      uint8_t rmpp)
 {
 	struct fab_mad mad = new_mad(class, method, attr, 0);
 	uint8_t pkt[IB_MAD_PKT_LEN];
 
+	mad.mad.data[IB_RMPP_TYPE] = rmpp;
+	mad.mad.data[IB_RMPP_FLAGS] = rmpp ? 0xf8 | IB_RMPP_ACTIVE : 0xf8;
 	mad.dlid = lid;
 	mad.slid = host[i].lid;
 	mad.dqp = mad.sqp = 1;
 	assert_true(ep_send_raw(&host[i], 0, pkt, fab_mad_packet(pkt, &mad, 0)));
 	pump(NULL);
+}
+
+static void send_mad(unsigned int i, uint16_t lid, uint8_t class, uint8_t method, uint16_t attr)
+{
+	send_rmpp(i, lid, class, method, attr, 0);
 }
 
 /* Attributes of the MADs that host[@i] has got since it was asked last, and how many. */
@@ -359,11 +367,73 @@ static void test_refused(void **st)
 	/* a program: GetTable of a subnet administration */
 	assert_true(fab_fault_refuse(&m, HOST, &path_record, IB_MAD_BUSY));
 	got_n = 0;
-	send_mad(1, LID(HOST), IB_CLASS_SUBN_ADM, 0x12, 0x35);
+	send_mad(1, LID(HOST), IB_CLASS_SUBN_ADM, IB_METHOD_GET_TABLE, 0x35);
 	assert_int_equal(got_n, 0);
 	assert_int_equal(ep_recv(&host[1], 0, pkt, sizeof(pkt)), IB_MAD_PKT_LEN);
 	assert_int_equal(pkt[IB_MAD_PKT_HDR + 3], IB_METHOD_GET_TABLE_RESP);
 	assert_int_equal(ib_get_be16(pkt + IB_MAD_PKT_HDR + 4), IB_MAD_BUSY);
+}
+
+/* What has no answer is not refused; what has one is answered with that method. */
+static void test_refused_methods(void **st)
+{
+	static const struct {
+		uint8_t method, answer;
+	} cases[] = {
+		{ IB_METHOD_GET, IB_METHOD_GET_RESP }, { IB_METHOD_SET, IB_METHOD_GET_RESP },
+		{ IB_METHOD_REPORT, IB_METHOD_REPORT_RESP },
+		{ IB_METHOD_GET_TABLE, IB_METHOD_GET_TABLE_RESP },
+		{ IB_METHOD_GET_TRACE_TABLE, 0x93 }, { IB_METHOD_GET_MULTI, 0x94 },
+		{ IB_METHOD_DELETE, 0x95 },
+		{ IB_METHOD_SEND, 0 }, { IB_METHOD_TRAP, 0 }, { IB_METHOD_TRAP_REPRESS, 0 },
+	};
+	uint8_t pkt[OHCA_LINK_MAX_FRAME];
+
+	(void)st;
+	assert_true(fab_fault_refuse(&m, HOST, &path_record, IB_MAD_BUSY));
+	for (unsigned int i = 0; i < IB_ARRAY_SIZE(cases); i++) {
+		got_n = 0;
+		send_mad(1, LID(HOST), IB_CLASS_SUBN_ADM, cases[i].method, 0x35);
+		if (cases[i].answer) {
+			assert_int_equal(got_n, 0);
+			assert_int_equal(ep_recv(&host[1], 0, pkt, sizeof(pkt)), IB_MAD_PKT_LEN);
+			assert_int_equal(pkt[IB_MAD_PKT_HDR + 3], cases[i].answer);
+		} else {
+			assert_int_equal(got_n, 1);
+			assert_int_equal(got.mad.hdr.method, cases[i].method);
+			assert_int_equal(status(), 0);
+			assert_int_equal(ep_recv(&host[1], 0, pkt, sizeof(pkt)), 0);
+		}
+	}
+}
+
+/* ACK, STOP and ABORT of the RMPP are no requests: they are not counted, lost or refused. */
+static void test_rmpp(void **st)
+{
+	static const uint8_t none[] = { IB_RMPP_ACK, IB_RMPP_STOP, IB_RMPP_ABORT };
+	const struct fab_attribute diag = { IB_CLASS_PERF, 0x35 };
+
+	(void)st;
+	for (unsigned int refuse = 0; refuse < 2; refuse++) {
+		assert_true(refuse ? fab_fault_refuse(&m, HOST, &path_record, IB_MAD_BUSY) :
+				     fab_fault_drop(&m, HOST, &path_record, 1));
+		got_n = 0;
+		for (unsigned int i = 0; i < sizeof(none); i++) {
+			send_rmpp(1, LID(HOST), IB_CLASS_SUBN_ADM, IB_METHOD_GET_TABLE, 0x35, none[i]);
+			assert_int_equal(got_n, i + 1);
+			assert_int_equal(got.mad.hdr.method, IB_METHOD_GET_TABLE);
+		}
+		assert_int_equal(m.mad_fault[0].seen, 0);
+		send_rmpp(1, LID(HOST), IB_CLASS_SUBN_ADM, IB_METHOD_GET_MULTI, 0x35, IB_RMPP_DATA);
+		send_mad(1, LID(HOST), IB_CLASS_SUBN_ADM, IB_METHOD_GET_TABLE, 0x35);
+		assert_int_equal(got_n, sizeof(none));
+		assert_true(refuse ? fab_fault_refuse(&m, HOST, &path_record, 0) :
+				     fab_fault_drop(&m, HOST, &path_record, 0));
+	}
+	/* other classes have something else there */
+	assert_true(fab_fault_drop(&m, HOST, &diag, 1));
+	send_rmpp(1, LID(HOST), IB_CLASS_PERF, IB_METHOD_GET, 0x35, IB_RMPP_ACK);
+	assert_int_equal(m.mad_fault[0].dropped, 1);
 }
 
 /* No more may be late at a time than there is room for. */
@@ -421,7 +491,7 @@ int main(void)
 #define T(name)	cmocka_unit_test_setup_teardown(name, setup_hosts, teardown_hosts)
 		T(test_smps), T(test_room), T(test_smps_in_transit), T(test_late_smps), T(test_perf),
 		T(test_program_and_machine), T(test_machines), T(test_machine_and_agent), T(test_full),
-		T(test_told), T(test_refused),
+		T(test_told), T(test_refused), T(test_refused_methods), T(test_rmpp),
 #undef T
 	};
 

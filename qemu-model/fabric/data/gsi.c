@@ -200,11 +200,11 @@ static bool gmp_of(struct fab_data *d, const struct fab_frame *f, struct fab_mad
 	return !ib_mad_is_smp(&mad->mad.hdr);
 }
 
-/* Whether a fault of the machine at @dp is about @h. */
-static bool is_wanted(const struct fab_data *d, const struct fab_dport *dp, const struct ib_mad_hdr *h)
+/* Whether a fault of the machine at @dp is about @mad. */
+static bool is_wanted(const struct fab_data *d, const struct fab_dport *dp, const struct ib_mad *mad)
 {
 	return fab_gmp_faulty(d, dp) &&
-	       fab_mad_is_wanted(d->m, d->f->port[d->f->port[dp->p].peer].node, h);
+	       fab_mad_is_wanted(d->m, d->f->port[d->f->port[dp->p].peer].node, mad);
 }
 
 bool fab_gsi_held(struct fab_data *d, const struct fab_dport *in, const struct fab_dport *out,
@@ -213,7 +213,7 @@ bool fab_gsi_held(struct fab_data *d, const struct fab_dport *in, const struct f
 	struct fab_mad mad;
 
 	return (fab_gmp_faulty(d, in) || fab_gmp_faulty(d, out)) && gmp_of(d, f, &mad) &&
-	       (is_wanted(d, in, &mad.mad.hdr) || is_wanted(d, out, &mad.mad.hdr));
+	       (is_wanted(d, in, &mad.mad) || is_wanted(d, out, &mad.mad));
 }
 
 /*

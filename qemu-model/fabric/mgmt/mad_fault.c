@@ -10,9 +10,43 @@ static bool is_about(const struct fab_attribute *a, const struct ib_mad_hdr *h)
 	       (a->id == FAB_ANY_ATTRIBUTE || a->id == ib_be16(h->attr_id));
 }
 
-bool fab_mad_is_wanted(const struct fab_mgmt *m, uint32_t node, const struct ib_mad_hdr *h)
+/*
+ * Whether @mad asks for something, or is a part of what does. ACK, STOP and ABORT have the method of
+ * the requester, too, and are none.
+ */
+static bool is_request(const struct ib_mad *mad)
 {
+	const struct ib_mad_hdr *h = &mad->hdr;
+
 	if (h->method & IB_METHOD_RESP)
+		return false;
+	return (h->mgmt_class != IB_CLASS_SUBN_ADM && h->mgmt_class != IB_CLASS_DEV_MGT) ||
+	       !(mad->data[IB_RMPP_FLAGS] & IB_RMPP_ACTIVE) ||
+	       mad->data[IB_RMPP_TYPE] == IB_RMPP_DATA;
+}
+
+/* Whether requests with @method have an answer (13.4.5, 15.2.2). */
+static bool has_answer(uint8_t method)
+{
+	switch (method) {
+	case IB_METHOD_GET:
+	case IB_METHOD_SET:
+	case IB_METHOD_REPORT:
+	case IB_METHOD_GET_TABLE:
+	case IB_METHOD_GET_TRACE_TABLE:
+	case IB_METHOD_GET_MULTI:
+	case IB_METHOD_DELETE:
+		return true;
+	default:
+		return false;
+	}
+}
+
+bool fab_mad_is_wanted(const struct fab_mgmt *m, uint32_t node, const struct ib_mad *mad)
+{
+	const struct ib_mad_hdr *h = &mad->hdr;
+
+	if (!is_request(mad))
 		return false;
 	for (unsigned int i = 0; i < m->mad_faults; i++)
 		if (m->mad_fault[i].node == node && is_about(&m->mad_fault[i].attr, h))
@@ -62,7 +96,7 @@ enum fab_fate fab_mad_fault(struct fab_mgmt *m, enum fab_mad_place place, uint32
 	enum fab_fate fate;
 	bool lost = false;
 
-	if (!fab_mad_is_wanted(m, node, h))
+	if (!fab_mad_is_wanted(m, node, &mad->mad))
 		return FAB_GOES_ON;
 	if (ib_mad_is_smp(h) && (!comes || (place != FAB_MAD_AT_HOME &&
 					    !ends_here(m->f, at, &mad->smp))))
@@ -85,9 +119,11 @@ enum fab_fate fab_mad_fault(struct fab_mgmt *m, enum fab_mad_place place, uint32
 	return fate;
 }
 
-bool fab_mad_refused(struct fab_mgmt *m, uint32_t node, struct ib_mad_hdr *h)
+bool fab_mad_refused(struct fab_mgmt *m, uint32_t node, struct ib_mad *mad)
 {
-	if (h->method & IB_METHOD_RESP)
+	struct ib_mad_hdr *h = &mad->hdr;
+
+	if (!is_request(mad) || !has_answer(h->method))
 		return false;
 	for (unsigned int i = 0; i < m->mad_faults; i++) {
 		struct fab_mad_fault *x = &m->mad_fault[i];

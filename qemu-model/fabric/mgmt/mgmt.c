@@ -301,7 +301,7 @@ static enum fab_fate gs_at_node(struct fab_mgmt *m, uint32_t at, bool from_wire,
 	struct ib_mad_hdr *h = &mad->mad.hdr;
 
 	agent_rcv(m, n);
-	if ((m->mad_faults && fab_mad_refused(m, node, h)) || fab_mlnx(m, node, &mad->mad)) {
+	if ((m->mad_faults && fab_mad_refused(m, node, &mad->mad)) || fab_mlnx(m, node, &mad->mad)) {
 		/* answered */
 	} else if (h->mgmt_class == IB_CLASS_CC && !(h->method & IB_METHOD_RESP)) {
 		if (!fab_answer_cc(m, at, &mad->mad))
@@ -393,7 +393,7 @@ static enum fab_fate mad_leave(struct fab_mgmt *m, uint32_t *out, struct fab_mad
 		mad_discard(m, *out);
 		return mad_lose(m);
 	}
-	if (m->mad_faults && !is_smp && fab_mad_refused(m, m->f->port[a->peer].node, &mad->mad.hdr)) {
+	if (m->mad_faults && !is_smp && fab_mad_refused(m, m->f->port[a->peer].node, &mad->mad)) {
 		m->stats.other++;
 		*out = lid_out(m, &m->f->node[a->node], *out, mad);
 		return FAB_GOES_ON;

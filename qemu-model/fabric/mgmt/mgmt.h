@@ -423,11 +423,11 @@ static inline bool fab_wire_loses(struct fab_mgmt *m, struct fab_fault *x, uint3
 void fab_fault_stall(struct fab_mgmt *m, struct fab_fault *x, bool stalls, uint64_t until_ns);
 
 /**
- * fab_mad_is_wanted() - a fault of node @node is about requests like the MAD with header @h
+ * fab_mad_is_wanted() - a fault of node @node is about requests like @mad
  *
  * The data path asks: such a packet goes on as a MAD of management.
  */
-bool fab_mad_is_wanted(const struct fab_mgmt *m, uint32_t node, const struct ib_mad_hdr *h);
+bool fab_mad_is_wanted(const struct fab_mgmt *m, uint32_t node, const struct ib_mad *mad);
 
 /** fab_mad_faulty() - a fault of @node is about MADs that are packets of data lanes */
 bool fab_mad_faulty(const struct fab_mgmt *m, uint32_t node);
@@ -455,8 +455,8 @@ enum fab_fate fab_mad_fault(struct fab_mgmt *m, enum fab_mad_place place, uint32
 enum fab_fate fab_mad_delay(struct fab_mgmt *m, uint32_t p, struct fab_fault *x,
 			    const struct fab_mad *mad);
 
-/** fab_mad_refused() - a fault of @node has made the request @h its answer, in place */
-bool fab_mad_refused(struct fab_mgmt *m, uint32_t node, struct ib_mad_hdr *h);
+/** fab_mad_refused() - a fault of @node has made the request @mad its answer, in place, if it has one */
+bool fab_mad_refused(struct fab_mgmt *m, uint32_t node, struct ib_mad *mad);
 
 /**
  * fab_mad_hold() - @mad, at @place of port @p, goes on @ns after @m->now_ns
