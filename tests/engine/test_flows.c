@@ -326,11 +326,74 @@ static void test_incast(void **st)
 	assert_in_range(with[3], 480, 700);
 }
 
+/* ---- lanes --------------------------------------------------------------------- */
+
+/*
+ * Two HCAs write to a third one, by lanes 0 and 1, whose weights are 1 and @ratio packets of 1 KiB.
+ * Return: what lane 1 has of the wire to it in the second half, in thousandths
+ */
+static unsigned int lanes(unsigned int ratio)
+{
+	struct pair p[2] = {
+		{ { 1, 0 }, OHCA_QPT_RC, 3, { { 0 } } }, { { 2, 0 }, OHCA_QPT_RC, 3, { { 0 } } },
+	};
+	const struct ib_vlarb_entry low[IB_VLARB_BLOCK] = {
+		{ .vl = 0, .weight = 16 }, { .vl = 1, .weight = (uint8_t)(16 * ratio) },
+	};
+	unsigned int done = 0, of[2] = { 0 };
+	struct ib_vlarb arb;
+	void *st = NULL;
+
+	/* the subnet manager is at host 0 */
+	begin_hosts(from_spec("star:4"));
+	now = 1000000000;
+	d->cfg.rate_scale = SCALE;
+	hcas = fab_hcas_new(d);
+	assert_non_null(hcas);
+	for (unsigned int i = 0; i < 3; i++)
+		place_up(&place_of[i], i, 1 + i);
+	ib_vlarb_init(&arb, IB_VLARB_MAX, 0);
+	assert_int_equal(ib_vlarb_set_block(&arb, 1, low), 0);
+	f->port[port_of_host(place_of[0].at)].vlarb = fab_pool_get(&f->vlarb, &arb);
+	m.epoch++;
+	for (unsigned int i = 0; i < 2; i++) {
+		place_of[1 + i].h->sl = (uint8_t)i;
+		pair_up(&p[i]);
+	}
+	for (unsigned int i = 0; i < 2 * 2 * DEPTH; i++)
+		write_on(&p[i % 2], i % 2);
+	settle();
+	while (done < MESSAGES / 2) {
+		struct ohca_hw_cqe c;
+
+		step_on();
+		for (unsigned int i = 1; i < 3; i++)
+			while (host_cq_poll(&place_of[i].cq, &c)) {
+				assert_int_equal(c.status, 0);
+				of[c.wr_id] += ++done > MESSAGES / 4;
+				write_on(&p[c.wr_id], (unsigned int)c.wr_id);
+			}
+	}
+	all_down(p, 2, 3, &st);
+	return 1000 * of[1] / (of[0] + of[1]);
+}
+
+static void test_lanes(void **st)
+{
+	(void)st;
+	for (unsigned int ratio = 1; ratio <= 15; ratio = 2 * ratio + 1) {
+		const unsigned int share = lanes(ratio), want = 1000 * ratio / (1 + ratio);
+
+		print_message("1:%u: %u of 1000\n", ratio, share);
+		assert_in_range(share, want - 15, want + 15);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_several_switches), cmocka_unit_test(test_rate),
-		cmocka_unit_test(test_incast),
+		cmocka_unit_test(test_incast), cmocka_unit_test(test_lanes),
 	};
 
 	return cmocka_run_group_tests_name("flows", tests, NULL, NULL);
