@@ -62,7 +62,7 @@ help:
 	@echo 'make install       fabric, QEMU, ohca-lab, ohca-ufm, ohca-map, ohca-plot, provider and driver source (DESTDIR=, PREFIX=/usr/local;'
 	@echo '                   GUEST=debian12|debian14: the provider for this release of the host)'
 	@echo 'make rpm           the same as RPM packages, without the documentation'
-	@echo 'make deb           Debian packages of the fabric, QEMU, ohca-lab, ohca-ufm, ohca-map, provider, driver, documentation'
+	@echo 'make deb           Debian packages of the fabric, QEMU, ohca-lab, ohca-ufm, ohca-map, ohca-plot, provider, driver, documentation'
 	@echo '                   (GUEST=debian12|debian14: for hosts of this release)'
 	@echo 'make container     OCI image with these packages, in which ohca-lab runs'
 	@echo 'make units         unit tests of the host side'

@@ -139,7 +139,7 @@ size  ours, GB/s  peer, GB/s
 
     def test_plot(self):
         lines = table(plot="lines", log="xy").figure().gnuplot()
-        self.assertIn("set title 'Some\\_sizes'\n", lines)
+        self.assertIn("set title 'Some_sizes'\n", lines)
         self.assertIn("set logscale x\nset logscale y\n", lines)
         self.assertIn('$d0 << EOD\n8 1.2 1 1.5 "8 B"\n2097152 4800 4000 6000 "2 MiB"\nEOD\n'
                       '$d1 << EOD\n8 10 10 10 "8 B"\nEOD\n', lines)
@@ -153,8 +153,6 @@ size  ours, GB/s  peer, GB/s
         svg = draw.licensed_svg('<?xml version="1.0"?>\n<svg xmlns="http://www.w3.org/svg"/>')
         self.assertIn(draw.LICENSE, svg.splitlines()[1])
         ElementTree.fromstring(svg)
-        with self.assertRaises(draw.DrawError):
-            draw.licensed_svg("gnuplot: no such terminal")
 
 
 class Parts(unittest.TestCase):

@@ -4,7 +4,6 @@
 Each function returns rows: the label of a row, and values by their columns.
 """
 import math
-import re
 import subprocess
 import tempfile
 
@@ -27,7 +26,7 @@ def traffic(*options):
 def topology(*words):
     """What generate prints."""
     return subprocess.run([sweep.fabric(), "generate", *words], stdout=subprocess.PIPE, text=True,
-                          check=True).stdout
+                          check=True, timeout=sweep.LIMIT).stdout
 
 
 def on(text, *options):
@@ -94,7 +93,7 @@ def victims():
         row = {}
         for ports, hosts in ((6, 18), (8, 32)):
             found = traffic("--generate", f"fat-tree:{ports}", "--pattern", "incast-victim",
-                            "--messages", 128, f"--congestion-control=ccti_timer={timer}")
+                            "--messages", 512, f"--congestion-control=ccti_timer={timer}")
             row |= {f"victim of {hosts}": found["victim"], f"hot cable of {hosts}": found["hot"]}
         yield str(timer), row
 
@@ -113,12 +112,13 @@ def ways():
 
 def deadlocks():
     """Messages of a ring of six switches, two hosts each, that HOQLife ends."""
-    for size in ("16K", "64K", "128K", "256K", "512K", "1M"):
+    for messages in (1, 2, 4, 8, 16, 32, 64):
         row = {}
         for routing in ("minhop", "updn"):
-            found = traffic("--generate", "ring:6,2", "--size", size, "--routing", routing)
+            found = traffic("--generate", "ring:6,2", "--size", "64K", "--messages", messages,
+                            "--routing", routing)
             row[routing] = 100 * found["lost"] / found["messages"]
-        yield size, row
+        yield str(messages), row
 
 
 def reductions():
@@ -156,20 +156,29 @@ def shares(mtu, conf, hosts=3):
         try:
             conf = {"qos": "TRUE", "qos_max_vls": 8, "qos_vlarb_high": "0:0", "qos_high_limit": 0,
                     "qos_sl2vl": ",".join(str(sl % 8) for sl in range(16)), **conf}
-            manager = sm.OpenSM(fabric, "host1", "-o", conf=conf).once()
-            if manager.ended:
-                raise sweep.SweepError(f"OpenSM ended with status {manager.ended}")
-            said = subprocess.run([sweep.fabric(), "traffic", "--control", fabric.control,
-                                   "--pattern", "incast", "--messages", "1", "--size", "8M",
-                                   "--sl", ",".join(map(str, [hosts - 1, *range(hosts - 1)]))],
-                                  stdout=subprocess.PIPE, text=True, check=True).stdout
+            managed(fabric, conf)
+            found = traffic("--control", fabric.control, "--pattern", "incast", "--messages", 1,
+                            "--size", "8M", "--sl",
+                            ",".join(map(str, [hosts - 1, *range(hosts - 1)])))
         finally:
             fabric.end()
-    return [float(x) for x in re.findall(r"(?m)^sl\d+: .*, ([\d.]+) %$", said)]
+    got = [found[f"sl{k}"] for k in range(hosts)]
+    return [100 * rate / sum(got) for rate in got]
+
+
+def managed(fabric, conf):
+    """OpenSM sets a fabric up, once."""
+    manager = sm.OpenSM(fabric, "host1", "-o", conf=conf)
+    try:
+        manager.once()
+    finally:
+        wrong = manager.end()
+    if manager.ended or wrong:
+        raise sweep.SweepError(f"OpenSM ended with status {manager.ended}: {wrong}")
 
 
 def weights():
-    """Two lanes of low priority, of which one has more weight."""
+    """Two lanes of low priority, of which one has more weight: so many packets a turn."""
     for ratio in (1, 2, 3, 4, 6, 8, 12, 15):
         found = shares(1024, {"qos_vlarb_low": f"0:16,1:{16 * ratio}"}, 2)
         yield str(ratio), {"lane 1": found[1], "lane 1, formula": 100 * ratio / (1 + ratio),
@@ -181,8 +190,8 @@ def limits():
     for limit in (0, 1, 2, 3, 4, 6, 8, 12):
         found = shares(1024, {"qos_vlarb_high": "0:64", "qos_vlarb_low": "1:64",
                               "qos_high_limit": limit}, 2)
-        # 4 KiB a unit, or one packet
-        high = max(1, 4 * limit)
+        # 4 KiB a unit, in whole packets, or one packet
+        high = max(1, math.ceil(4096 * limit / (1024 + HEADERS)))
         yield str(limit), {"high priority": found[0], "high priority, formula":
                            100 * high / (high + 1), "low priority": found[1],
                            "low priority, formula": 100 / (high + 1)}

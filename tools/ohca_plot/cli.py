@@ -3,6 +3,7 @@
 import argparse
 import csv
 import shlex
+import signal
 import sys
 
 from ohca_plot import draw, sweep
@@ -76,7 +77,7 @@ def write_csv(s, name):
         out.writerow([s.option, *(f"{c} ({s.units[key]})" if s.units[key] else c
                                   for c, _, key in s.columns())])
         for v in s.values:
-            out.writerow([v, *(f"{s.cells[v][c]:g}" for c, _, _ in s.columns())])
+            out.writerow([v, *(f"{s.cells[v][c]:.15g}" for c, _, _ in s.columns())])
 
 
 def main(argv=None):
@@ -86,7 +87,11 @@ def main(argv=None):
     if len(lines) < len(opt.line):
         print("ohca-plot: two lines have one name", file=sys.stderr)
         return 2
-    s = sweep.Sweep(*opt.x, lines, opt.y.split(","))
+    keys = opt.y.split(",")
+    if len(set(keys)) < len(keys):
+        print("ohca-plot: --y has a key twice", file=sys.stderr)
+        return 2
+    s = sweep.Sweep(*opt.x, lines, keys)
     try:
         s.measure(opt.options)
         header = [s.option, *(f"{c}, {s.units[k]}" if s.units[k] else c for c, _, k in s.columns())]
@@ -102,4 +107,6 @@ def main(argv=None):
     except (sweep.SweepError, draw.DrawError, OSError) as e:
         print(f"ohca-plot: {e}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
     return 0

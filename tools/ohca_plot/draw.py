@@ -31,8 +31,13 @@ def simple_table(header, rows):
 
 
 def quoted(text):
-    """A string of gnuplot, in which nothing is special."""
-    return "'" + text.replace("'", "''").replace("_", r"\_") + "'"
+    """A string of gnuplot, in which nothing is special; it is one line."""
+    return "'" + "".join(c if c.isprintable() else " " for c in text).replace("'", "''") + "'"
+
+
+def in_data(text):
+    """A string in a line of data, which cannot have a double quote."""
+    return '"' + "".join(c if c.isprintable() and c != '"' else " " for c in text) + '"'
 
 
 class Figure:
@@ -56,7 +61,8 @@ class Figure:
 
     def gnuplot(self):
         """Commands that print it as SVG."""
-        head = ['set terminal svg size 760,440 dynamic font "sans,13" background "white"',
+        head = ['set terminal svg size 760,440 dynamic noenhanced font "sans,13" '
+                'background "white"',
                 f"set title {quoted(self.title)}", f"set xlabel {quoted(self.xlabel)}",
                 "set grid ytics", "set key outside below width 3",
                 f"set ylabel {quoted(self.ylabel)}"]
@@ -66,7 +72,7 @@ class Figure:
         data = []
         for i, (_, points, _) in enumerate(self.series):
             data += [f"$d{i} << EOD",
-                     *(f'{x:.10g} {y:.6g} {least:.6g} {most:.6g} "{label}"'
+                     *(f"{x:.10g} {y:.6g} {least:.6g} {most:.6g} {in_data(label)}"
                        for x, y, least, most, label in points), "EOD"]
         n = len(self.series) + 1
         if self.kind == "lines":
@@ -98,12 +104,12 @@ def draw(figure, command=None):
                           stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         raise DrawError(f"gnuplot failed with status {done.returncode}: {done.stderr.strip()}")
-    return licensed_svg(done.stdout)
+    if not done.stdout.startswith("<?xml"):
+        raise DrawError("gnuplot has made no SVG")
+    return done.stdout
 
 
 def licensed_svg(text):
-    """gnuplot's SVG with our license behind its first line."""
+    """gnuplot's SVG with our license behind its first line, for a file of this project."""
     first, _, rest = text.partition("\n")
-    if not first.startswith("<?xml"):
-        raise DrawError("gnuplot has made no SVG")
     return f"{first}\n<!-- {LICENSE} -->\n{rest}"

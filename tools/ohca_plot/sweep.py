@@ -12,16 +12,22 @@ VALUE = re.compile(r"(-?\d+(?:\.\d+)?)(?: ([A-Za-z/%]+))?(?:,.*)?")
 SIZES = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
+# Seconds for one run, which is none that goes on for ever
+LIMIT = 3600
+
+
 class SweepError(Exception):
     """A run has failed, or its output lacks what is to be drawn."""
 
 
 def fabric():
-    """The program: of $OHCA_FABRIC, that of this checkout, or the installed one."""
-    for found in (os.environ.get("OHCA_FABRIC"),
-                  os.path.join(os.environ.get("OHCA_BUILD") or os.path.join(TOP, "build"),
-                               "fabric", "ohca-fabric"),
-                  shutil.which("ohca-fabric")):
+    """The program: $OHCA_FABRIC, or else that of this checkout, or else the installed one."""
+    if given := os.environ.get("OHCA_FABRIC"):
+        if os.access(given, os.X_OK):
+            return given
+        raise SweepError(f"OHCA_FABRIC={given} is no program")
+    for found in (os.path.join(os.environ.get("OHCA_BUILD") or os.path.join(TOP, "build"),
+                               "fabric", "ohca-fabric"), shutil.which("ohca-fabric")):
         if found and os.access(found, os.X_OK):
             return found
     raise SweepError("there is no ohca-fabric: run 'make fabric', or install openhca-fabric")
@@ -39,8 +45,11 @@ def read(text):
 
 def run(program, options):
     """One run; returns what read() returns."""
-    done = subprocess.run([program, "traffic", *options], stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True, check=False)
+    try:
+        done = subprocess.run([program, "traffic", *options], stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, check=False, timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        raise SweepError(f"ohca-fabric traffic {' '.join(options)}: not within {LIMIT} s") from None
     if done.returncode:
         raise SweepError(f"ohca-fabric traffic {' '.join(options)}: {done.stderr.strip()}")
     return read(done.stdout)
@@ -74,12 +83,13 @@ class Sweep:
         program = program or fabric()
         with concurrent.futures.ThreadPoolExecutor(workers or os.cpu_count()) as pool:
             jobs = {(v, line): pool.submit(run, program,
-                                           [*options, f"--{self.option}", v, *more])
+                                           [*options, f"--{self.option}={v}", *more])
                     for v in self.values for line, more in self.lines.items()}
             try:
                 for (value, line), job in jobs.items():
                     self.take(value, line, job.result())
-            except SweepError:
+            except BaseException:
+                # a signal, too: what has not begun does not begin
                 pool.shutdown(cancel_futures=True)
                 raise
         return self
