@@ -124,13 +124,13 @@ class Counters(Lab):
     def test_verbs(self):
         """Verbs as expected, with QPs that are there and that were; not those of IPoIB and MADs."""
         ended = [("ib_write_bw", 2, MIB), ("ib_write_bw", 2, MIB), ("ib_send_bw", 4, MIB // 2),
-                 ("x", -1, MIB // 40)]
+                 ("rping", 2, 640), ("x", -1, MIB // 40)]
         self.counters = {1: counted(50 * MIB, sent=[], ended=ended, **BUSY),
                          2: counted(MIB // 2, sent=[])}
         status, lines = self.traffic("--expect", "verbs")
         self.assertEqual(status, 0, lines)
         self.assertEqual(lines[1], "node1 verbs 50.0 MiB RC ib_write_bw 11.0, "
-                                   "UD ib_send_bw 0.5, RC nvme_rdma has QPs")
+                                   "UD ib_send_bw 0.5, RC rping 640 bytes, RC nvme_rdma has QPs")
         self.assertEqual(lines[5], "node2 verbs 0.5 MiB")
         # what goes on counts, what has ended before does not
         self.assertEqual(self.traffic("--start")[0], 0)

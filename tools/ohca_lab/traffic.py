@@ -212,8 +212,8 @@ class Sent:
             if kind == VERBS:
                 who = sorted(self.verbs.items(), key=lambda x: (-x[1], x[0]))
                 yield VERBS, count, ", ".join(
-                    f"{p} {n / MIB:.1f}" if n >= MIB / 20 else f"{p} has QPs" for p, n in who
-                    if n >= MIB / 20 or p in self.qps)
+                    f"{p} {n / MIB:.1f}" if n >= MIB / 20 else f"{p} {n} bytes" if n > 0 else
+                    f"{p} has QPs" for p, n in who if n > 0 or p in self.qps)
             else:
                 who = [f"{p} {n / MIB:.1f}" for n, p in self.by(name) if n >= MIB / 20]
                 yield f"{name} ({kind}{self.modes[name]})", count, ", ".join(who)
