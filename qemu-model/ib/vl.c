@@ -14,10 +14,12 @@ static void find_vls(struct ib_vlarb_table *t)
 {
 	t->vls = 0;
 	t->end = 0;
+	memset(t->of_vl, 0, sizeof(t->of_vl));
 	for (unsigned int i = 0; i < t->n; i++) {
 		if (!t->e[i].weight || t->e[i].vl >= IB_MGMT_VL)
 			continue;
 		t->vls |= (uint16_t)(1u << t->e[i].vl);
+		t->of_vl[t->e[i].vl] |= 1ull << i;
 		t->end = (uint8_t)(i + 1);
 	}
 }
@@ -82,23 +84,25 @@ int ib_vlarb_get_block(const struct ib_vlarb *a, unsigned int block,
 
 /*
  * The entry to serve next: the current one while it has weight and its VL is
- * ready, else the next such one. Looks at each entry once, and at the current
- * one again with fresh weight if no other can. If none can, the current one
- * keeps what it has left.
+ * ready, else the next such one, which may be the current one again, with fresh
+ * weight. If none can, the current one keeps what it has left.
  */
 static int table_pick(struct ib_vlarb_table *t, uint16_t ready)
 {
-	if (!(t->vls & ready))
-		return -1;
-	for (unsigned int i = 0; i <= t->end; i++) {
-		const struct ib_vlarb_entry *e = &t->e[t->cur];
+	const struct ib_vlarb_entry *e = &t->e[t->cur];
+	uint64_t able = 0, behind;
 
-		if (e->weight && t->left > 0 && e->vl < IB_MGMT_VL && (ready >> e->vl & 1))
-			return e->vl;
-		t->cur = (uint8_t)(t->cur + 1u < t->end ? t->cur + 1u : 0);
-		t->left = 64 * t->e[t->cur].weight;
-	}
-	return -1;
+	ready &= t->vls;
+	if (!ready)
+		return -1;
+	if (e->weight && t->left > 0 && e->vl < IB_MGMT_VL && (ready >> e->vl & 1))
+		return e->vl;
+	for (; ready; ready &= (uint16_t)(ready - 1))
+		able |= t->of_vl[__builtin_ctz(ready)];
+	behind = able & ~((2ull << t->cur) - 1);
+	t->cur = (uint8_t)__builtin_ctzll(behind ? behind : able);
+	t->left = 64 * t->e[t->cur].weight;
+	return t->e[t->cur].vl;
 }
 
 static bool high_allowed(const struct ib_vlarb *a)

@@ -59,12 +59,13 @@ struct ib_vlarb_entry {
 
 /** struct ib_vlarb_table - one priority's round robin. */
 struct ib_vlarb_table {
-	struct ib_vlarb_entry e[IB_VLARB_MAX];
 	uint8_t n;		/* entries in use, PortInfo.VLArbitration*Cap */
 	uint8_t cur;		/* entry being served */
 	uint8_t end;		/* no entry from there on has a weight */
 	uint16_t vls;		/* VLs with a weight, one bit each */
 	int32_t left;		/* bytes of weight that it has left */
+	uint64_t of_vl[15];	/* entries with a weight, one bit each, by their VL */
+	struct ib_vlarb_entry e[IB_VLARB_MAX];
 };
 
 /**
@@ -74,10 +75,10 @@ struct ib_vlarb_table {
  * @high_sent: bytes of high priority sent since low priority last had its turn
  */
 struct ib_vlarb {
-	struct ib_vlarb_table t[2];
 	uint8_t high_limit;
 	uint8_t last_table;
 	uint32_t high_sent;
+	struct ib_vlarb_table t[2];
 };
 
 /** ib_vlarb_init() - @caps entries a table; low: every of @nvls VLs alike; high: empty. */

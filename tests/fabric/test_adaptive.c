@@ -250,7 +250,7 @@ static void expect_none(void)
 {
 	for (uint32_t i = 0; i < d->count; i++)
 		for (unsigned int vl = 0; vl < FAB_DATA_LANES; vl++)
-			assert_int_equal(d->all[i]->heads[vl], 0);
+			assert_int_equal(d->all[i]->out[vl].heads, 0);
 }
 
 /* ---- a port that goes down ----------------------------------------------------- */

@@ -490,7 +490,7 @@ static void test_length_changes(void **state)
 	const struct fab_adaptive_cfg cfg = { .sls = UINT16_MAX };
 	struct net *t = net_up(2, 2, 0);
 	const struct tx_lane *lane = &t->ep[0].l->tx[0];
-	const uint32_t *waits = &net_port(t, 2)->heads[0];
+	const uint32_t *waits = &net_port(t, 2)->out[0].heads;
 	uint32_t head;
 
 	(void)state;

@@ -203,8 +203,8 @@ static void test_vl_stall(void **state)
 	assert_int_equal(net_got(&t->ep[1], 1, 2000, 9), 1);
 
 	/* The stall ends; still no credit: one packet waits for HOQLife, not three. */
-	assert_in_range(out->stall_end_ns[0] - fab_data_now(t->d), 0, 8 * 67200000ull);
-	out->stall_end_ns[0] = 0;
+	assert_in_range(out->out[0].stall_end_ns - fab_data_now(t->d), 0, 8 * 67200000ull);
+	out->out[0].stall_end_ns = 0;
 	t->d->stall_due_ns = 0;
 	net_pump(t);
 	assert_int_equal(out->stalled, 0);
@@ -217,7 +217,7 @@ static void test_vl_stall(void **state)
 
 	/* It is read again: when the stall is over packets pass, and the count starts anew. */
 	assert_true(net_got(&t->ep[1], 0, 4000, 1) > 0);
-	out->stall_end_ns[0] = 0;
+	out->out[0].stall_end_ns = 0;
 	t->d->stall_due_ns = 0;
 	net_pump(t);
 	for (n = 0; n < 10; n++)

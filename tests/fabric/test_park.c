@@ -22,7 +22,7 @@ static uint32_t way_out(unsigned int hop)
 static const struct fab_lane *first_head(const struct fab_dport *out)
 {
 	assert_true(out->want & 1);
-	return fab_lane_at(d, out->head[0]);
+	return fab_lane_at(d, out->out[0].head);
 }
 
 /* Three send to one: nobody looks at those that wait for its wire. */

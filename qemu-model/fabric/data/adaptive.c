@@ -53,7 +53,7 @@ static uint32_t load_of(const struct fab_data *d, const struct fab_dport *in,
 	vl = ib_sl2vl_lookup(fab_sl2vl(d->f, n, in->num, num), sl, out->nvls);
 	if (vl < 0 || out->stalled >> vl & 1)
 		return FULL - 1;
-	return out->heads[vl] + (out->peer ? out->peer->lane[vl].used : 0);
+	return out->out[vl].heads + (out->peer ? out->peer->lane[vl].used : 0);
 }
 
 /*

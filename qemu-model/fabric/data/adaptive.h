@@ -24,13 +24,13 @@ unsigned int fab_adaptive_port(struct fab_data *d, const struct fab_dport *in,
 static inline void fab_adaptive_wait(struct fab_lane *l)
 {
 	l->counted = fab_blocks(l->f.len);
-	l->out->heads[l->ovl] += l->counted;
+	l->out->out[l->ovl].heads += l->counted;
 }
 
 /** fab_adaptive_left() - it does not any more */
 static inline void fab_adaptive_left(struct fab_lane *l)
 {
-	l->out->heads[l->ovl] -= l->counted;
+	l->out->out[l->ovl].heads -= l->counted;
 	l->counted = 0;
 }
 

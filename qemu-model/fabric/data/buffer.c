@@ -14,10 +14,12 @@
 #include "ib/crc.h"
 
 /*
- * Bytes of a buffer by its size: headers alone; an MTU of 256, or a MAD, to one of 4,096, each with
- * the longest headers.
+ * Bytes of a buffer by its size: a short packet; an MTU of 256, or a MAD, to one of 4,096, each with
+ * the longest headers; and what is kept of a packet whose payload nobody looks at.
  */
-static const uint16_t room[FAB_BUFFER_SIZES] = { FAB_HEADERS, 384, 640, 1152, 2176, OHCA_LINK_MAX_FRAME };
+static const uint16_t room[FAB_BUFFER_SIZES] = { 128, 384, 640, 1152, 2176, OHCA_LINK_MAX_FRAME, FAB_HEADERS };
+
+#define HEADERS_SIZE	(FAB_BUFFER_SIZES - 1u)
 
 #define TRIM_NS		60000000000u	/* between looks at what was not used */
 #define TRIM_BURST	1024u		/* buffers that are freed at once */
@@ -30,10 +32,9 @@ bool fab_fits(const struct fab_dport *in, unsigned int vl, uint32_t len)
 struct fab_buffer *fab_buffer_get(struct fab_data *d, uint32_t len)
 {
 	struct fab_buffer *b;
-	uint8_t size = 0;
+	uint8_t size = d->cfg.headers ? HEADERS_SIZE : 0;
 
-	len = fab_kept(d, len);
-	while (len > room[size])
+	while (fab_kept(d, len) > room[size])
 		size++;
 	b = d->spare[size];
 	if (b) {
@@ -47,6 +48,7 @@ struct fab_buffer *fab_buffer_get(struct fab_data *d, uint32_t len)
 		d->n.buffer_bytes += room[size];
 	}
 	b->out = NULL;
+	b->moved = false;
 	if (++d->in_use[size] > d->peak[size])
 		d->peak[size] = d->in_use[size];
 	return b;
@@ -192,6 +194,7 @@ bool fab_store(struct fab_data *d, struct fab_dport *in, unsigned int vl,
 		prepend(l, b);
 		l->f.data = b->data;
 		l->f.view = NULL;
+		l->f.owned = true;
 		l->f.flags = (uint8_t)b->flags;
 		l->f.patch = 0;
 		l->f.corrupt = false;
@@ -202,10 +205,24 @@ bool fab_store(struct fab_data *d, struct fab_dport *in, unsigned int vl,
 	return true;
 }
 
+void fab_store_own(struct fab_data *d, struct fab_dport *in, unsigned int vl, struct fab_buffer *b)
+{
+	struct fab_lane *l = &in->lane[vl];
+
+	fab_copy_head(b->data, &l->f, vl);
+	b->came_ns = fab_data_now(d);
+	prepend(l, b);
+	l->f.patch = 0;
+	l->came_ns = b->came_ns;
+	occupy(d, in, vl, b);
+	d->n.copies++;
+}
+
 void fab_buffer_frame(const struct fab_buffer *b, unsigned int vl, struct fab_frame *f)
 {
 	*f = (struct fab_frame){
 		.data = b->data,
+		.owned = true,
 		.len = b->len,
 		.flags = (uint8_t)(b->flags & OHCA_FRAME_FLAGS),
 		.vl = (uint8_t)vl,
@@ -217,7 +234,7 @@ void fab_buffer_frame(const struct fab_buffer *b, unsigned int vl, struct fab_fr
 bool fab_peek(struct fab_dport *in, unsigned int vl)
 {
 	struct fab_lane *l = &in->lane[vl];
-	const struct fab_buffer *b = l->first;
+	struct fab_buffer *b = l->first;
 
 	if (!b)
 		return false;
@@ -226,19 +243,20 @@ bool fab_peek(struct fab_dport *in, unsigned int vl)
 	return true;
 }
 
-void fab_release(struct fab_data *d, struct fab_dport *in, unsigned int vl)
+void fab_release(struct fab_data *d, struct fab_dport *in, unsigned int vl, struct fab_buffer *b,
+		 struct fab_buffer *next)
 {
 	struct fab_lane *l = &in->lane[vl];
-	struct fab_buffer *b = l->first;
 
-	l->first = b->next;
+	l->first = next;
 	l->used -= fab_blocks(b->len);
 	if (fab_unlikely(b->out))
 		fab_congestion_leave(d, b);
 	if (!l->first)
 		in->buffered &= (uint16_t)~(1u << vl);
 	fab_credit(d, in);
-	fab_buffer_put(d, b);
+	if (!b->moved)
+		fab_buffer_put(d, b);
 }
 
 static void free_all(struct fab_buffer *b)

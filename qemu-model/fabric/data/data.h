@@ -252,7 +252,7 @@ uint64_t fab_data_host_ns(const struct fab_data *d);
  * @hops: wires of the graph that packets went over
  * @forks: outputs of multicast packets at a switch but the first of each: what came, and these, is
  *	what was delivered, dropped, or still waits
- * @copies: packets that were copied into an input buffer
+ * @copies: packets that waited in an input buffer before their turn came
  * @mads_in, @mads_out: MADs that agents got from machines, and sent to them
  * @buffer_bytes: memory of all buffers for packets, which is kept for others
  * @capture_bytes: memory of captures, and of what they wait in

@@ -6,14 +6,16 @@
 #ifndef OHCA_FABRIC_DATA_PRIV_H
 #define OHCA_FABRIC_DATA_PRIV_H
 
+#include <stddef.h>
+
 #include "hport.h"
 #include "ib/mad_packet.h"
 #include "ib/view.h"
 
 #define FAB_DATA_LANES		FAB_WIRE_LANES
 #define FAB_LANE_BLOCKS		FAB_WIRE_BLOCKS	/* input buffer of a lane at a local wire */
-#define FAB_BUFFER_SIZES	6u	/* of buffers of packets that wait */
-#define FAB_HEADERS		128u	/* bytes that are kept of a packet whose payload nobody looks at */
+#define FAB_BUFFER_SIZES	7u	/* of buffers of packets that wait */
+#define FAB_HEADERS		64u	/* bytes that are kept of a packet whose payload nobody looks at */
 #define FAB_MAX_HOPS		255u	/* after so many switches a packet is in a circle */
 #define FAB_WALK		1024u	/* wires that a packet and its copies go over at once */
 #define FAB_BURST		64u	/* packets that a lane or an output moves in a round */
@@ -39,6 +41,7 @@
  * @corrupt: a bit of it is another one as soon as it is copied
  * @fecn: its FECN is set as soon as it is copied
  * @agent: it is a MAD that an agent sends to a machine
+ * @owned: @data is that of a struct fab_buffer, which the next wire may have instead of a copy
  * @hop_limit: its HopLmt as soon as it is copied; 0: as in @data
  * @lrh: copy of the LRH
  * @pkey: copy of the P_Key, in wire order
@@ -53,9 +56,10 @@ struct fab_frame {
 	uint8_t patch;
 	uint8_t hops;
 	uint8_t hop_limit;
-	bool corrupt;
-	bool fecn;
-	bool agent;
+	uint8_t corrupt : 1;
+	uint8_t fecn : 1;
+	uint8_t agent : 1;
+	uint8_t owned : 1;
 	uint8_t lrh[IB_LRH_LEN];
 	uint8_t pkey[2];
 };
@@ -85,6 +89,7 @@ struct fab_tap;
  * @vcrc: with OHCA_FRAME_VCRC
  * @size: of the buffer, below FAB_BUFFER_SIZES
  * @lost: the link over which it goes loses it
+ * @moved: it was the head of a lane, and is on its way over the next wire
  * @agent: as struct fab_frame's
  * @hops: as struct fab_frame's
  * @out, @ovl: it is counted as what waits for this lane of an output, see congestion.c; NULL: it is not
@@ -98,6 +103,7 @@ struct fab_buffer {
 	uint16_t vcrc;
 	uint8_t size;
 	bool lost;
+	bool moved;
 	bool agent;
 	uint8_t hops;
 	uint8_t ovl;
@@ -159,6 +165,12 @@ struct fab_lane {
 #define FAB_NONE_LANE	0xffffffffu
 #define FAB_PKEYS_UNKNOWN	0xffffu	/* num_pkeys: the first packet that needs it counts them */
 
+/** struct fab_hport_mad - a packet of VL15, of @len bytes */
+struct fab_hport_mad {
+	uint16_t len;
+	uint8_t pkt[FAB_HPORT_MAD_LEN];
+};
+
 /**
  * struct fab_hport - a port of an HCA in this process, see hport.h
  * @d: the data path
@@ -174,7 +186,7 @@ struct fab_lane {
  * @flow: [FAB_FLOWS] of what it sends
  * @series: of the packets that the next fab_hport_commit() is about
  * @next: of fab_data.mad_ports, if @listed
- * @mad: packets of VL15, @mads in use from @first_mad
+ * @mad: [FAB_HPORT_MADS] packets of VL15, @mads in use from @first_mad; NULL: it sends none
  */
 struct fab_hport {
 	struct fab_data *d;
@@ -191,18 +203,50 @@ struct fab_hport {
 	const struct fab_flow *series;
 	struct fab_hport *next;
 	unsigned int mads, first_mad;
-	struct {
-		uint16_t len;
-		uint8_t pkt[FAB_HPORT_MAD_LEN];
-	} mad[FAB_HPORT_MADS];
+	struct fab_hport_mad *mad;
 };
 
 /**
- * struct fab_dport - a port that has seen data
+ * struct fab_out_lane - a lane of an output
+ * @head, @tail: of the input lanes that request it in this round, or are parked, if it is in @want
+ * @turn: input lane that was served last
+ * @heads: of a switch with adaptive routing, blocks of the unicast heads that wait for it
+ * @stall_end_ns: until then it is stalled, if it is
+ * @wait_vl_ns: PortVLXmitWait is counted up to there, if it waits
+ */
+struct fab_out_lane {
+	uint32_t head, tail, turn;
+	uint32_t heads;
+	uint64_t stall_end_ns;
+	uint64_t wait_vl_ns;
+};
+
+#define FAB_OUTLETS	16u	/* that a port knows; a power of two */
+
+/**
+ * struct fab_outlet - where unicast packets leave that come by a port; it holds while @version is the
+ *	data path's
+ * @out, @ovl: the output, which is up and Active, and the lane there; neither it nor the input looks at
+ *	P_Keys, or at raw packets
+ * @dlid, @sl: of the packets
+ */
+struct fab_outlet {
+	struct fab_dport *out;
+	uint32_t version;
+	uint16_t dlid;
+	uint8_t sl;
+	uint8_t ovl;
+};
+
+/**
+ * struct fab_dport - a port that has seen data; what each packet needs is at its begin
  * @p: index in the graph
  * @id: index in fab_data.all
  * @num: number in its node
  * @is_switch: of a switch; @is_router: of a router; any other node takes what arrives
+ * @buffers: heads are in the input buffer; else in the link's rings
+ * @up, @active, @receives, @nvls, @max_len, @arb_vls, @num_pkeys, @pkeys, @arb_index, @life_ns: of
+ *	the graph, as of fab_data.epoch; @life_ns is the switch's LifeTimeValue, UINT64_MAX of a router
  * @link: the wire leads out of the process; NULL: local
  * @hport: it leads to an HCA in this process, or NULL
  * @peer: other end of a local wire, or NULL
@@ -212,30 +256,27 @@ struct fab_hport {
  * @congestion: of a switch that marks packets, or NULL
  * @flight: packets on their way over a wire with a delay, or a rate, that arrive, and that leave by
  *	the link; NULL: there were none yet
- * @buffers: heads are in the input buffer; else in the link's rings
- * @full: lanes of the rings whose packets have to wait until those on their way have arrived
- * @up, @active, @receives, @nvls, @max_len, @arb_vls, @num_pkeys, @pkeys, @arb_index, @life_ns: of
- *	the graph, as of fab_data.epoch; @life_ns is the switch's LifeTimeValue, UINT64_MAX of a router
- * @pending: lanes with packets, as of this round
- * @buffered: lanes with packets in the input buffer
- * @queued, @out_listed, @touched, @woken: in fab_data.queue, .outs, .touch, .woken
  * @leaks: lanes have lost credits
- * @parked: lanes with packets in the input buffer whose heads an output has parked (park.c)
- * @seq: when something came into the empty input buffer; 0: nothing has
- * @parks: requests of earlier rounds are parked at this output, and it is not asked for them
- * @starved: output lanes of these that wait for credit of the next buffer
- * @order: place among the outputs of a round, by the first input that requests it
- * @served: the round in which it had its turn last
- * @want: output lanes that are requested in this round, or parked, @head to @tail by lane
- * @turn: input lane that was served last, by lane
- * @ucast: unicast requests of this round, or parked
+ * @want: output lanes that are requested in this round, or parked
+ * @starved: output lanes of parked requests that wait for credit of the next buffer
  * @sent, @refused: output lanes that sent, and that had to wait, in this round
  * @waiting: output lanes that wait since an earlier round
- * @stalled: output lanes in the state VLStalled, until @stall_end_ns
- * @heads: of a switch with adaptive routing, blocks of the unicast heads that wait for it, by its
- *	lane
+ * @stalled: output lanes in the state VLStalled
+ * @buffered: lanes with packets in the input buffer
+ * @parked: lanes with packets in the input buffer whose heads an output has parked (park.c)
+ * @queued, @out_listed, @touched, @woken: in fab_data.queue, .outs, .touch, .woken
+ * @parks: requests of earlier rounds are parked at this output, and it is not asked for them
+ * @seq: when something came into the empty input buffer; 0: nothing has
+ * @order: place among the outputs of a round, by the first input that requests it
+ * @served: the round in which it had its turn last
+ * @ucast: unicast requests of this round, or parked
+ * @wait_ns: of those in @waiting: PortXmitWait is counted up to there
  * @hoq_drops: discards by HOQLife since a packet last left
- * @wait_ns, @wait_vl_ns: of those in @waiting: PortXmitWait is counted up to there
+ * @full: lanes of the rings whose packets have to wait until those on their way have arrived
+ * @out: its lanes as an output
+ * @lane: its lanes as an input
+ * @outlet: of what comes by it, by the DLID
+ * @pending: lanes with packets, as of this round
  * @ctrl_due: events of the link are left for the next round
  * @vl15_seen: of the peer's count of VL15 packets that it dropped
  * @replies: of fab_data.reply, that wait for it
@@ -247,8 +288,8 @@ struct fab_hport {
 struct fab_dport {
 	uint32_t p;
 	uint32_t id;
-	uint8_t num;
-	bool is_switch, is_router;
+	uint8_t num, nvls;
+	bool is_switch, is_router, buffers, leaks, up, active, receives, idle;
 	struct ohca_link *link;
 	struct fab_hport *hport;
 	struct fab_dport *peer;
@@ -256,39 +297,31 @@ struct fab_dport {
 	struct fab_fault *fault, *rx_fault;
 	struct fab_congestion *congestion;
 	struct fab_flight *flight[2];
-	bool buffers, leaks;
-	uint16_t full;
-	bool up, active, receives;
-	uint8_t nvls;
+	struct ohca_port_counters *ctr;
 	uint32_t max_len;
 	uint16_t arb_vls;
+	uint16_t want, starved;
+	uint16_t sent, refused, waiting, stalled;
+	uint16_t buffered, parked;
+	bool queued, out_listed, touched, woken, parks;
+	uint8_t hoq_drops[FAB_DATA_LANES];
+	uint64_t seq, order;
+	uint32_t served, ucast;
+	uint64_t wait_ns;
+	uint64_t life_ns;
+	uint16_t full;
 	uint16_t num_pkeys;
+	uint32_t pending;
+	struct fab_out_lane out[FAB_DATA_LANES];
+	struct fab_lane lane[FAB_DATA_LANES];
+	struct ib_vlarb arb;
+	struct fab_outlet outlet[FAB_OUTLETS];
 	const uint16_t *pkeys;
 	uint32_t arb_index;
-	uint64_t life_ns;
-	uint32_t pending;
-	uint16_t buffered;
-	bool queued, out_listed, touched, woken, parks;
-	uint16_t parked, starved;
-	uint64_t seq, order;
-	uint32_t served;
-	uint16_t want;
-	uint32_t head[FAB_DATA_LANES], tail[FAB_DATA_LANES], turn[FAB_DATA_LANES];
-	uint32_t ucast;
-	uint16_t sent, refused, waiting, stalled;
-	uint32_t heads[FAB_DATA_LANES];
-	uint8_t hoq_drops[FAB_DATA_LANES];
-	uint64_t stall_end_ns[FAB_DATA_LANES];
-	uint64_t wait_vl_ns[FAB_DATA_LANES];
-	uint64_t wait_ns;
-	struct fab_lane lane[FAB_DATA_LANES];
-	struct ohca_port_counters *ctr;
-	struct ib_vlarb arb;
-	bool ctrl_due;
 	uint32_t vl15_seen;
 	uint32_t replies;
 	uint64_t peer_guid;
-	bool idle, used, refused_tx, stall_listed;
+	bool ctrl_due, used, refused_tx, stall_listed;
 };
 
 /**
@@ -303,6 +336,25 @@ struct fab_guid_lid {
 	uint32_t version;
 	uint16_t lid;
 };
+
+#define FAB_DPORT_HOT	offsetof(struct fab_dport, full)	/* bytes that each packet needs */
+#define FAB_CACHE_LINE	64u
+
+/** fab_prefetch() - @n bytes at @p are on their way to the cache; NULL: there are none */
+static inline void fab_prefetch(const void *p, size_t n)
+{
+	for (size_t at = 0; at < n; at += FAB_CACHE_LINE)
+		__builtin_prefetch((const char *)p + at);
+}
+
+/** fab_prefetch_wire() - so is what it takes to send a packet by lane @vl of @out */
+static inline void fab_prefetch_wire(const struct fab_dport *out, unsigned int vl)
+{
+	__builtin_prefetch(out->fault);
+	__builtin_prefetch(out->ctr);
+	if (out->peer)
+		__builtin_prefetch(&out->peer->lane[vl]);
+}
 
 /** struct fab_reply - a MAD of an agent that waits since @since_ns to leave by a link */
 struct fab_reply {
@@ -688,14 +740,21 @@ void fab_settle(struct fab_data *d);
 bool fab_store(struct fab_data *d, struct fab_dport *in, unsigned int vl,
 	       const struct fab_frame *f, bool front);
 
+/** fab_store_own() - @b, in which the head of lane @vl of @in is, is in the input buffer there */
+void fab_store_own(struct fab_data *d, struct fab_dport *in, unsigned int vl, struct fab_buffer *b);
+
 /** fab_fits() - the input buffer of lane @vl of @in has room for @len bytes */
 bool fab_fits(const struct fab_dport *in, unsigned int vl, uint32_t len);
 
 /** fab_peek() - what waits in lane @vl of @in is its head. Return: false: nothing does. */
 bool fab_peek(struct fab_dport *in, unsigned int vl);
 
-/** fab_release() - the head of the input buffer is done */
-void fab_release(struct fab_data *d, struct fab_dport *in, unsigned int vl);
+/**
+ * fab_release() - the head of the input buffer is done
+ * @next: what is behind it
+ */
+void fab_release(struct fab_data *d, struct fab_dport *in, unsigned int vl, struct fab_buffer *b,
+		 struct fab_buffer *next);
 
 /** fab_append() - @b is the last packet in the input buffer of @in from now on */
 void fab_append(struct fab_data *d, struct fab_dport *in, unsigned int vl, struct fab_buffer *b);
@@ -846,12 +905,12 @@ static inline void fab_enqueue(struct fab_data *d, struct fab_dport *out, uint32
 
 	l->next = FAB_NONE_LANE;
 	if (out->want & (1u << l->ovl)) {
-		fab_lane_at(d, out->tail[l->ovl])->next = id;
+		fab_lane_at(d, out->out[l->ovl].tail)->next = id;
 	} else {
 		out->want |= (uint16_t)(1u << l->ovl);
-		out->head[l->ovl] = id;
+		out->out[l->ovl].head = id;
 	}
-	out->tail[l->ovl] = id;
+	out->out[l->ovl].tail = id;
 }
 
 /** fab_order() - of @out, which lane @vl of @in requests: those of links come last */

@@ -103,9 +103,12 @@ int fab_mcast_vl(const struct fab_data *d, const struct fab_dport *in, const str
 	return ib_sl2vl_lookup(fab_sl2vl(d->f, n, in->num, out->num), l->f.lrh[1] >> 4, out->nvls);
 }
 
-/* Whether @f can leave by @out. On success *@ovl is its lane there. */
+/*
+ * Whether @f can leave by @out. On success *@ovl is its lane there, and *@looks whether the output looks
+ * at P_Keys or raw packets.
+ */
 static bool can_leave(struct fab_data *d, struct fab_dport *in, struct fab_frame *f,
-		      struct fab_dport *out, uint8_t *ovl)
+		      struct fab_dport *out, uint8_t *ovl, bool *looks)
 {
 	const struct fab_node *n = &d->f->node[d->f->port[in->p].node];
 	const struct ib_port_info *pi = &d->f->port[out->p].pi;
@@ -124,7 +127,8 @@ static bool can_leave(struct fab_data *d, struct fab_dport *in, struct fab_frame
 		relay_error(d, in, &in->ctr->rcv_vl_mapping, FAB_DROP_VL);
 		return false;
 	}
-	if (fab_unlikely((pi->part_enf_out || pi->filter_raw_out) && !admit(d, out, f, false))) {
+	*looks = pi->part_enf_out || pi->filter_raw_out;
+	if (fab_unlikely(*looks && !admit(d, out, f, false))) {
 		fab_dropped(d, FAB_DROP_FILTER);
 		return false;
 	}
@@ -164,6 +168,7 @@ static enum fab_kind decide_mcast(struct fab_data *d, struct fab_dport *in, stru
 {
 	unsigned int members = 0;
 	uint8_t ovl;
+	bool looks;
 
 	fab_mcast_ports(d->f, n, in->num, dlid, l->mc);
 	fab_clear_output(l, in->num);
@@ -178,7 +183,7 @@ static enum fab_kind decide_mcast(struct fab_data *d, struct fab_dport *in, stru
 		}
 		members++;
 		out = fab_dport(d, fab_port_of(n, num));
-		if (out && out->up && can_leave(d, in, &l->f, out, &ovl))
+		if (out && out->up && can_leave(d, in, &l->f, out, &ovl, &looks))
 			continue;
 		fab_clear_output(l, num);
 		if (!out)
@@ -222,12 +227,27 @@ static bool is_malformed(const struct fab_dport *in, const struct fab_frame *f, 
 	       (lnh >= IB_LNH_IBA_LOCAL && f->len < bth + IB_BTH_LEN + IB_ICRC_LEN);
 }
 
+/* Whether @in looks at P_Keys, or at raw packets, that come. */
+static bool in_looks(const struct fab_data *d, const struct fab_dport *in)
+{
+	const struct ib_port_info *pi = &d->f->port[in->p].pi;
+
+	return pi->part_enf_in || pi->filter_raw_in;
+}
+
+/* The place of the way to @dlid of what comes by @in. */
+static struct fab_outlet *outlet_of(struct fab_dport *in, uint16_t dlid)
+{
+	return &in->outlet[dlid % FAB_OUTLETS];
+}
+
 static enum fab_kind decide_ucast(struct fab_data *d, struct fab_dport *in, struct fab_lane *l,
 				  const struct fab_node *n, uint16_t dlid)
 {
 	const bool adaptive = d->f->sw[n->sw].adaptive;
 	unsigned int num = fab_route(d->f, n, dlid);
 	struct fab_dport *out;
+	bool looks;
 
 	if (fab_unlikely(adaptive))
 		num = fab_adaptive_port(d, in, l, n, dlid, num);
@@ -242,14 +262,33 @@ static enum fab_kind decide_ucast(struct fab_data *d, struct fab_dport *in, stru
 		out = fab_dport(d, fab_port_of(n, num));
 	if (fab_unlikely(!out))
 		return fab_dropped(d, FAB_DROP_MEMORY);
-	if (!can_leave(d, in, &l->f, out, &l->ovl))
+	if (!can_leave(d, in, &l->f, out, &l->ovl, &looks))
 		return FAB_HEAD_DROP;
 	if (fab_unlikely(d->m->mad_faults) && fab_gsi_held(d, in, out, &l->f))
 		return FAB_HEAD_LOCAL;
 	l->out = out;
 	if (fab_unlikely(adaptive))
 		fab_adaptive_wait(l);
+	else if (fab_likely(in->active && !looks && !in_looks(d, in)))
+		*outlet_of(in, dlid) = (struct fab_outlet){
+			out, d->version, dlid, l->f.lrh[1] >> 4, l->ovl,
+		};
 	return FAB_HEAD_UCAST;
+}
+
+/* Whether the output of the head of @l is known, and takes it. */
+static bool known_outlet(const struct fab_data *d, struct fab_dport *in, struct fab_lane *l,
+			 uint16_t dlid)
+{
+	const struct fab_outlet *o = outlet_of(in, dlid);
+
+	if (o->version != d->version || o->dlid != dlid || o->sl != l->f.lrh[1] >> 4 ||
+	    l->f.len > o->out->max_len || o->out->stalled >> o->ovl & 1 ||
+	    l->f.hops >= FAB_MAX_HOPS || d->m->mad_faults)
+		return false;
+	l->out = o->out;
+	l->ovl = o->ovl;
+	return true;
 }
 
 /* What has come to a router's port is for its agents, or goes on if it has a GRH. */
@@ -257,6 +296,7 @@ static enum fab_kind decide_router(struct fab_data *d, struct fab_dport *in, str
 				   uint16_t dlid)
 {
 	enum fab_kind kind;
+	bool looks;
 	uint32_t out;
 
 	if ((l->f.lrh[1] & 3) != IB_LNH_IBA_GLOBAL || !fab_own_lid(&d->f->port[in->p], dlid))
@@ -267,14 +307,13 @@ static enum fab_kind decide_router(struct fab_data *d, struct fab_dport *in, str
 	l->out = fab_dport(d, out);
 	if (fab_unlikely(!l->out))
 		return fab_dropped(d, FAB_DROP_MEMORY);
-	return can_leave(d, in, &l->f, l->out, &l->ovl) ? FAB_HEAD_UCAST : FAB_HEAD_DROP;
+	return can_leave(d, in, &l->f, l->out, &l->ovl, &looks) ? FAB_HEAD_UCAST : FAB_HEAD_DROP;
 }
 
 enum fab_kind fab_decide(struct fab_data *d, struct fab_dport *in, struct fab_lane *l)
 {
 	const uint16_t dlid = ib_get_be16(l->f.lrh + 2);
-	struct ib_port_info *pi = &d->f->port[in->p].pi;
-	const struct fab_node *n = &d->f->node[d->f->port[in->p].node];
+	const struct fab_node *n;
 
 	if (fab_unlikely(l->f.flags & (OHCA_FRAME_EBP | OHCA_FRAME_VCRC)) &&
 	    fab_damaged(d, in, l->f.data, l->f.len, l->f.flags, l->f.vcrc))
@@ -290,16 +329,19 @@ enum fab_kind fab_decide(struct fab_data *d, struct fab_dport *in, struct fab_la
 		return frame_malformed(d, in);
 	if (fab_unlikely(!in->receives))
 		return fab_dropped(d, FAB_DROP_NOT_ARMED);
-	if (fab_unlikely(!in->active) && ib_port_rx_data(pi)) {
+	if (known_outlet(d, in, l, dlid))
+		return FAB_HEAD_UCAST;
+	if (fab_unlikely(!in->active) && ib_port_rx_data(&d->f->port[in->p].pi)) {
 		fab_changed(d->m, in->p);
 		fab_dport_refresh(d, in);
 	}
 	if (fab_unlikely(!in->is_switch))
 		return in->is_router ? decide_router(d, in, l, dlid) : FAB_HEAD_LOCAL;
-	if (fab_unlikely((pi->part_enf_in || pi->filter_raw_in) && !admit(d, in, &l->f, true)))
+	if (fab_unlikely(in_looks(d, in) && !admit(d, in, &l->f, true)))
 		return fab_dropped(d, FAB_DROP_FILTER);
 	if (fab_unlikely(l->f.hops >= FAB_MAX_HOPS))
 		return fab_dropped(d, FAB_DROP_HOPS);
+	n = &d->f->node[d->f->port[in->p].node];
 	if (fab_unlikely(dlid >= IB_LID_MCAST_MIN))
 		return decide_mcast(d, in, l, n, dlid);
 	return decide_ucast(d, in, l, n, dlid);

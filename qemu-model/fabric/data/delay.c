@@ -4,7 +4,8 @@
  * they arrive. They have their credits from when they left: of a wire of the graph in the input buffer
  * that they come to, of a link in as large a buffer of its own, so at most FAB_LANE_BLOCKS of a
  * lane are on their way. Without a delay that is one packet of a lane, which has the link's credit when
- * it leaves. What is on its way when the link goes down is lost.
+ * it leaves. What is on its way when the link goes down is lost. A packet waits at a switch in the buffer
+ * in which it has come, and the next such wire takes that over.
  */
 #include "hop.h"
 
@@ -28,8 +29,7 @@
  * @count: packets
  * @lanes: with packets
  * @turn: lane that has come by the ring last
- * @used: blocks of each lane, with @out
- * @first, @last: of each lane
+ * @lane: packets of each lane, in their order, and with @out blocks that they use
  */
 struct fab_flight {
 	struct fab_timer landing;
@@ -42,14 +42,16 @@ struct fab_flight {
 	bool out;
 	uint32_t downs;
 	uint32_t count;
-	uint16_t used[FAB_DATA_LANES];
-	struct fab_buffer *first[FAB_DATA_LANES], *last[FAB_DATA_LANES];
+	struct {
+		struct fab_buffer *first, *last;
+		uint16_t used;
+	} lane[FAB_DATA_LANES];
 };
 
 /* Blocks in use by lane @vl of what has its credits at @fl. */
 static uint16_t *used(struct fab_flight *fl, unsigned int vl)
 {
-	return fl->out ? &fl->used[vl] : &fl->dp->lane[vl].used;
+	return fl->out ? &fl->lane[vl].used : &fl->dp->lane[vl].used;
 }
 
 static struct fab_flight *flight(struct fab_data *d, struct fab_dport *dp, bool out,
@@ -78,39 +80,39 @@ static struct fab_flight *flight(struct fab_data *d, struct fab_dport *dp, bool 
 bool fab_is_delayed(const struct fab_dport *dp, bool out, unsigned int vl,
 		    const struct fab_fault *x)
 {
-	return (x->delay_ns | x->byte_fs) || (dp->flight[out] && dp->flight[out]->first[vl]);
+	return (x->delay_ns | x->byte_fs) || (dp->flight[out] && dp->flight[out]->lane[vl].first);
 }
 
 bool fab_delay_fits(const struct fab_dport *dp, unsigned int vl, uint32_t len)
 {
-	return !dp->flight[true] || dp->flight[true]->used[vl] + fab_blocks(len) <= FAB_LANE_BLOCKS;
+	return !dp->flight[true] || dp->flight[true]->lane[vl].used + fab_blocks(len) <= FAB_LANE_BLOCKS;
 }
 
 bool fab_delay_lands(struct fab_data *d, const struct fab_dport *dp, unsigned int vl)
 {
 	const struct fab_flight *fl = dp->flight[true];
 
-	return fl && fl->first[vl] && fl->first[vl]->due_ns >= fab_data_clock(d);
+	return fl && fl->lane[vl].first && fl->lane[vl].first->due_ns >= fab_data_clock(d);
 }
 
 bool fab_delay_empty(const struct fab_dport *dp, unsigned int vl)
 {
-	return !dp->flight[true] || !dp->flight[true]->first[vl];
+	return !dp->flight[true] || !dp->flight[true]->lane[vl].first;
 }
 
 /* @b is on its way from now on, and has left at @left_ns. */
 static void depart(struct fab_data *d, struct fab_flight *fl, unsigned int vl, struct fab_buffer *b,
 		   uint64_t left_ns)
 {
-	const struct fab_buffer *before = fl->last[vl];
+	const struct fab_buffer *before = fl->lane[vl].last;
 
 	b->due_ns = fab_fault_due(fl->fault, left_ns, before ? before->due_ns : 0);
 	b->next = NULL;
 	if (before)
-		fl->last[vl]->next = b;
+		fl->lane[vl].last->next = b;
 	else
-		fl->first[vl] = b;
-	fl->last[vl] = b;
+		fl->lane[vl].first = b;
+	fl->lane[vl].last = b;
 	fl->lanes |= (uint16_t)(1u << vl);
 	if (!(fl->starved >> vl & 1) && (!fl->landing.set || b->due_ns < fl->landing.due_ns))
 		fab_timer_set(&d->landings, &fl->landing, b->due_ns);
@@ -128,12 +130,19 @@ static void flight_end(struct fab_data *d, enum fab_drop why, bool agent)
 		fab_dropped(d, why);
 }
 
+static struct fab_buffer *buffer_of(const struct fab_frame *f)
+{
+	return (struct fab_buffer *)((uintptr_t)f->data - offsetof(struct fab_buffer, data));
+}
+
 void fab_delay(struct fab_data *d, struct fab_dport *dp, bool out, unsigned int vl,
 	       const struct fab_frame *f, struct fab_fault *x, bool lost, uint64_t left_ns)
 {
 	struct fab_flight *fl = flight(d, dp, out, x);
-	struct fab_buffer *b = fl ? fab_buffer_get(d, f->len) : NULL;
+	struct fab_buffer *b = NULL;
 
+	if (fl)
+		b = f->owned ? buffer_of(f) : fab_buffer_get(d, f->len);
 	if (!b) {
 		/* what leaves was counted as that, and as lost if it is; what comes was not yet */
 		if (!out)
@@ -147,18 +156,25 @@ void fab_delay(struct fab_data *d, struct fab_dport *dp, bool out, unsigned int 
 	b->hops = f->hops;
 	b->lost = lost;
 	b->agent = f->agent;
-	fab_copy(d, b->data, f, vl);
+	if (f->owned) {
+		b->moved = true;
+		fab_copy_head(b->data, f, vl);
+		if (fab_unlikely(f->corrupt) && !d->cfg.headers)
+			fab_damage(b->data, f->len);
+	} else {
+		fab_copy(d, b->data, f, vl);
+	}
 	depart(d, fl, vl, b, left_ns);
 }
 
 /* The oldest packet of lane @vl is not on its way any more. */
 static struct fab_buffer *land(struct fab_data *d, struct fab_flight *fl, unsigned int vl)
 {
-	struct fab_buffer *b = fl->first[vl];
+	struct fab_buffer *b = fl->lane[vl].first;
 
-	fl->first[vl] = b->next;
+	fl->lane[vl].first = b->next;
 	if (!b->next) {
-		fl->last[vl] = NULL;
+		fl->lane[vl].last = NULL;
 		fl->lanes &= (uint16_t)~(1u << vl);
 	}
 	*used(fl, vl) -= fab_blocks(b->len);
@@ -188,11 +204,11 @@ static bool arrivals(struct fab_data *d, struct fab_flight *fl, unsigned int vl,
 {
 	unsigned int n;
 
-	for (n = 0; n < FAB_BURST && fl->first[vl] && fl->first[vl]->due_ns <= now; n++) {
+	for (n = 0; n < FAB_BURST && fl->lane[vl].first && fl->lane[vl].first->due_ns <= now; n++) {
 		if (!fl->out) {
 			fab_arrived(d, fl->dp, vl, land(d, fl, vl));
 		} else {
-			if (!leave(d, fl->dp, vl, fl->first[vl]))
+			if (!leave(d, fl->dp, vl, fl->lane[vl].first))
 				break;
 			fab_buffer_put(d, land(d, fl, vl));
 		}
@@ -212,11 +228,23 @@ static uint64_t first_due(const struct fab_flight *fl)
 	uint64_t due = UINT64_MAX;
 
 	for (uint16_t m = fl->lanes & (uint16_t)~fl->starved; m; m &= (uint16_t)(m - 1)) {
-		const struct fab_buffer *b = fl->first[__builtin_ctz(m)];
+		const struct fab_buffer *b = fl->lane[__builtin_ctz(m)].first;
 
 		due = b->due_ns < due ? b->due_ns : due;
 	}
 	return due;
+}
+
+/* Where what is due of @fl arrives is on its way to the cache, all of it at once. */
+static void prefetch_landing(const struct fab_flight *fl)
+{
+	const unsigned int vl = (unsigned int)__builtin_ctz(fl->lanes | 1u << FAB_DATA_LANES);
+
+	if (fl->out || vl == FAB_DATA_LANES)
+		return;
+	fab_prefetch(fl->dp, FAB_DPORT_HOT);
+	fab_prefetch(&fl->dp->lane[vl], sizeof(fl->dp->lane[vl]));
+	fab_prefetch(fl->lane[vl].first, sizeof(struct fab_buffer) + IB_LRH_LEN);
 }
 
 /* What is due of @fl arrives, and it waits for the rest. Return: whether anything did. */
@@ -224,6 +252,7 @@ static bool flight_land(struct fab_data *d, struct fab_flight *fl, uint64_t now)
 {
 	bool moved = false;
 
+	prefetch_landing(fl);
 	fl->starved = 0;
 	fl->round = d->landing;
 	for (uint16_t m = fl->lanes; m; m &= (uint16_t)(m - 1)) {
@@ -231,7 +260,7 @@ static bool flight_land(struct fab_data *d, struct fab_flight *fl, uint64_t now)
 
 		moved |= arrivals(d, fl, vl, now);
 		/* or it is more than a burst: then the next round comes at once, as something moved */
-		if (fl->out && fl->first[vl] && fl->first[vl]->due_ns <= now)
+		if (fl->out && fl->lane[vl].first && fl->lane[vl].first->due_ns <= now)
 			fl->starved |= (uint16_t)(1u << vl);
 	}
 	if (fl->starved) {
@@ -287,7 +316,7 @@ uint64_t fab_delay_due(struct fab_data *d)
 static void flight_forget(struct fab_data *d, struct fab_flight *fl)
 {
 	for (unsigned int vl = 0; fl->count && vl < FAB_DATA_LANES; vl++) {
-		while (fl->first[vl]) {
+		while (fl->lane[vl].first) {
 			struct fab_buffer *b = land(d, fl, vl);
 
 			/* that one was counted when it left */

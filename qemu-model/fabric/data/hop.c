@@ -309,9 +309,12 @@ void fab_head_capture(struct fab_data *d, const struct fab_dport *in, unsigned i
 			  l->kind == FAB_HEAD_DROP ? d->why : FAB_DROP_NONE);
 }
 
-/* @f, which has arrived and is the head of its lane, goes on, or waits. */
+/*
+ * @f, which has arrived and is the head of its lane, goes on, or waits.
+ * @b: the buffer in which it waits then; NULL: it has none yet
+ */
 static void head_go_on(struct fab_data *d, struct fab_dport *in, unsigned int vl,
-		       const struct fab_frame *f)
+		       const struct fab_frame *f, struct fab_buffer *b)
 {
 	struct fab_lane *l = &in->lane[vl];
 
@@ -319,10 +322,14 @@ static void head_go_on(struct fab_data *d, struct fab_dport *in, unsigned int vl
 	l->f = *f;
 	l->passing = true;
 	fab_head_decide(d, in, vl);
+	if (l->kind == FAB_HEAD_UCAST)
+		fab_prefetch_wire(l->out, l->ovl);
 	if (fab_unlikely(in->tap))
 		fab_head_capture(d, in, vl);
 	if (head_pass(d, in, l)) {
 		l->kind = FAB_HEAD_NONE;
+	} else if (b) {
+		fab_store_own(d, in, vl, b);
 	} else if (!fab_store(d, in, vl, &l->f, true)) {
 		fab_drop_head(d, l, FAB_DROP_MEMORY);
 		l->kind = FAB_HEAD_NONE;
@@ -339,7 +346,7 @@ void fab_enter(struct fab_data *d, struct fab_dport *in, unsigned int vl,
 
 	fab_count_rcv(in, f);
 	if (!l->first && !l->passing && d->walk) {
-		head_go_on(d, in, vl, f);
+		head_go_on(d, in, vl, f, NULL);
 		return;
 	}
 	if (fab_unlikely(in->tap))
@@ -379,6 +386,7 @@ void fab_arrived(struct fab_data *d, struct fab_dport *in, unsigned int vl, stru
 {
 	struct fab_frame f;
 
+	b->moved = false;
 	fab_buffer_frame(b, vl, &f);
 	f.hops += !fab_leads_out(in);
 	fab_count_rcv(in, &f);
@@ -399,10 +407,12 @@ void fab_arrived(struct fab_data *d, struct fab_dport *in, unsigned int vl, stru
 		return;
 	}
 	d->walk = FAB_WALK;
-	head_go_on(d, in, vl, &f);
-	if (in->lane[vl].kind == FAB_HEAD_NONE)
-		fab_credit(d, in);
-	fab_buffer_put(d, b);
+	head_go_on(d, in, vl, &f, b);
+	if (in->lane[vl].kind != FAB_HEAD_NONE)
+		return;
+	fab_credit(d, in);
+	if (!b->moved)
+		fab_buffer_put(d, b);
 }
 
 /* ---- heads that are done, or whose link goes ------------------------------------- */

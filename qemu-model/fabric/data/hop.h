@@ -34,6 +34,9 @@ static inline void fab_head_decide(struct fab_data *d, struct fab_dport *in, uns
 	l->forks = 0;
 	l->kind = (uint8_t)fab_decide(d, in, l);
 	l->version = d->version;
+	/* its copies are made of what it is in */
+	if (fab_unlikely(l->kind == FAB_HEAD_MCAST))
+		l->f.owned = false;
 }
 
 /**

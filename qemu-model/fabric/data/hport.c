@@ -24,10 +24,15 @@ struct fab_hport *fab_hport_attach(struct fab_data *d, uint32_t p, const struct 
 		.speed_en = cfg->speed_sup,
 		.speed_ext_en = cfg->speed_ext_sup,
 	};
-	h->flow = calloc(FAB_FLOWS, sizeof(*h->flow));
-	if (h->flow && fab_port_attach(d, p, NULL, h))
+	/* an HCA that looks at headers alone sends no MADs, by wires with rates, which have no flows */
+	if (!d->cfg.headers) {
+		h->flow = calloc(FAB_FLOWS, sizeof(*h->flow));
+		h->mad = calloc(FAB_HPORT_MADS, sizeof(*h->mad));
+	}
+	if ((d->cfg.headers || (h->flow && h->mad)) && fab_port_attach(d, p, NULL, h))
 		return h;
 	free(h->flow);
+	free(h->mad);
 	free(h);
 	return NULL;
 }
@@ -59,7 +64,7 @@ uint8_t *fab_hport_begin(struct fab_hport *h, unsigned int vl, uint32_t len)
 	if (fab_unlikely(vl == IB_MGMT_VL)) {
 		if (!is_open(h))
 			return NULL;
-		if (h->mads < FAB_HPORT_MADS && len <= FAB_HPORT_MAD_LEN)
+		if (h->mad && h->mads < FAB_HPORT_MADS && len <= FAB_HPORT_MAD_LEN)
 			return d->scratch[0];
 		h->dp->ctr->vl15_dropped++;
 		return NULL;

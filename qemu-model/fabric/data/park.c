@@ -14,7 +14,9 @@
  */
 #include "data_priv.h"
 
-#include <stdlib.h>
+#include <string.h>
+
+#define RUN	8u	/* outputs that are sorted one by one */
 
 void fab_unpark(struct fab_data *d, struct fab_dport *in, unsigned int vl)
 {
@@ -29,7 +31,7 @@ void fab_unpark(struct fab_data *d, struct fab_dport *in, unsigned int vl)
 static void unpark_all(struct fab_data *d, struct fab_dport *out)
 {
 	for (; out->want; out->want &= (uint16_t)(out->want - 1)) {
-		uint32_t id = out->head[__builtin_ctz(out->want)];
+		uint32_t id = out->out[__builtin_ctz(out->want)].head;
 
 		for (; id != FAB_NONE_LANE; id = fab_lane_at(d, id)->next) {
 			struct fab_dport *in = d->all[id / FAB_DATA_LANES];
@@ -44,7 +46,7 @@ static void unpark_all(struct fab_data *d, struct fab_dport *out)
 static bool parkable(const struct fab_data *d, const struct fab_dport *out)
 {
 	for (uint16_t m = out->want; m; m &= (uint16_t)(m - 1)) {
-		uint32_t id = out->head[__builtin_ctz(m)];
+		uint32_t id = out->out[__builtin_ctz(m)].head;
 
 		for (; id != FAB_NONE_LANE; id = fab_lane_at(d, id)->next)
 			if (!d->all[id / FAB_DATA_LANES]->buffers)
@@ -78,7 +80,7 @@ void fab_park(struct fab_data *d, struct fab_dport *out, bool may, uint16_t star
 	out->order = UINT64_MAX;
 	out->ucast = 0;
 	for (uint16_t m = out->want; m; m &= (uint16_t)(m - 1)) {
-		uint32_t id = out->head[__builtin_ctz(m)];
+		uint32_t id = out->out[__builtin_ctz(m)].head;
 
 		for (; id != FAB_NONE_LANE; id = fab_lane_at(d, id)->next) {
 			lane_parks(d, d->all[id / FAB_DATA_LANES], id % FAB_DATA_LANES, out);
@@ -125,11 +127,33 @@ void fab_park_begin(struct fab_data *d)
 	d->park_ns = UINT64_MAX;
 }
 
-static int by_order(const void *a, const void *b)
+/* @n outputs in the order of their turns, those of the same order as they are; @room for as many. */
+static void sort_outs(struct fab_dport **outs, struct fab_dport **room, uint32_t n)
 {
-	const struct fab_dport *const *x = a, *const *y = b;
+	for (uint32_t begin = 0; begin < n; begin += RUN) {
+		for (uint32_t i = begin + 1; i < n && i < begin + RUN; i++) {
+			struct fab_dport *out = outs[i];
+			uint32_t k = i;
 
-	return (*x)->order < (*y)->order ? -1 : (*x)->order > (*y)->order;
+			for (; k > begin && outs[k - 1]->order > out->order; k--)
+				outs[k] = outs[k - 1];
+			outs[k] = out;
+		}
+	}
+	for (uint32_t run = RUN; run < n; run *= 2) {
+		for (uint32_t begin = 0; begin + run < n; begin += 2 * run) {
+			const uint32_t middle = begin + run;
+			const uint32_t end = n - middle > run ? middle + run : n;
+			uint32_t a = begin, b = middle, to = begin;
+
+			if (outs[middle - 1]->order <= outs[middle]->order)
+				continue;
+			memcpy(&room[begin], &outs[begin], run * sizeof(*outs));
+			while (a < middle && b < end)
+				outs[to++] = room[a]->order <= outs[b]->order ? room[a++] : outs[b++];
+			memcpy(&outs[to], &room[a], (middle - a) * sizeof(*outs));
+		}
+	}
 }
 
 void fab_park_order(struct fab_data *d)
@@ -144,8 +168,8 @@ void fab_park_order(struct fab_data *d)
 		out->out_listed = true;
 		d->outs[d->nouts++] = out;
 	}
-	if (d->nouts > 1)
-		qsort(d->outs, d->nouts, sizeof(*d->outs), by_order);
+	/* nobody is woken now */
+	sort_outs(d->outs, d->woken, d->nouts);
 }
 
 /* @out has its turn in this round, whose outputs have theirs now. */

@@ -144,6 +144,7 @@ void fab_hport_free(struct fab_hport *h)
 		return;
 	fab_hport_forget(h);
 	free(h->flow);
+	free(h->mad);
 	free(h);
 }
 

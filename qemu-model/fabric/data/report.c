@@ -132,6 +132,8 @@ size_t fab_data_bytes(const struct fab_data *d)
 		n += d->made[i] * sizeof(struct fab_buffer);
 	for (uint32_t i = 0; i < d->links; i++)
 		n += d->linked[i]->hport ? sizeof(struct fab_hport) : 0;
+	for (uint32_t i = 0; i < d->links && !d->cfg.headers; i++)
+		n += d->linked[i]->hport ? FAB_HPORT_MADS * sizeof(struct fab_hport_mad) : 0;
 	return n + d->flight_bytes + d->congestion_bytes + fab_data_link_bytes(d) + d->n.capture_bytes;
 }
 

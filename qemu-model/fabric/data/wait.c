@@ -119,9 +119,9 @@ void fab_hoq_discard(struct fab_data *d, struct fab_dport *out, unsigned int vl)
 	if (!limit || out->hoq_drops[vl] < limit)
 		return;
 	out->stalled |= (uint16_t)(1u << vl);
-	out->stall_end_ns[vl] = fab_data_now(d) + 8 * hoq_ns(d, out);
-	if (!d->nstall || out->stall_end_ns[vl] < d->stall_due_ns)
-		d->stall_due_ns = out->stall_end_ns[vl];
+	out->out[vl].stall_end_ns = fab_data_now(d) + 8 * hoq_ns(d, out);
+	if (!d->nstall || out->out[vl].stall_end_ns < d->stall_due_ns)
+		d->stall_due_ns = out->out[vl].stall_end_ns;
 	if (!out->stall_listed)
 		d->stall[d->nstall++] = out;
 	out->stall_listed = true;
@@ -150,10 +150,10 @@ void fab_end_stalls(struct fab_data *d)
 		for (uint16_t s = dp->stalled; s; s &= (uint16_t)(s - 1)) {
 			unsigned int vl = (unsigned int)__builtin_ctz(s);
 
-			if (now >= dp->stall_end_ns[vl])
+			if (now >= dp->out[vl].stall_end_ns)
 				unstall(d, dp, vl);
-			else if (dp->stall_end_ns[vl] < due)
-				due = dp->stall_end_ns[vl];
+			else if (dp->out[vl].stall_end_ns < due)
+				due = dp->out[vl].stall_end_ns;
 		}
 		dp->stall_listed = dp->stalled;
 		if (dp->stall_listed)
@@ -180,11 +180,18 @@ static uint64_t wait_ticks(uint64_t *since, uint64_t until)
 
 static void count_until(struct fab_dport *dp, uint64_t until)
 {
-	dp->ctr->xmit_wait += wait_ticks(&dp->wait_ns, until);
+	const uint64_t ticks = wait_ticks(&dp->wait_ns, until);
+
+	/* most of what waits for a wire does so for less than one */
+	if (ticks)
+		dp->ctr->xmit_wait += ticks;
 	for (uint16_t w = dp->waiting; w; w &= (uint16_t)(w - 1)) {
 		unsigned int vl = (unsigned int)__builtin_ctz(w);
 
-		dp->ctr->xmit_wait_vl[vl] += wait_ticks(&dp->wait_vl_ns[vl], until);
+		const uint64_t n = wait_ticks(&dp->out[vl].wait_vl_ns, until);
+
+		if (n)
+			dp->ctr->xmit_wait_vl[vl] += n;
 	}
 }
 
@@ -210,7 +217,7 @@ static void settle_paced(struct fab_data *d, struct fab_dport *dp, uint16_t sent
 	for (; from_now; from_now &= (uint16_t)(from_now - 1)) {
 		const unsigned int vl = (unsigned int)__builtin_ctz(from_now);
 
-		dp->wait_vl_ns[vl] = vl == x->vl ? free_ns : now;
+		dp->out[vl].wait_vl_ns = vl == x->vl ? free_ns : now;
 	}
 	dp->waiting = refused;
 }
@@ -235,7 +242,7 @@ static void settle(struct fab_data *d, struct fab_dport *dp)
 		dp->wait_ns = now;
 	from_now = refused & (uint16_t)(sent | ~dp->waiting);
 	for (; from_now; from_now &= (uint16_t)(from_now - 1))
-		dp->wait_vl_ns[__builtin_ctz(from_now)] = now;
+		dp->out[__builtin_ctz(from_now)].wait_vl_ns = now;
 	dp->waiting = refused;
 }
 

@@ -41,25 +41,25 @@
  * @vl: lane of what it has sent last
  */
 struct fab_fault {
-	uint32_t port;
-	uint32_t loss, stays;
-	uint32_t corrupt;
-	uint64_t error_bits, clean_bits;
-	uint64_t delay_ns;
-	uint64_t mad_due_ns;
-	uint64_t rng;
-	uint64_t lost;
-	uint64_t corrupted;
-	uint32_t downs;
-	uint8_t marginal;
-	bool owed, loses, stalls, leaks;
-	uint8_t vl;
-	uint32_t free_fs;
+	uint64_t byte_fs;
 	uint64_t free_ns;
 	uint64_t began_ns;
 	uint64_t late_ns;
-	uint64_t byte_fs;
+	uint64_t delay_ns;
+	uint64_t rng;
+	uint32_t free_fs;
+	uint32_t loss, stays;
+	uint8_t marginal;
+	bool owed, loses, stalls, leaks;
+	uint8_t vl;
 	struct fab_timer timer, resume;
+	uint32_t port;
+	uint32_t corrupt;
+	uint64_t mad_due_ns;
+	uint64_t lost;
+	uint64_t corrupted;
+	uint32_t downs;
+	uint64_t error_bits, clean_bits;
 	uint16_t gone[FAB_WIRE_LANES];
 };
 
