@@ -189,13 +189,20 @@ static void show_counter(uint8_t *d, const struct ctr_field *f, uint64_t v)
 	ib_bits_put(d, f->bit, f->width, v > max - old ? max : old + v);
 }
 
+static bool is_stuck(const struct ib_pma_port *p, unsigned int off)
+{
+	const unsigned int n = off / sizeof(uint64_t);
+
+	return n < 32 && p->stuck >> n & 1;
+}
+
 static void show_counters(const struct ib_pma_port *p, const struct ctr_attr *ca, uint8_t *d)
 {
 	const struct ohca_port_counters *base = ca->ext ? &p->ext_base : &p->base;
 
 	for (unsigned int i = 0; i < ca->n; i++)
-		show_counter(d, &ca->f[i], ctr_get(p->ctr, ca->f[i].src) -
-			     ctr_get(base, ca->f[i].src));
+		show_counter(d, &ca->f[i], is_stuck(p, ca->f[i].src) ? UINT64_MAX :
+			     ctr_get(p->ctr, ca->f[i].src) - ctr_get(base, ca->f[i].src));
 }
 
 /* The next port of @select from *@num on; *@num moves past it. NULL: no more. */

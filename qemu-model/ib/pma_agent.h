@@ -16,6 +16,8 @@
  * @ctr: the live counters, incremented by the data path; the caller's
  * @base: their values when the classic, saturating counters were last reset
  * @ext_base: their values when the extended counters were last reset
+ * @stuck: a bit for each of the first 32 counters of struct ohca_port_counters: it reads as all
+ *	ones in both sets, whatever was counted and reset
  *
  * Set of PortCounters resets only the classic set and Set of
  * PortCountersExtended only the extended set: they are separate counters (16.1.4).
@@ -24,6 +26,7 @@ struct ib_pma_port {
 	const struct ohca_port_counters *ctr;
 	struct ohca_port_counters base;
 	struct ohca_port_counters ext_base;
+	uint32_t stuck;
 };
 
 /**

@@ -186,8 +186,12 @@ static void test_stuck(void **st)
 		assert_true(ib_get_be64(got_perf() + 72) == UINT64_MAX);
 		perf(IB_METHOD_GET, IB_PMA_ATTR_PORT_COUNTERS, IB_PMA_ALL_PORTS, lid, NULL);
 		assert_int_equal(ib_get_be16(got_perf() + 4), 0xffff);
+		/* the answers to those that reset it, too */
 		perf(IB_METHOD_SET, IB_PMA_ATTR_PORT_COUNTERS, num, lid, NULL);
+		assert_int_equal(ib_get_be16(got_perf() + 4), 0xffff);
+		assert_int_equal(got_perf()[6], 0);
 		perf(IB_METHOD_SET, IB_PMA_ATTR_PORT_COUNTERS_EXT, num, lid, NULL);
+		assert_true(ib_get_be64(got_perf() + 72) == UINT64_MAX);
 	}
 	assert_int_equal(counters(p)->symbol_error, 77);
 	/* until it is preset */

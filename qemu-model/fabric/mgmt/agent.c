@@ -3,7 +3,6 @@
  * Callbacks of the agents of a node (ib/sma.h, ib/pma_agent.h). A Set of an interned table
  * changes a copy, which becomes another table when the Set is complete.
  */
-#include "counter.h"
 #include "mgmt.h"
 
 #include <stdlib.h>
@@ -378,18 +377,6 @@ static void pma_keep(struct fab_mgmt *m)
 		m->job.starved = true;
 }
 
-/* Counters of @v that read as all ones whatever they were reset to: @stuck, a bit for each. */
-static void show_stuck(struct fab_mgmt *m, struct ib_pma_port *v, uint32_t stuck)
-{
-	for (unsigned int i = 0; i < FAB_COUNTERS; i++) {
-		if (!(stuck >> i & 1))
-			continue;
-		fab_counter_put(&m->job.shown, i, UINT64_MAX);
-		fab_counter_put(&v->base, i, 0);
-		fab_counter_put(&v->ext_base, i, 0);
-	}
-}
-
 /* The agent is done with a port's counters before it asks for the next port. */
 static struct ib_pma_port *pma_port(void *ctx, unsigned int num)
 {
@@ -405,8 +392,7 @@ static struct ib_pma_port *pma_port(void *ctx, unsigned int num)
 	if (!x)
 		fab_bases(m->f, index, v);
 	fab_counters(m, index, &m->job.shown);
-	if (x && x->stuck)
-		show_stuck(m, v, x->stuck);
+	v->stuck = x ? x->stuck : 0;
 	v->ctr = &m->job.shown;
 	return v;
 }

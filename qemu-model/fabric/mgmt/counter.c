@@ -5,12 +5,9 @@
 #include <stddef.h>
 #include <string.h>
 
-#define COUNTER(name, member)	{ name, offsetof(struct ohca_port_counters, member) }
+#define COUNTER(name, member)	[offsetof(struct ohca_port_counters, member) / sizeof(uint64_t)] = name
 
-static const struct {
-	const char *name;
-	size_t offset;
-} counters[] = {
+static const char *const counters[] = {
 	COUNTER("PortXmitData", xmit_data),
 	COUNTER("PortRcvData", rcv_data),
 	COUNTER("PortXmitPkts", xmit_pkts),
@@ -39,14 +36,14 @@ static_assert(sizeof(counters) / sizeof(*counters) == FAB_COUNTERS, "all of them
 
 const char *fab_counter_name(unsigned int i)
 {
-	return counters[i].name;
+	return counters[i];
 }
 
 uint64_t fab_counter(const struct ohca_port_counters *c, unsigned int i)
 {
 	uint64_t v;
 
-	memcpy(&v, (const char *)c + counters[i].offset, sizeof(v));
+	memcpy(&v, (const char *)c + i * sizeof(v), sizeof(v));
 	return v;
 }
 
@@ -54,14 +51,9 @@ unsigned int fab_counter_number(const char *name)
 {
 	unsigned int i;
 
-	for (i = 0; i < FAB_COUNTERS && strcmp(counters[i].name, name); i++)
+	for (i = 0; i < FAB_COUNTERS && strcmp(counters[i], name); i++)
 		;
 	return i;
-}
-
-void fab_counter_put(struct ohca_port_counters *c, unsigned int i, uint64_t v)
-{
-	memcpy((char *)c + counters[i].offset, &v, sizeof(v));
 }
 
 bool fab_counter_set(struct ohca_port_counters *c, const char *name, uint64_t v)
@@ -69,7 +61,7 @@ bool fab_counter_set(struct ohca_port_counters *c, const char *name, uint64_t v)
 	const unsigned int i = fab_counter_number(name);
 
 	if (i < FAB_COUNTERS)
-		fab_counter_put(c, i, v);
+		memcpy((char *)c + i * sizeof(v), &v, sizeof(v));
 	return i < FAB_COUNTERS;
 }
 

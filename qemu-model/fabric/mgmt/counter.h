@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The counters of a port by the specification's names (16.1.3). */
+/*
+ * The counters of a port by the specification's names (16.1.3). Their numbers are their places in
+ * struct ohca_port_counters.
+ */
 #ifndef OHCA_FABRIC_COUNTER_H
 #define OHCA_FABRIC_COUNTER_H
 
@@ -24,9 +27,6 @@ uint64_t fab_counter(const struct ohca_port_counters *c, unsigned int i);
 
 /** fab_counter_number() - of the counter @name; FAB_COUNTERS: there is none */
 unsigned int fab_counter_number(const char *name);
-
-/** fab_counter_put() - counter @i of @c, below FAB_COUNTERS, is @v from now on */
-void fab_counter_put(struct ohca_port_counters *c, unsigned int i, uint64_t v);
 
 /** fab_counter_set() - counter @name of @c is @v from now on. Return: false: there is none. */
 bool fab_counter_set(struct ohca_port_counters *c, const char *name, uint64_t v);
