@@ -11,7 +11,9 @@
  *
  * An RDMA WRITE with immediate data of several packets stays one request, whose packets keep their
  * order: its receive completion has the length of all. No request that keeps its order is begun
- * before all those that do not are acknowledged, so that none comes before them.
+ * before all those that do not are acknowledged, and none of these before all those that do. So a
+ * WRITE comes before its turn among WRITEs only: it changes no memory that a SEND writes, or a READ
+ * or an atomic looks at, before these have done so.
  *
  * Two WRITEs to the same bytes have the result that they have in order: a packet that writes where
  * a later one has written already makes that one come again. This is not noticed where two regions

@@ -387,8 +387,8 @@ static bool may_ask(struct ohca_xport *xp, const struct ohca_swqe *w)
 }
 
 /*
- * @w is to begin: decide whether its packets may come in any order. False: not yet, since it keeps its
- * order, and would come before those that need not.
+ * @w is to begin: decide whether its packets may come in any order. False: not yet. What keeps its
+ * order and what need not are never under way together: one of them might come before its turn.
  */
 static bool begin_apart(const ohca_engine *e, const struct ohca_qp *qp, struct ohca_swqe *w)
 {
@@ -397,7 +397,7 @@ static bool begin_apart(const ohca_engine *e, const struct ohca_qp *qp, struct o
 	w->apart = ohca_ahead_allowed(e, qp, qp->av.sl) &&
 		   (w->op == OHCA_OP_RDMA_WRITE ||
 		    (w->op == OHCA_OP_RDMA_WRITE_IMM && w->length <= ohca_qp_mtu(qp)));
-	if (xp->req.apart && !w->apart && xp->req.una != xp->req.nxt)
+	if (xp->req.apart != w->apart && xp->req.una != xp->req.nxt)
 		return false;
 	xp->req.apart = w->apart;
 	return true;
