@@ -402,6 +402,47 @@ static void test_overlap(void **state)
 	}
 }
 
+/*
+ * Two have been written over, and have to come again: one NAK is for both. If the first one comes
+ * by itself before its turn there is a NAK for the second one.
+ */
+static void test_again(void **state)
+{
+	static const uint32_t to[] = { 0, 100, 100, 200, 200 };
+	struct rig r;
+
+	(void)state;
+	for (unsigned int itself = 0; itself < 2; itself++) {
+		begin_held(&r);
+		for (unsigned int i = 0; i < 5; i++)
+			rig_write(&r, 0, i, i * 1000, to[i], 64);
+		rig_run(&r);
+		assert_int_equal(mess.num, 5);
+		let_go(4, false);
+		let_go(2, true);
+		let_go(3, false);
+		let_go(1, false);
+		assert_int_equal(ahead_of(&r)->num, 2);
+		if (itself)
+			let_go(1, false);
+		else
+			mess.num--;
+		let_go(0, false);
+		rig_run(&r);
+		assert_int_equal(host_counter(r.h[0], OHCA_CNT_SEQ_NAK_RX), 1);
+		assert_int_equal(mess.num, itself ? 1 : 3);
+		all_come(&r);
+		for (unsigned int i = 0; i < 5; i++)
+			wc(&r.scq[0], i, WC_SUCCESS);
+		check_copy(&r, 2000, 100, 64);
+		check_copy(&r, 4000, 200, 64);
+		assert_int_equal(host_counter(r.h[0], OHCA_CNT_SEQ_NAK_RX), 1);
+		assert_int_equal(host_counter(r.h[0], OHCA_CNT_ACK_TIMEOUT), 0);
+		assert_null(ahead_of(&r));
+		end_held(&r);
+	}
+}
+
 /* A request that keeps its order waits for WRITEs that do not, and these wait for it. */
 static void test_order_of_others(void **state)
 {
@@ -800,6 +841,9 @@ static void test_read_over(void **state)
 	comes_as(0, 1);
 	comes_as(0, 3);
 	comes_as(0, 5);
+	/* and one that has to come again */
+	mess.held[0].frame[BTH + 23] ^= 1;
+	comes_as(0, 4);
 	assert_int_equal(ahead_of(&r)->num, 3);
 	mess.num = 0;
 	rig_modify(&r.qp[0], OHCA_QPS_RESET);
@@ -860,6 +904,7 @@ int main(void)
 		cmocka_unit_test(test_reorder),
 		cmocka_unit_test(test_reorder_and_loss),
 		cmocka_unit_test(test_overlap),
+		cmocka_unit_test(test_again),
 		cmocka_unit_test(test_order_of_others),
 		cmocka_unit_test(test_same_bytes),
 		cmocka_unit_test(test_imm),

@@ -24,6 +24,11 @@ static uint64_t *word_of(struct ohca_ahead *a, uint32_t psn)
 	return &a->map[psn % OHCA_AHEAD / 64];
 }
 
+static uint64_t *again_of(struct ohca_ahead *a, uint32_t psn)
+{
+	return &a->again[psn % OHCA_AHEAD / 64];
+}
+
 static struct ohca_early *packet_of(struct ohca_ahead *a, uint32_t psn)
 {
 	return &a->pkt[psn % OHCA_AHEAD];
@@ -39,10 +44,7 @@ static void drop(struct ohca_ahead *a, uint32_t psn)
 /* The packet with @psn has to come again. */
 static void ask_again(struct ohca_ahead *a, uint32_t psn)
 {
-	if (a->again && ib_psn_diff(psn, a->again_psn) >= 0)
-		return;
-	a->again = true;
-	a->again_psn = psn;
+	*again_of(a, psn) |= bit_of(psn);
 }
 
 void ohca_ahead_overwrite(ohca_engine *e, struct ohca_xport *xp, uint32_t psn,
@@ -127,6 +129,7 @@ bool ohca_ahead_take(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt
 		memcpy(&early.imm, &imm->imm, sizeof(early.imm));
 	*packet_of(a, p->i.psn) = early;
 	*word_of(a, p->i.psn) |= bit_of(p->i.psn);
+	*again_of(a, p->i.psn) &= ~bit_of(p->i.psn);
 	a->num++;
 	a->imms += early.has_imm;
 	return true;
@@ -141,8 +144,14 @@ void ohca_ahead_reset(ohca_engine *e, struct ohca_xport *xp)
 
 void ohca_ahead_end(ohca_engine *e, struct ohca_xport *xp)
 {
-	if (xp->ahead && !xp->ahead->num && !xp->ahead->again)
-		ohca_ahead_reset(e, xp);
+	const struct ohca_ahead *a = xp->ahead;
+
+	if (!a || a->num)
+		return;
+	for (unsigned int i = 0; i < OHCA_AHEAD / 64; i++)
+		if (a->again[i])
+			return;
+	ohca_ahead_reset(e, xp);
 }
 
 bool ohca_ahead_next(struct ohca_xport *xp, struct ohca_early *p)
@@ -167,6 +176,7 @@ void ohca_ahead_skip(ohca_engine *e, struct ohca_xport *xp, uint32_t next)
 
 		if (*word_of(a, later) & bit_of(later))
 			drop(a, later);
+		*again_of(a, later) &= ~bit_of(later);
 	}
 	ohca_work(e, OHCA_AHEAD);
 }
@@ -174,10 +184,11 @@ void ohca_ahead_skip(ohca_engine *e, struct ohca_xport *xp, uint32_t next)
 bool ohca_ahead_again(struct ohca_xport *xp)
 {
 	struct ohca_ahead *a = xp->ahead;
-	const int32_t left = ib_psn_diff(a->again_psn, xp->resp.epsn);
+	const uint32_t psn = xp->resp.epsn;
 
-	if (!a->again || left > 0)
+	if (!(*again_of(a, psn) & bit_of(psn)))
 		return false;
-	a->again = false;
-	return !left;
+	/* the requester sends all from here on */
+	memset(a->again, 0, sizeof(a->again));
+	return true;
 }

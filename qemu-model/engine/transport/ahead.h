@@ -63,15 +63,13 @@ struct ohca_early {
 /**
  * struct ohca_ahead - the packets that came before their turn; a QP has it while there are some
  * @num: how many; @imms: of them with immediate data
- * @again: one has to come again, the first of them with PSN @again_psn
  * @map: a bit for each, by PSN modulo OHCA_AHEAD, as in @pkt
+ * @again: likewise, those that have to come again; none of them is in @map
  */
 struct ohca_ahead {
 	struct ohca_ahead *next;	/* free list */
 	uint32_t num, imms;
-	bool again;
-	uint32_t again_psn;
-	uint64_t map[OHCA_AHEAD / 64];
+	uint64_t map[OHCA_AHEAD / 64], again[OHCA_AHEAD / 64];
 	struct ohca_early pkt[OHCA_AHEAD];
 };
 
@@ -100,7 +98,8 @@ void ohca_ahead_overwrite(ohca_engine *e, struct ohca_xport *xp, uint32_t psn,
 /* The PSNs up to @next are those of responses to a READ: no request has one of them. */
 void ohca_ahead_skip(ohca_engine *e, struct ohca_xport *xp, uint32_t next);
 /*
- * The turn of all that was here is over. Return: the one that is expected now has to come again.
+ * The turn of all that was here is over. Return: the one that is expected now has to come again;
+ * a NAK is due, for which all that is behind it comes again, too.
  */
 bool ohca_ahead_again(struct ohca_xport *xp);
 /* If nothing is left the memory goes back. */
