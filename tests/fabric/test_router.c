@@ -159,7 +159,8 @@ static void manage(void)
 	fab_data_refresh(d);
 }
 
-static void place(unsigned int i)
+/* @guid: its PortGUID, 0: the host's, or one of its own */
+static void place_as(unsigned int i, uint64_t guid)
 {
 	char name[16];
 	struct ohca_link_cfg cfg;
@@ -170,13 +171,20 @@ static void place(unsigned int i)
 	end[i] = (struct end){ .guid = host->guid, .lid = host->pi.lid };
 	ohca_link_cfg_init(&cfg);
 	/* some machines have PortGUIDs of their own */
-	if (i % 2)
+	if (guid)
+		end[i].guid = guid;
+	else if (i % 2)
 		end[i].guid += 0x7000;
 	cfg.port_guid = end[i].guid;
 	cfg.vl_cap = FAB_DATA_VLS;
 	end[i].h = fab_hport_attach(d, host->peer, &cfg, &ops, &end[i]);
 	assert_non_null(end[i].h);
 	fab_hport_train(end[i].h, true);
+}
+
+static void place(unsigned int i)
+{
+	place_as(i, 0);
 }
 
 static int begin_routers(void **st)
@@ -415,10 +423,40 @@ static void test_changes(void **st)
 	assert_int_equal(end[2].got, 3);
 	fab_hport_detach(end[2].h);
 	ends(0, PREFIX(9), end[2].guid, 64, FAB_DROP_NO_GUID);
+	assert_int_equal(fab_data_find_guid(d, end[2].guid), FAB_NO_PORT);
+	for (unsigned int i = 0; i < HOSTS; i++)
+		if (i != 2)
+			assert_int_equal(fab_data_find_guid(d, end[i].guid), fab_hport_place(end[i].h));
 	port_named("router1:2")->pi.state = IB_PS_INIT;
 	m.epoch++;
 	ends(0, PREFIX(9), end[3].guid, 64, FAB_DROP_INACTIVE);
 	assert_int_equal(counters("router1:2")->xmit_inactive_discards, 1);
+}
+
+/*
+ * The LIDs of machines are found in memory that a switch has since one came, once for each change of
+ * its table.
+ */
+static void test_lids(void **st)
+{
+	struct fab_switch *sw = &f->sw[f->node[fab_find_node(f, "switch2")].sw];
+	const struct fab_lids *const lids = sw->lids;
+	const uint32_t host = fab_find_port(f, "host3:1");
+
+	(void)st;
+	assert_non_null(lids);
+	assert_int_equal(fab_end_lid(f, host), end[2].lid);
+	sw->lft[2] = IB_LFT_NO_PORT;
+	/* nobody has said so */
+	assert_int_equal(fab_end_lid(f, host), end[2].lid);
+	sw->lft[13] = 1;
+	fab_lft_changed(f, sw);
+	assert_ptr_equal(sw->lids, lids);
+	assert_int_equal(fab_end_lid(f, host), 13);
+	/* also when the switch has been off */
+	assert_true(fab_reset_node(f, fab_find_node(f, "switch2")));
+	assert_ptr_equal(sw->lids, lids);
+	assert_int_equal(fab_end_lid(f, host), 0);
 }
 
 /* What cannot leave the router waits there, as it came, and is decided on again. */
@@ -607,10 +645,13 @@ static void test_two_routers(void **st)
 	(void)st;
 	add_route("router1=0xfec0000000000003,0xf1");
 	add_route("router2=*,0xe2");
+	/* a machine that says that it is the second router gets nothing of what is for that */
+	fab_hport_detach(end[3].h);
+	place_as(3, 0xf1);
+	fab_data_round(d);
+	manage();
 	port_named("router2:3")->pi.gid_prefix = PREFIX(8);
 	ends(0, PREFIX(5), end[4].guid, 64, FAB_DROP_NO_SUBNET);
-	/* a machine that says that it is the second router gets nothing of that */
-	d->by_port[fab_hport_place(end[3].h)]->peer_guid = 0xf1;
 	send_gid(0, PREFIX(2), end[4].guid, 64);
 	assert_int_equal(end[4].got, 1);
 	assert_int_equal(end[4].pkt[IB_LRH_LEN + 7], 62);
@@ -718,7 +759,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, begin_routers, end_routers)
 	const struct CMUnitTest tests[] = {
 		T(test_crosses), T(test_ends), T(test_other), T(test_multicast), T(test_changes),
-		T(test_waits), T(test_lanes), T(test_mads), T(test_subnets), T(test_captured),
+		T(test_lids), T(test_waits), T(test_lanes), T(test_mads), T(test_subnets), T(test_captured),
 		T(test_two_routers), T(test_circle), T(test_bad_routes),
 	};
 

@@ -62,6 +62,7 @@ void fab_data_free(struct fab_data *d)
 		fab_dport_free(d, d->all[i]);
 	fab_buffers_free(d, NULL);
 	free(d->by_port);
+	fab_hash_free(&d->by_guid);
 	free(d->all);
 	free(d->linked);
 	free(d->awake);

@@ -370,6 +370,7 @@ struct fab_reply {
  * @by_port: [ports of the graph] its struct fab_dport or NULL
  * @all: [@count] all of them
  * @linked: [@links] those with a link or an HCA
+ * @by_guid: of these, their places in @all by the PortGUIDs of their peers
  * @awake: [@nawake] those whose links a round looks at: all but the idle ones
  * @used: [@nused] idle ones by whose links something leaves
  * @stall: [@nstall] those with stalled lanes, the first of which ends at @stall_due_ns
@@ -418,6 +419,7 @@ struct fab_data {
 	struct fab_mgmt *m;
 	struct fab *f;
 	struct fab_dport **by_port;
+	struct fab_hash by_guid;
 	struct fab_dport **all, **linked, **awake, **used, **stall, **queue, **outs, **touch, **woken;
 	uint32_t *mcast;
 	uint32_t nawake, nused, nstall;

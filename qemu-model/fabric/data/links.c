@@ -110,7 +110,7 @@ static bool take_out(struct fab_data *d, uint32_t p)
 	const uint32_t host = d->f->port[p].peer;
 	struct fab_extra *a = fab_extra(d->f, p), *b = fab_extra(d->f, host);
 
-	if (!a || !b)
+	if (!a || !b || !fab_lids_make(d->f, &d->f->node[d->f->port[p].node]))
 		return false;
 	if (a->outside)
 		return true;
@@ -132,9 +132,11 @@ static const struct ohca_link_cfg *peer_of(const struct fab_dport *dp)
 bool fab_port_attach(struct fab_data *d, uint32_t p, struct ohca_link *l, struct fab_hport *h)
 {
 	struct fab_dport *dp = fab_dport(d, p);
-	const struct ohca_link_cfg *peer;
+	const struct ohca_link_cfg *peer = l ? ohca_link_peer(l) : &h->cfg;
 
 	if (!dp || !take_out(d, p))
+		return false;
+	if (!fab_hash_add(&d->by_guid, fab_hash_u64(peer->port_guid), dp->id))
 		return false;
 	if (dp->peer)
 		dp->peer->peer = NULL;
@@ -150,7 +152,6 @@ bool fab_port_attach(struct fab_data *d, uint32_t p, struct ohca_link *l, struct
 	} else {
 		h->dp = dp;
 	}
-	peer = peer_of(dp);
 	dp->peer_guid = peer->port_guid;
 	dp->idle = false;
 	d->linked[d->links++] = dp;
@@ -226,6 +227,7 @@ void fab_port_detach(struct fab_data *d, struct fab_dport *dp, const char *why)
 	fab_port_down(d, dp);
 	fab_link_count(d, dp->p);
 	d->version++;
+	fab_hash_del(&d->by_guid, fab_hash_u64(dp->peer_guid), dp->id);
 	ohca_link_free(dp->link);
 	fab_hport_free(dp->hport);
 	dp->link = NULL;
@@ -323,14 +325,17 @@ uint64_t fab_data_last_guid(const struct fab_data *d, uint32_t p)
 	return d->by_port[p] ? d->by_port[p]->peer_guid : 0;
 }
 
+static bool peer_guid_is(const void *ctx, uint32_t id, const void *key)
+{
+	const struct fab_data *d = ctx;
+	const struct fab_extra *x = fab_extra_of(d->f, d->all[id]->p);
+
+	return d->all[id]->peer_guid == *(const uint64_t *)key && !(x && x->remote);
+}
+
 uint32_t fab_data_find_guid(const struct fab_data *d, uint64_t guid)
 {
-	for (uint32_t i = 0; i < d->links; i++) {
-		const uint32_t p = d->linked[i]->p;
-		const struct fab_extra *x = fab_extra_of(d->f, p);
+	const uint32_t id = fab_hash_find(&d->by_guid, fab_hash_u64(guid), peer_guid_is, d, &guid);
 
-		if (d->linked[i]->peer_guid == guid && !(x && x->remote))
-			return p;
-	}
-	return FAB_NO_PORT;
+	return id != FAB_NONE ? d->all[id]->p : FAB_NO_PORT;
 }

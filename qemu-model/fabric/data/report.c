@@ -124,6 +124,7 @@ size_t fab_data_bytes(const struct fab_data *d)
 {
 	size_t n = sizeof(*d) + d->f->ports * sizeof(*d->by_port);
 
+	n += d->by_guid.size * sizeof(*d->by_guid.slot);
 	/* @all and the arrays beside it */
 	n += d->cap * (8 * sizeof(*d->all) + FAB_DATA_LANES * sizeof(*d->mcast));
 	n += d->count * sizeof(struct fab_dport);

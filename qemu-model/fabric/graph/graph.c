@@ -426,7 +426,9 @@ static void reset_switch(struct fab *f, const struct fab_node *n)
 	struct fab_switch *sw = &f->sw[n->sw];
 	/* nothing goes that way until a subnet manager has written the table */
 	const uint32_t sum = sw->lft_sum, subnet = sw->subnet;
+	struct fab_lids *lids = sw->lids;
 
+	sw->lids = NULL;
 	fab_drop_sl2vl(f, n);
 	f->adaptive -= sw->adaptive != NULL;
 	f->lfts_differ -= sw->lft_differs;
@@ -434,6 +436,8 @@ static void reset_switch(struct fab *f, const struct fab_node *n)
 	init_switch(f, sw, n->nports, n->base_port0);
 	sw->lft_sum = sum;
 	sw->subnet = subnet;
+	sw->lids = lids;
+	sw->lids_old = true;
 	fab_adaptive_changed(f);
 }
 
@@ -492,8 +496,13 @@ size_t fab_bytes(const struct fab *f)
 	n += f->extras_cap * sizeof(*f->extra) + (f->extras - 1) * sizeof(**f->extra);
 	n += f->bases ? f->ports * sizeof(*f->bases) : 0;
 	n += fab_cc_bytes(f);
-	for (uint32_t i = 0; i < f->nodes; i++)
-		n += f->node[i].pma ? sizeof(*f->node[i].pma) : 0;
+	for (uint32_t i = 0; i < f->nodes; i++) {
+		const struct fab_node *x = &f->node[i];
+
+		n += x->pma ? sizeof(*x->pma) : 0;
+		if (x->sw != FAB_NONE && f->sw[x->sw].lids)
+			n += (x->nports + 1u) * sizeof(struct fab_lids);
+	}
 	for (uint32_t i = 0; i < f->switches; i++) {
 		const struct fab_switch *sw = &f->sw[i];
 
@@ -523,13 +532,37 @@ uint32_t fab_lft_sum(const struct fab_switch *sw)
 
 void fab_lft_changed(struct fab *f, struct fab_switch *sw)
 {
-	free(sw->lids);
-	sw->lids = NULL;
+	sw->lids_old = true;
 	if (!f->adaptive)
 		return;
 	f->lfts_differ -= sw->lft_differs;
 	sw->lft_differs = fab_lft_sum(sw) != sw->lft_sum;
 	f->lfts_differ += sw->lft_differs;
+}
+
+bool fab_lids_make(struct fab *f, const struct fab_node *n)
+{
+	struct fab_switch *sw = &f->sw[n->sw];
+
+	if (sw->lids)
+		return true;
+	sw->lids = calloc(n->nports + 1u, sizeof(*sw->lids));
+	sw->lids_old = true;
+	return sw->lids;
+}
+
+/* Once for each change of the table, however often it is asked. */
+static void find_lids(struct fab_switch *sw, unsigned int nports)
+{
+	memset(sw->lids, 0, (nports + 1) * sizeof(*sw->lids));
+	for (uint32_t lid = 1; lid <= sw->si.linear_top &&
+	     lid / IB_LFT_PER_BLOCK < sw->lft_blocks; lid++) {
+		const unsigned int num = sw->lft[lid];
+
+		if (num <= nports && !sw->lids[num].count++)
+			sw->lids[num].first = (uint16_t)lid;
+	}
+	sw->lids_old = false;
 }
 
 /* What leads to the machine at port @at of a switch. */
@@ -538,18 +571,10 @@ static struct fab_lids machine_lids(const struct fab *f, uint32_t at)
 	const struct fab_node *n = &f->node[f->port[at].node];
 	struct fab_switch *sw = &f->sw[n->sw];
 
-	if (!sw->lids) {
-		sw->lids = calloc(n->nports + 1u, sizeof(*sw->lids));
-		if (!sw->lids)
-			return (struct fab_lids){ 0, 0 };
-		for (uint32_t lid = 1; lid <= sw->si.linear_top &&
-		     lid / IB_LFT_PER_BLOCK < sw->lft_blocks; lid++) {
-			const unsigned int num = sw->lft[lid];
-
-			if (num <= n->nports && !sw->lids[num].count++)
-				sw->lids[num].first = (uint16_t)lid;
-		}
-	}
+	if (!sw->lids)
+		return (struct fab_lids){ 0, 0 };
+	if (sw->lids_old)
+		find_lids(sw, n->nports);
 	return sw->lids[fab_port_num(f, at)];
 }
 

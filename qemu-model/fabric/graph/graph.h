@@ -186,8 +186,8 @@ struct fab_lids {
  *	[IB_MFT_PER_BLOCK][@mft_positions] masks, NULL: all zero
  * @sl2vl: [(ports + 1) * (ports + 1)] tables in fab.sl2vl by input and output port, or NULL: no
  *	output port has other tables for some input ports than for others
- * @lids: [ports + 1] of what the LinearForwardingTable has, or NULL: to be found when it is asked
- *	for
+ * @lids: [ports + 1] of what the LinearForwardingTable has, of a switch with a machine; NULL: it
+ *	never had one. @lids_old: the table has changed since
  * @subnet: number of its subnet, see subnet.h
  * @adaptive: adaptive routing, see adaptive.h; NULL: it is off
  * @lft_sum: of the LinearForwardingTable when groups for adaptive routing were made last;
@@ -201,6 +201,7 @@ struct fab_switch {
 	uint16_t **mft;
 	uint32_t *sl2vl;
 	struct fab_lids *lids;
+	bool lids_old;
 	struct fab_adaptive *adaptive;
 	uint32_t subnet;
 	uint32_t lft_sum;
@@ -483,6 +484,12 @@ uint16_t fab_end_lid(const struct fab *f, uint32_t p);
 
 /** fab_end_lmc() - its LMC; that of a machine's port by the LIDs that its switch has a route for */
 uint8_t fab_end_lmc(const struct fab *f, uint32_t p);
+
+/**
+ * fab_lids_make() - make room for what fab_end_lid() finds of machines at switch @n
+ * Return: false: out of memory.
+ */
+bool fab_lids_make(struct fab *f, const struct fab_node *n);
 
 /** fab_lft_changed() - the LinearForwardingTable of @sw may be another one, or end elsewhere */
 void fab_lft_changed(struct fab *f, struct fab_switch *sw);
