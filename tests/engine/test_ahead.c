@@ -8,9 +8,11 @@
 #include <stdlib.h>
 #include <zlib.h>
 
+#include "engine/base/mem.h"
 #include "engine/base/state.h"
 #include "engine/object/qp.h"
 #include "engine/transport/ahead.h"
+#include "engine/transport/pool.h"
 #include "engine/transport/sched.h"
 #include "engine/transport/xport.h"
 #include "ib/packet.h"
@@ -722,11 +724,13 @@ static void test_no_page(void **state)
 /* Without memory for it all is as ever. */
 static void test_no_budget(void **state)
 {
+	uint64_t taken;
 	struct rig r;
 
 	(void)state;
 	begin_held(&r);
-	r.h[1]->e->mem_max = r.h[1]->e->mem_used + sizeof(struct ohca_ahead) - 1;
+	taken = r.h[1]->e->mem_max - r.h[1]->e->mem_used - sizeof(struct ohca_ahead) + 1;
+	assert_true(ohca_mem_reserve(r.h[1]->e, taken));
 	rig_write(&r, 0, 1, 0, 0, 10 * MTU);
 	rig_run(&r);
 	let_go(5, false);
@@ -736,7 +740,46 @@ static void test_no_budget(void **state)
 	wc(&r.scq[0], 1, WC_SUCCESS);
 	check_copy(&r, 0, 0, 10 * MTU);
 	assert_int_equal(host_counter(r.h[0], OHCA_CNT_ACK_TIMEOUT), 0);
-	r.h[1]->e->mem_max = OHCA_MEM_DEFAULT;
+	ohca_mem_release(r.h[1]->e, taken);
+	end_held(&r);
+}
+
+/* Other QPs have all that is meant for early packets: likewise, and the guest has the rest. */
+static void test_share(void **state)
+{
+	enum { QPS = 3 };
+	struct ohca_ahead *other[QPS];
+	struct rig r;
+	ohca_engine *e;
+
+	(void)state;
+	begin_held(&r);
+	e = r.h[1]->e;
+	e->mem_max = OHCA_AHEAD_SHARE * (QPS + 1) * sizeof(struct ohca_ahead) - 1;
+	assert_true(e->mem_max - e->mem_used > (QPS + 1) * sizeof(struct ohca_ahead));
+	for (unsigned int i = 0; i < QPS; i++) {
+		other[i] = ohca_ahead_get(e);
+		assert_non_null(other[i]);
+	}
+	rig_write(&r, 0, 1, 0, 0, 10 * MTU);
+	rig_run(&r);
+	let_go(5, false);
+	assert_null(ahead_of(&r));
+	assert_int_equal(host_counter(r.h[1], OHCA_CNT_RX_OUT_OF_SEQ), 1);
+	assert_int_equal(host_counter(r.h[1], OHCA_CNT_NO_MEMORY), 1);
+	/* one has no early packets any more */
+	ohca_ahead_put(e, other[0]);
+	let_go(5, false);
+	assert_int_equal(ahead_of(&r)->num, 1);
+	assert_int_equal(host_counter(r.h[1], OHCA_CNT_NO_MEMORY), 1);
+	for (unsigned int i = 1; i < QPS; i++)
+		ohca_ahead_put(e, other[i]);
+	all_come(&r);
+	wc(&r.scq[0], 1, WC_SUCCESS);
+	check_copy(&r, 0, 0, 10 * MTU);
+	assert_null(ahead_of(&r));
+	assert_int_equal(e->sched->ahead_used, 0);
+	e->mem_max = OHCA_MEM_DEFAULT;
 	end_held(&r);
 }
 
@@ -913,6 +956,7 @@ int main(void)
 		cmocka_unit_test(test_change),
 		cmocka_unit_test(test_no_page),
 		cmocka_unit_test(test_no_budget),
+		cmocka_unit_test(test_share),
 		cmocka_unit_test(test_bad),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_read_over),

@@ -22,8 +22,11 @@
  * A WRITE that comes before its turn and cannot be placed, for whatever reason, has to come again,
  * too: a NAK asks for it when its turn comes. Then it is executed, or refused, as ever. All else
  * that comes before its turn means a loss, for which there is a NAK at once, and so does a WRITE
- * that is OHCA_AHEAD_LOST PSNs or more before its turn. What is missing before a closer one may
- * still come, or the requester's timer finds out.
+ * that is OHCA_AHEAD_LOST PSNs or more before its turn, or for which there is no memory. What is
+ * missing before a closer one may still come, or the requester's timer finds out.
+ *
+ * A peer decides for how long a QP has packets that are early. So all QPs of an HCA together have a
+ * part of its memory for them, and the rest is the guest's.
  */
 #ifndef OHCA_TRANSPORT_AHEAD_H
 #define OHCA_TRANSPORT_AHEAD_H
@@ -44,6 +47,7 @@ struct ohca_xport;
 #define OHCA_AHEAD	512u	/* PSNs, a power of two; and packets under way to a responder */
 #define OHCA_AHEAD_LOST	384u
 #define OHCA_AHEAD_IMMS	128u	/* of them with immediate data */
+#define OHCA_AHEAD_SHARE	8u	/* all QPs together have 1/8 of the budget */
 
 /**
  * struct ohca_early - a packet whose bytes are placed

@@ -126,6 +126,10 @@ struct ohca_ahead *ohca_ahead_get(ohca_engine *e)
 {
 	struct ohca_ahead *a = e->sched->ahead_free;
 
+	if ((uint64_t)(e->sched->ahead_used + 1) * sizeof(*a) > e->mem_max / OHCA_AHEAD_SHARE) {
+		ohca_count(e, OHCA_CNT_NO_MEMORY);
+		return NULL;
+	}
 	if (!ohca_mem_reserve(e, sizeof(*a)))
 		return NULL;
 	if (a) {
@@ -139,12 +143,14 @@ struct ohca_ahead *ohca_ahead_get(ohca_engine *e)
 		return NULL;
 	}
 	memset(a, 0, offsetof(struct ohca_ahead, pkt));
+	e->sched->ahead_used++;
 	return a;
 }
 
 void ohca_ahead_put(ohca_engine *e, struct ohca_ahead *a)
 {
 	ohca_mem_release(e, sizeof(*a));
+	e->sched->ahead_used--;
 	if (e->sched->ahead_num == OHCA_POOL_KEEP) {
 		free(a);
 		return;

@@ -20,7 +20,7 @@ struct ohca_sqwin;
  * The memory that a QP needs at least is reserved when it first leaves RESET: the smallest window, a
  * receive WQE and, with responder resources, a ring of responses. A larger window comes from
  * the rest of the budget; without that the QP uses the smallest. So does what notes the packets that
- * came before their turn; without that they count as lost.
+ * came before their turn, up to 1/OHCA_AHEAD_SHARE of the budget; without that they count as lost.
  * NULL: the host has no memory.
  */
 size_t ohca_win_bytes(unsigned int log);
@@ -30,7 +30,7 @@ struct ohca_rwqe *ohca_rwqe_get(ohca_engine *e);	/* NULL: memory */
 void ohca_rwqe_put(ohca_engine *e, struct ohca_rwqe *r);
 struct ohca_rdring *ohca_rdring_get(ohca_engine *e);	/* NULL: memory */
 void ohca_rdring_put(ohca_engine *e, struct ohca_rdring *r);
-struct ohca_ahead *ohca_ahead_get(ohca_engine *e);	/* empty; NULL: memory, or no budget */
+struct ohca_ahead *ohca_ahead_get(ohca_engine *e);	/* empty; NULL: memory, budget */
 void ohca_ahead_put(ohca_engine *e, struct ohca_ahead *a);
 /* Free the contents of the pools, a step of it. Return: it is done */
 bool ohca_pools_free_some(ohca_engine *e);

@@ -95,6 +95,7 @@ _Static_assert(OHCA_LOOP_SLOTS == 64, "one bit of loop_kept for each");
  * @win_free: windows to reuse, by log2 of their size; @rwqe_free: receive WQEs;
  *	@rd_free: rings of responses; @ahead_free: for packets before their turn; in each at most
  *	OHCA_POOL_KEEP
+ * @ahead_used: QPs that have packets before their turn
  * @burst: packets of this turn that have not left yet
  * @loop, @loop_len, @loop_port: looped packets, FIFO of slots; @loop_from: members of the multicast
  *	group before this one have it; @loop_kept: bit n: slot n came from the wire
@@ -129,7 +130,7 @@ struct ohca_sched {
 	} *rwqe_free;
 	struct ohca_rdring *rd_free;
 	struct ohca_ahead *ahead_free;
-	uint32_t win_num[OHCA_MAX_LOG_WIN + 1], rwqe_num, rd_num, ahead_num;
+	uint32_t win_num[OHCA_MAX_LOG_WIN + 1], rwqe_num, rd_num, ahead_num, ahead_used;
 	struct ohca_madq madq[OHCA_MAX_PORTS][2];
 	struct ohca_lateq late[OHCA_MAX_PORTS];
 	bool mads_due;
