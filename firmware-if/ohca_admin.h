@@ -875,7 +875,8 @@ enum ohca_counter {
 	OHCA_CNT_RX_BAD_TMH		= 31,	/* messages for an SRQ with tags, bad header */
 	OHCA_CNT_NO_MEMORY		= 32,	/* allocations that the memory budget refused */
 	OHCA_CNT_MEMORY			= 33,	/* bytes of the budget in use now, no counter */
-	OHCA_CNT_RX_BYTES		= 34,	/* of RX_PKTS, from LRH to ICRC, as PortRcvData */
+	/* of RX_PKTS, from LRH to ICRC, in bytes; PortRcvData counts words of 4 bytes */
+	OHCA_CNT_RX_BYTES		= 34,
 	OHCA_CNT_TX_BYTES		= 35,	/* of TX_PKTS */
 	OHCA_CNT_NUM			= 36,
 };

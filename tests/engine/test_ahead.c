@@ -601,7 +601,10 @@ static void test_lost(void **state)
 	assert_int_equal(ahead_of(&r)->num, OHCA_AHEAD_LOST - 1);
 	assert_int_equal(host_counter(r.h[1], OHCA_CNT_RX_OUT_OF_SEQ), 0);
 	let_go(0, false);
+	let_go(0, false);
 	rig_run(&r);
+	/* each counts, and has no NAK of its own */
+	assert_int_equal(host_counter(r.h[1], OHCA_CNT_RX_OUT_OF_SEQ), 2);
 	assert_int_equal(host_counter(r.h[0], OHCA_CNT_SEQ_NAK_RX), 1);
 	all_come(&r);
 	wc(&r.scq[0], 1, WC_SUCCESS);
@@ -872,7 +875,7 @@ static void test_refused(void **state)
 	end_held(&r);
 }
 
-/* PSNs that belong to the responses of a READ have been used for WRITEs: that is of no consequence. */
+/* PSNs that belong to the responses of a READ have been used for WRITEs: to no effect. */
 static void test_read_over(void **state)
 {
 	struct rig r;

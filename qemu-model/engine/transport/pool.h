@@ -17,10 +17,11 @@ struct ohca_sqwin;
 #define OHCA_POOL_KEEP		256u	/* of each kind, when QPs are idle again */
 
 /*
- * The memory that a QP needs at least is reserved when it first leaves RESET: the smallest window, a
- * receive WQE and, with responder resources, a ring of responses. A larger window comes from
- * the rest of the budget; without that the QP uses the smallest. So does what notes the packets that
- * came before their turn, up to 1/OHCA_AHEAD_SHARE of the budget; without that they count as lost.
+ * The memory that a QP needs at least is reserved when it first leaves RESET: the smallest window,
+ * a receive WQE and, with responder resources, a ring of responses. A larger window comes from
+ * the rest of the budget; without that the QP uses the smallest. So does what notes the packets
+ * that came before their turn, up to 1/OHCA_AHEAD_SHARE of the budget; without that they count as
+ * lost.
  * NULL: the host has no memory.
  */
 size_t ohca_win_bytes(unsigned int log);

@@ -166,8 +166,8 @@ static struct ohca_outcome recv_take(ohca_engine *e, struct ohca_qp *qp, const s
 }
 
 /*
- * The message of the receive WQE at hand is complete. @c: what its end says, filled in further; @se: of
- * the BTH. -1: no CQE is possible.
+ * The message of the receive WQE at hand is complete. @c: what its end says, filled in further;
+ * @se: of the BTH. -1: no CQE is possible.
  */
 static int recv_finish(ohca_engine *e, struct ohca_qp *qp, struct ohca_hw_cqe *c, uint32_t len,
 		       bool se)

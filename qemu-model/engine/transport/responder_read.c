@@ -260,9 +260,9 @@ static struct ohca_rd empty_resp(const struct ohca_rxpkt *p, uint32_t msn)
 }
 
 /*
- * Earlier writes are in memory already: they are executed in order as they arrive. So a
- * FLUSH for visibility is a fence; for persistence the host flushes, and the requester may
- * have to repeat the FLUSH.
+ * Earlier writes are in memory: those that keep their order were executed before, and of others the
+ * turn is over (ahead.h). So a FLUSH for visibility is a fence; for persistence the host flushes,
+ * and the requester may have to repeat the FLUSH.
  */
 struct ohca_outcome ohca_resp_flush(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 {

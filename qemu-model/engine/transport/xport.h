@@ -42,9 +42,10 @@
  *     +---+ MIDDLE                      | +--+ ONLY, READ, atomic, FLUSH +---+ MIDDLE
  *     +------------- LAST --------------+-------------- LAST ------------+
  *
- * PSN ahead: one NAK 0, until the expected PSN comes, if ahead.h does not take it. PSN behind: the answer again, nothing is
- * executed twice. No WQE, no page, not complete: RNR NAK, and the state stays. Refused: a NAK
- * behind the responses that are due, the WQE fails, ERR; @closing until they have left.
+ * PSN ahead: one NAK 0, until the expected PSN comes, if ahead.h does not take it. PSN behind: the
+ * answer again, nothing is executed twice. No WQE, no page, not complete: RNR NAK, and the state
+ * stays. Refused: a NAK behind the responses that are due, the WQE fails, ERR; @closing until they
+ * have left.
  */
 #ifndef OHCA_TRANSPORT_XPORT_H
 #define OHCA_TRANSPORT_XPORT_H
