@@ -410,6 +410,50 @@ static void test_machine_shown(void **st)
 	free(w);
 }
 
+/* Credits are lost of a link that is up: one that is down gets all of them when it trains. */
+static void test_credits_down(void **st)
+{
+	const uint32_t p = inner();
+	char ask[192];
+
+	(void)st;
+	for (unsigned int up = 0; up < 2; up++) {
+		assert_true(fab_fault_link(&m, p, up, now));
+		for (unsigned int blocks = 0; blocks < 2; blocks++) {
+			json_t *v;
+
+			snprintf(ask, sizeof(ask), "{\"command\": \"credits\", \"node\": \"%s\", "
+				 "\"port\": %u, \"vl\": 0, \"blocks\": %u}",
+				 f->desc[f->port[p].node].text, fab_port_num(f, p), blocks);
+			if (!up && blocks) {
+				assert_true(asks_in_vain(ask, "the link is down"));
+				continue;
+			}
+			v = asked(ask);
+			assert_true(json_is_true(json_object_get(v, "done")));
+			json_decref(v);
+		}
+	}
+	assert_int_equal(fab_extra_of(f, p)->fault->gone[0], 1);
+}
+
+/* A gap that is larger than 64 bits hold is the largest one, and not a small one. */
+static void test_gap(void **st)
+{
+	unsigned int large = 0;
+
+	(void)st;
+	for (unsigned int seed = 1; seed <= 1000; seed++) {
+		uint64_t one = fab_random_state(seed), two = one;
+		const uint64_t small = fab_random_gap(&one, 1ull << 32), gap = fab_random_gap(&two, 1ull << 63);
+
+		assert_true(gap == (small >> 33 ? UINT64_MAX : small << 31));
+		large += small >> 33 != 0;
+	}
+	/* 1000 / e^2 */
+	assert_in_range(large, 100, 170);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -417,6 +461,7 @@ int main(void)
 		T(test_node), T(test_stall), T(test_preset), T(test_stuck), T(test_guids), T(test_dead_switch),
 		T(test_port0_without_route),
 		T(test_status), T(test_machine_shown), T(test_rates),
+		T(test_credits_down), T(test_gap),
 #undef T
 	};
 

@@ -65,7 +65,7 @@ void fab_fault_port_resume(struct fab_mgmt *m, uint32_t p);
  * fab_fault_credits() - of lane @vl of what leaves by port @p so many credits are lost from now on
  * @blocks: of 64 bytes, FAB_WIRE_BLOCKS at most; 0: none
  *
- * Until the link trains. Both ends are ports of switches in this process.
+ * Until the link trains. It is up, and both ends are ports of switches in this process.
  *
  * Return: false: out of memory.
  */

@@ -361,6 +361,8 @@ static json_t *credits(struct fab_request *r)
 			    "credits of their own");
 	if (r->dry)
 		return done();
+	if (blocks && f->port[p].pi.state == IB_PS_DOWN)
+		return deny(r, "the link is down, and has all credits when it has trained: wait until then");
 	return fab_fault_credits(r->m, p, (unsigned int)vl, (uint16_t)blocks) ? done() :
 										deny(r, "out of memory");
 }

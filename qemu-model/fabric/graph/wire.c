@@ -46,8 +46,12 @@ uint64_t fab_random_gap(uint64_t *state, uint64_t mean)
 			u = v;
 			n++;
 		}
-		if (n % 2)
-			return whole * mean + (uint64_t)((double)mean * first / 4294967296.0);
+		if (n % 2) {
+			const uint64_t part = (uint64_t)((double)mean * first / 4294967296.0);
+
+			return whole && mean > (UINT64_MAX - part) / whole ? UINT64_MAX :
+									     whole * mean + part;
+		}
 	}
 }
 

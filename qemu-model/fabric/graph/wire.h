@@ -86,7 +86,8 @@ static inline uint32_t fab_random(uint64_t *state)
 /**
  * fab_random_gap() - from one of independent events to the next, which are @mean apart on the average
  *
- * These are exponentially distributed, so the events are a Poisson process.
+ * These are exponentially distributed, so the events are a Poisson process. One that is larger than
+ * UINT64_MAX is that.
  */
 uint64_t fab_random_gap(uint64_t *state, uint64_t mean);
 
