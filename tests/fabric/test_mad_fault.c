@@ -28,6 +28,8 @@ static void test_names(void **st)
 		{ "Subn:17", "Subn:NodeInfo", IB_CLASS_SUBN_LID, 0x11 },
 		{ "PathRecord", "SubnAdm:PathRecord", IB_CLASS_SUBN_ADM, 0x35 },
 		{ "SubnAdm:0x35", "SubnAdm:PathRecord", IB_CLASS_SUBN_ADM, 0x35 },
+		{ "SubnAdm:010", "SubnAdm:0x000a", IB_CLASS_SUBN_ADM, 10 },
+		{ "SubnAdm:053", "SubnAdm:PathRecord", IB_CLASS_SUBN_ADM, 0x35 },
 		{ "SubnAdm", "SubnAdm", IB_CLASS_SUBN_ADM, FAB_ANY_ATTRIBUTE },
 		{ "SubnAdm:Notice", "SubnAdm:Notice", IB_CLASS_SUBN_ADM, 2 },
 		{ "Perf:ClassPortInfo", "Perf:ClassPortInfo", IB_CLASS_PERF, 1 },
@@ -38,7 +40,7 @@ static void test_names(void **st)
 	};
 	static const char *const bad[] = {
 		"", ":", "0x11", "17", "Nodeinfo", "ClassPortInfo", "Notice", "Perf:", "Perf:PathRecord",
-		"perf", "Sa:1", "Perf:0x10000", "Perf:-1", "Perf: 1", "Perf:1x", "Perf:99999999999999999999999",
+		"perf", "Sa:1", "Perf:0x10000", "Perf:-1", "Perf: 1", "Perf:1x", "Perf:0x", "Perf:0x 1", "Perf:1f", "Perf:99999999999999999999999",
 	};
 	struct fab_attribute a;
 	char name[FAB_ATTRIBUTE_LEN];

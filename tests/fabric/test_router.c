@@ -700,9 +700,9 @@ static void test_bad_routes(void **st)
 		"router1=0,0xf1", "router1=-1,0xf1", "router1=1x,0xf1", "router1=1,0xf1x",
 		"router1=11112222333344445,0xf1", "router1=1,0", "router1=1,0xf2", "router1=1,0xe2",
 		"router1=1,0xa2", "router1=1,0x99", "switch1=1,0xf1", "nobody=1,0xf1",
-		"router1=**,0xf1",
+		"router1=**,0xf1", "router1=0xfe80000000000000,0xf1", "router1=0xfebfffffffffffff,0xf1",
 	};
-	char why[128];
+	char why[128], text[64];
 
 	(void)st;
 	for (unsigned int i = 0; i < IB_ARRAY_SIZE(bad); i++) {
@@ -712,9 +712,15 @@ static void test_bad_routes(void **st)
 		assert_true(why[0]);
 	}
 	assert_int_equal(f->routes, 0);
-	for (unsigned int i = 0; i < FAB_PREFIX_ROUTES; i++)
-		add_route("router1=*,0xf1");
-	assert_false(fab_prefix_route_add(f, "router1=*,0xf1", why, sizeof(why)));
+	for (unsigned int i = 0; i < FAB_PREFIX_ROUTES; i++) {
+		snprintf(text, sizeof(text), i ? "router1=0xfec00000000000%02x,0xf1" : "router1=*,0xf1", i);
+		add_route(text);
+		/* a second one of that prefix */
+		assert_false(fab_prefix_route_add(f, text, why, sizeof(why)));
+		assert_non_null(strstr(why, "has a way to that PREFIX already"));
+	}
+	assert_false(fab_prefix_route_add(f, "router1=0xfec0000000000099,0xf1", why, sizeof(why)));
+	assert_non_null(strstr(why, "no more than 64"));
 }
 
 /* The answer to who asks for the way from a port to another one has @said. */

@@ -12,7 +12,7 @@ PREFIX = (0xfec0000000000001, 0xfec0000000000002)
 # PortGUIDs of the router
 ROUTER = (0xc1, 0xc2)
 # what OpenSM is at, and a host of the same subnet with its PortGUID
-HOSTS = (("host1", "host2", 0xa3), ("host3", "host4", 0xb3))
+HOSTS = (("host1", "host2", 0xa4), ("host3", "host4", 0xb4))
 TOPOLOGY = os.path.join(os.path.dirname(os.path.realpath(__file__)), "two-subnets")
 
 

@@ -27,6 +27,21 @@ static bool hex64(const char *text, const char *end, uint64_t *v)
 	return !errno && rest == end && *text != '-' && *text != '+' && *v;
 }
 
+/* Of FE80::/10, which no router forwards (4.1.1). */
+static bool is_link_local(uint64_t prefix)
+{
+	return prefix >> 54 == 0x3fa;
+}
+
+/* Whether @r has the router and the prefix of another way. */
+static bool is_there(const struct fab *f, const struct fab_prefix_route *r)
+{
+	for (uint32_t i = 0; i < f->routes; i++)
+		if (f->route[i].router == r->router && f->route[i].prefix == r->prefix)
+			return true;
+	return false;
+}
+
 /* A port of node @router in the subnet of port @p, or FAB_NO_PORT. */
 static uint32_t port_beside(const struct fab *f, uint32_t router, uint32_t p)
 {
@@ -65,6 +80,15 @@ bool fab_prefix_route_add(struct fab *f, const char *text, char *why, size_t siz
 	    f->port[r.next].node == r.router || port_beside(f, r.router, r.next) == FAB_NO_PORT) {
 		snprintf(why, size, "0x%llx is no PortGUID of another router in a subnet of '%s'",
 			 (unsigned long long)guid, name);
+		return false;
+	}
+	if (is_link_local(r.prefix)) {
+		snprintf(why, size, "PREFIX 0x%llx is link-local, which no router forwards: give the "
+			 "subnet_prefix of the subnet's manager", (unsigned long long)r.prefix);
+		return false;
+	}
+	if (is_there(f, &r)) {
+		snprintf(why, size, "'%s' has a way to that PREFIX already: give one of them", name);
 		return false;
 	}
 	if (f->routes == FAB_PREFIX_ROUTES) {

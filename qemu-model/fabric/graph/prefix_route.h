@@ -15,7 +15,8 @@
  *	digits or "*" for any, and a PortGUID of another router
  * @why: [@size] filled in with what is wrong
  *
- * Return: false: it is none, or there are FAB_PREFIX_ROUTES already.
+ * Return: false: it is none, its prefix is link-local or that of another way of the router, or there are
+ * FAB_PREFIX_ROUTES already.
  */
 bool fab_prefix_route_add(struct fab *f, const char *text, char *why, size_t size);
 

@@ -132,7 +132,7 @@ bool fab_attribute_find(const char *text, struct fab_attribute *a)
 		return true;
 	if (*name < '0' || *name > '9')
 		return false;
-	id = strtoul(name, &end, 0);
+	id = strtoul(name, &end, name[1] == 'x' ? 16 : 10);
 	a->id = (uint32_t)id;
 	return !*end && id <= UINT16_MAX;
 }
