@@ -326,7 +326,8 @@ done
 lid=$(sed -n 's/^\[8\].*"R-00000000000000c0"\[2\](c2).* lid \([0-9]*\) .*/\1/p' "$dir/tool")
 at host4 timeout -k 1 "$patience" saquery PR --dgid fec0:0:0:1::1 >"$dir/tool" 2>&1
 grep -q "^[[:space:]]*dlid\.*$lid$" "$dir/tool" || fail "no path to LID $lid: $(cat "$dir/tool")"
-if grep -a 'ERR ' "$dir"/sm-r?.log; then
+# 7518: a tool has come to its host, or has gone, while OpenSM looked at the cable
+if grep -a 'ERR ' "$dir"/sm-r?.log | grep -av 'ERR 7518'; then
 	fail 'OpenSM reported errors'
 fi
 
