@@ -17,6 +17,7 @@ from mpi4py import MPI
 
 SHARDS, STEPS, UNIT = 8, 40, 2 ** 32
 TABLE, CUT = sys.argv[1], sys.argv[1] + ".cut"
+PATIENCE = 600    # seconds until a cable is cut
 world = MPI.COMM_WORLD
 
 
@@ -73,10 +74,14 @@ class Model:
 
 def until_cut(before):
     """Waits until the node of a rank has lost a link since its count was as before."""
+    end = time.monotonic() + PATIENCE
     while not os.path.exists(CUT):
         if downs() > before:
             with open(CUT, "w", encoding="ascii"):
                 break
+        if time.monotonic() > end:
+            sys.exit(f"no node has lost a link in {PATIENCE} s: cut a cable when half of the steps "
+                     "are done")
         time.sleep(0.1)
 
 
