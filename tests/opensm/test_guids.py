@@ -19,7 +19,9 @@ class Guids(Case):
         """All nodes tell their own GUIDs again: one sweep sets up all of them."""
         for name in fabric.nodes():
             fabric.do("guid", node=name, **{"as": name})
-        within(lambda: sm.ups() and sm.alive(), "OpenSM has set up what there is")
+        # the sweep that met both may have left out one of them
+        within(lambda: sm.alive() and (sm.ups() or "Errors during initialization" in sm.text()),
+               "OpenSM comes to the end of its sweep")
         sm.sweep()
         self.settled(fabric, sm, lambda: fabric.status()["links_active"] == LINKS)
         self.assertEqual(routes.Tables(fabric).lost(), [])
