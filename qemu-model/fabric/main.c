@@ -704,14 +704,15 @@ static int with_fabric(int argc, char **argv,
 		.cfg.spin_us = FAB_SPIN_AUTO,
 		.cfg.sandbox = FAB_SANDBOX,
 		.cfg.data = { .shift = OHCA_LINK_SHIFT_DEFAULT, .hoq_scale = 1 },
-		.traffic.cfg = { .size = 65536, .load = 100 },
+		.traffic = { .cfg = { .size = 65536, .load = 100 }, .interval_ns = 10000 },
 	};
 	int rc = parse_options(&o, argc, argv);
 	struct fab *f;
 
 	if (!rc && o.traffic.any && verb != traffic)
 		rc = fab_usage_error("--pattern, --routing, --size, --messages, --load, --sl, --path-sl, "
-				     "--congestion-control and --adaptive are of traffic");
+				     "--congestion-control, --adaptive, --flows, --series and --interval are "
+				     "of traffic");
 	if (!rc)
 		rc = check_source(&o, verb == traffic);
 	f = rc ? NULL : verb == traffic && o.cfg.control ? fab_client_fabric(o.cfg.control) : make(&o);

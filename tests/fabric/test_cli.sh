@@ -186,6 +186,13 @@ expect 'traffic, a circle' 0 '^circle: switch[1-5]:[0-9], switch[1-5]:[0-9], .*,
 expect 'traffic, no circle' 0 '^circle: none$' "$fabric" traffic -g ring:5 --messages 1 --routing updn
 expect 'traffic, congestion control' 0 '^becn: [1-9][0-9]*$' "$fabric" traffic -g star:4 --pattern incast --congestion-control=threshold=15,ccti_timer=4
 expect 'traffic, without it' 0 '^hot: 99.369 Gb/s$' "$fabric" traffic -g star:4 --pattern incast
+expect 'traffic, each flow' 0 '^flow host3: 49.68[0-9] Gb/s$' "$fabric" traffic -g star:3 --pattern incast --flows
+expect 'traffic, flows of one message' 1 'needs two messages' "$fabric" traffic -g star:3 --messages 1 --flows
+expect 'traffic in time' 0 '^100.000,0.000,49.[0-9]*,49.[0-9]*$' sh -c "
+	\"$fabric\" traffic -g star:3 --pattern incast --series $dir/series --interval 100us && cat $dir/series"
+expect 'hosts of traffic in time' 0 '^us,"host1","host2","host3"$' cat "$dir/series"
+expect 'traffic in time, no file' 1 'series.csv: No such file' "$fabric" traffic -g star:3 --series "$dir/none/series.csv"
+expect 'traffic in no time' 2 'not a time such as' "$fabric" traffic -g star:3 --series "$dir/series" --interval 0ns
 expect 'traffic, adaptive routing in a circle' 1 'wait for each other for ever' "$fabric" traffic -g ring:5 --adaptive
 expect 'traffic, an order of nobody' 2 'neither any nor kept' "$fabric" traffic -g star:4 --adaptive=some
 expect 'traffic, no setting' 2 'threshold is a number from 0 to 15' "$fabric" traffic -g star:4 --congestion-control=threshold=16

@@ -5,6 +5,8 @@
  */
 #include "cases.h"
 
+#include <math.h>
+
 #include "fabric/traffic/traffic_priv.h"
 #include "ib/cc_agent.h"
 
@@ -96,12 +98,13 @@ static struct fab *tree(void)
 	return f;
 }
 
-static struct fab_traffic_result result_of(struct fab *f, uint32_t messages,
-					   const struct fab_congestion_cfg *cc)
+static struct fab_traffic_result watched(struct fab *f, enum fab_pattern pattern, uint32_t messages,
+					 const struct fab_congestion_cfg *cc,
+					 const struct fab_traffic_watcher *watcher)
 {
 	const struct fab_traffic_cfg cfg = {
-		.pattern = FAB_PATTERN_INCAST_VICTIM, .size = 65536, .messages = messages, .load = 100,
-		.rate_scale = 1, .hoq_scale = 1, .seed = 1, .cc = cc,
+		.pattern = pattern, .size = 65536, .messages = messages, .load = 100,
+		.rate_scale = 1, .hoq_scale = 1, .seed = 1, .cc = cc, .watcher = watcher,
 	};
 	struct fab_traffic_result r;
 	char why[128];
@@ -112,6 +115,12 @@ static struct fab_traffic_result result_of(struct fab *f, uint32_t messages,
 	fab_circle_end(&r.circle);
 	fab_free(f);
 	return r;
+}
+
+static struct fab_traffic_result result_of(struct fab *f, uint32_t messages,
+					   const struct fab_congestion_cfg *cc)
+{
+	return watched(f, FAB_PATTERN_INCAST_VICTIM, messages, cc, NULL);
 }
 
 /* As a part of what a link of EDR carries in packets of 4,096 bytes. */
@@ -215,6 +224,116 @@ static void test_marks(void **st)
 	cc.sw.victim_mask[IB_CC_PORT_MASK - 1] = 1u << 4;
 	victims = result_of(tree(), 16, &cc).fecns;
 	assert_true(victims > all + all / 2);
+}
+
+/* ---- senders beside each other -------------------------------------------------- */
+
+#define ROW	4u	/* switches, with a sender each; the last one has the host to which all send */
+
+static struct fab *row_of_switches(void)
+{
+	static const char edr[] = "w=2 s=4 e=2";
+	struct errors e;
+	struct fab *f;
+	char *text;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+
+	assert_non_null(out);
+	for (unsigned int i = 1; i <= ROW; i++) {
+		fprintf(out, "Switch 4 \"switch%u\"\n[3] \"sender%u\"[1] %s\n", i, i, edr);
+		if (i < ROW)
+			fprintf(out, "[2] \"switch%u\"[1] %s\n", i + 1, edr);
+		if (i > 1)
+			fprintf(out, "[1] \"switch%u\"[2] %s\n", i - 1, edr);
+		if (i == ROW)
+			fprintf(out, "[4] \"hot\"[1] %s\n", edr);
+		fputc('\n', out);
+	}
+	fprintf(out, "Hca 1 \"hot\"\n[1] \"switch%u\"[4] %s\n", ROW, edr);
+	for (unsigned int i = 1; i <= ROW; i++)
+		fprintf(out, "\nHca 1 \"sender%u\"\n[1] \"switch%u\"[3] %s\n", i, i, edr);
+	assert_int_equal(fclose(out), 0);
+	f = from_text(text, len, &e);
+	if (!f)
+		fail_msg("%u: %s", e.line[0], e.text[0]);
+	free(text);
+	return f;
+}
+
+/* What a watcher was told: of the senders, by their distance, and of intervals. */
+struct told {
+	double part[ROW];
+	unsigned int rows;
+	uint64_t bytes, at_ns;
+};
+
+static void tell_flows(void *arg, const struct fab_traffic_sender *s, uint32_t n, uint64_t ns)
+{
+	struct told *told = arg;
+
+	assert_int_equal(n, ROW + 1);
+	assert_int_equal(s[0].bytes, 0);
+	for (unsigned int i = 0; i < ROW; i++) {
+		const struct fab_traffic_flow flow = { s[1 + i].bytes, ns };
+
+		told->part[i] = part(&flow);
+	}
+}
+
+static void tell_series(void *arg, const struct fab_traffic_sender *s, uint32_t n, uint64_t at_ns)
+{
+	struct told *told = arg;
+
+	assert_int_equal(n, ROW + 1);
+	for (uint32_t i = 0; i < n; i++)
+		told->bytes += s[i].bytes;
+	told->at_ns = at_ns;
+	told->rows++;
+}
+
+static struct told told_of(uint32_t messages, const struct fab_congestion_cfg *cc, uint64_t interval_ns)
+{
+	struct told told = { 0 };
+	const struct fab_traffic_watcher watcher = {
+		.interval_ns = interval_ns, .series = tell_series, .flows = tell_flows, .arg = &told,
+	};
+	const struct fab_traffic_result r = watched(row_of_switches(), FAB_PATTERN_INCAST, messages, cc,
+						    &watcher);
+
+	assert_int_equal(told.bytes, interval_ns ? r.bytes : 0);
+	if (interval_ns)
+		assert_in_range(told.at_ns, r.ns - 1, r.ns + interval_ns);
+	assert_int_equal(told.rows, interval_ns ? told.at_ns / interval_ns : 0);
+	return told;
+}
+
+/*
+ * Each switch gives each of its inputs half of the wire, so a sender gets half of what the next one gets.
+ * With congestion control each gets as much, within 15 percent.
+ */
+static void test_row(void **st)
+{
+	struct fab_congestion_cfg cc = usual();
+	struct told told = told_of(64, NULL, 0);
+
+	(void)st;
+	for (unsigned int i = 0; i < ROW; i++)
+		assert_true(fabs(told.part[i] * (1u << (i ? ROW - i : ROW - 1)) - 1) < 0.01);
+	cc.sw.marking_rate = 1;
+	for (unsigned int i = 0; i < IB_CC_SLS; i++)
+		cc.ca.sl[i].ccti_timer = 3;
+	told = told_of(256, &cc, 0);
+	for (unsigned int i = 0; i < ROW; i++)
+		assert_true(fabs(told.part[i] * ROW - 1) < 0.15);
+}
+
+/* All that comes is in one interval, the last of which is cut. */
+static void test_series(void **st)
+{
+	(void)st;
+	assert_true(told_of(8, NULL, 1000).rows > 100);
+	assert_int_equal(told_of(8, NULL, 1000000000).rows, 1);
 }
 
 /* ---- by MADs ------------------------------------------------------------------- */
@@ -390,7 +509,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_ccti), cmocka_unit_test(test_delay), cmocka_unit_test(test_without),
 		cmocka_unit_test(test_with), cmocka_unit_test(test_fat_tree),
-		cmocka_unit_test(test_nothing_set), cmocka_unit_test(test_marks),
+		cmocka_unit_test(test_nothing_set), cmocka_unit_test(test_marks), cmocka_unit_test(test_row),
+		cmocka_unit_test(test_series),
 		cmocka_unit_test(test_set_by_mad), cmocka_unit_test(test_memory), cmocka_unit_test(test_parse),
 	};
 

@@ -98,6 +98,49 @@ def victims():
         yield str(timer), row
 
 
+def in_row(hosts):
+    """A row of switches, each with so many of HOSTS, the last one with host1, too.
+
+    Returns the topology, and the number of the switch of host2, host3 and so on.
+    """
+    text, cas, switch = [], [], []
+    for n, count in enumerate(hosts, 1):
+        text.append(f'Switch 16 "S{n}" # "switch{n}"')
+        text += [f'[1] "S{n - 1}"[2] # 4xEDR'] * (n > 1)
+        text += [f'[2] "S{n + 1}"[1] # 4xEDR'] * (n < len(hosts))
+        names = ["H1"] * (n == len(hosts))
+        names += [f"H{len(switch) + 2 + k}" for k in range(count)]
+        switch += [n] * count
+        for port, name in enumerate(names, 3):
+            text.append(f'[{port}] "{name}"[1] # 4xEDR')
+            cas.append((name != "H1", name, n, port))
+        text.append("")
+    for _, name, n, port in sorted(cas, key=lambda ca: (ca[0], int(ca[1][1:]))):
+        text += [f'Ca 1 "{name}" # "host{name[1:]}"', f'[1] "S{n}"[{port}] # 4xEDR', ""]
+    return "\n".join(text), switch
+
+
+def shared():
+    """Rates of hosts that send to one, where each input of a switch has as much of a wire."""
+    settings = "ccti_timer=3,marking_rate=1,cct_shift=3"
+    all_of = EDR * MTU / PACKET
+    for hosts in ((1, 1, 1), (1, 1, 1, 1), (1, 1, 1, 1, 1), (3, 2)):
+        text, switch = in_row(hosts)
+        without, controlled = (
+            on(text, "--pattern", "incast", "--messages", 512, "--flows", *more)
+            for more in ((), (f"--congestion-control={settings}",)))
+        part, parts = all_of, {}
+        for n in range(len(hosts), 0, -1):
+            # what comes from the switch before is one more input, but of the first one
+            part /= hosts[n - 1] + (n > 1)
+            parts[n] = part
+        for i, n in enumerate(switch):
+            name = f"flow host{i + 2}"
+            yield f"{'+'.join(map(str, hosts))}: host{i + 2} at {n}", {
+                "without": without[name], "without, formula": parts[n],
+                "with": controlled[name], "with, formula": all_of / len(switch)}
+
+
 def ways():
     """A permutation on trees of three levels."""
     for ports in (4, 6, 8, 10, 12):

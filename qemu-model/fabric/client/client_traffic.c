@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fabric/fault/words.h"
 #include "usage.h"
 
 /* ---- options ------------------------------------------------------------------- */
@@ -104,6 +105,14 @@ static bool set_adaptive(struct fab_traffic_options *o, const char *arg)
 	return false;
 }
 
+static bool set_interval(struct fab_traffic_options *o, const char *arg)
+{
+	if (fab_word_time(arg, &o->interval_ns) && o->interval_ns)
+		return true;
+	fprintf(stderr, "ohca-fabric: --interval: '%s' is not a time such as 10us or 1ms\n", arg);
+	return false;
+}
+
 bool fab_traffic_option(struct fab_traffic_options *o, int code, const char *arg)
 {
 	o->any = true;
@@ -135,6 +144,14 @@ bool fab_traffic_option(struct fab_traffic_options *o, int code, const char *arg
 		return set_congestion(o, arg);
 	case FAB_TRAFFIC_ADAPTIVE:
 		return set_adaptive(o, arg);
+	case FAB_TRAFFIC_FLOWS:
+		o->flows = true;
+		return true;
+	case FAB_TRAFFIC_SERIES:
+		o->series = arg;
+		return true;
+	case FAB_TRAFFIC_INTERVAL:
+		return set_interval(o, arg);
 	default:
 		fab_usage_error("leave out what --help does not list");
 		return false;
@@ -207,16 +224,96 @@ static void print_result(const struct fab *f, const struct fab_traffic_cfg *cfg,
 	print_circle(f, &r->circle);
 }
 
+/* ---- who has sent how much ------------------------------------------------------ */
+
+/* @series: the file, of intervals of @interval_ns, or NULL; @begun: it has its first line */
+struct watch {
+	const struct fab *f;
+	FILE *series;
+	uint64_t interval_ns;
+	bool begun;
+};
+
+static void print_flows(void *arg, const struct fab_traffic_sender *s, uint32_t n, uint64_t ns)
+{
+	const struct watch *w = arg;
+
+	for (uint32_t i = 0; i < n; i++)
+		if (s[i].bytes)
+			printf("flow %.64s: %.3f Gb/s\n", w->f->desc[s[i].node].text, gbps(s[i].bytes, ns));
+}
+
+/* A name in CSV: quoted, quotes doubled. */
+static void write_name(FILE *out, const char *name)
+{
+	fputs(",\"", out);
+	for (unsigned int i = 0; i < 64 && name[i]; i++) {
+		if (name[i] == '"')
+			putc('"', out);
+		putc(name[i], out);
+	}
+	putc('"', out);
+}
+
+static void write_series(void *arg, const struct fab_traffic_sender *s, uint32_t n, uint64_t at_ns)
+{
+	struct watch *w = arg;
+
+	if (!w->begun) {
+		fputs("us", w->series);
+		for (uint32_t i = 0; i < n; i++)
+			write_name(w->series, w->f->desc[s[i].node].text);
+		putc('\n', w->series);
+		w->begun = true;
+	}
+	fprintf(w->series, "%" PRIu64 ".%03u", at_ns / 1000, (unsigned int)(at_ns % 1000));
+	for (uint32_t i = 0; i < n; i++)
+		fprintf(w->series, ",%.3f", gbps(s[i].bytes, w->interval_ns));
+	putc('\n', w->series);
+}
+
+/* Return: false: it is not written, which was said. */
+static bool end_series(const struct fab_traffic_options *o, struct watch *w)
+{
+	bool ok;
+
+	if (!w->series)
+		return true;
+	ok = !ferror(w->series);
+	ok &= !fclose(w->series);
+	if (!ok)
+		fprintf(stderr, "ohca-fabric: --series %s: it cannot be written\n", o->series);
+	return ok;
+}
+
 int fab_traffic_client(struct fab *f, const struct fab_traffic_options *o)
 {
+	struct watch w = { .f = f, .interval_ns = o->interval_ns };
+	const struct fab_traffic_watcher watcher = {
+		.interval_ns = o->series ? o->interval_ns : 0,
+		.series = write_series,
+		.flows = o->flows ? print_flows : NULL,
+		.arg = &w,
+	};
+	struct fab_traffic_cfg cfg = o->cfg;
 	struct fab_traffic_result r;
 	char why[128];
+	bool ran;
 
-	if (!fab_traffic_run(f, &o->cfg, &r, why, sizeof(why))) {
-		fprintf(stderr, "ohca-fabric: %s\n", why);
+	if (o->series)
+		w.series = fopen(o->series, "w");
+	if (o->series && !w.series) {
+		fprintf(stderr, "ohca-fabric: --series %s: %s\n", o->series, strerror(errno));
 		return EXIT_FAILURE;
 	}
-	print_result(f, &o->cfg, &r);
-	fab_circle_end(&r.circle);
-	return EXIT_SUCCESS;
+	if (o->series || o->flows)
+		cfg.watcher = &watcher;
+	ran = fab_traffic_run(f, &cfg, &r, why, sizeof(why));
+	if (ran) {
+		print_result(f, &cfg, &r);
+		fab_circle_end(&r.circle);
+	} else {
+		fprintf(stderr, "ohca-fabric: %s\n", why);
+	}
+	return end_series(o, &w) && ran ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -15,7 +15,10 @@ enum fab_traffic_code {
 	FAB_TRAFFIC_SL,
 	FAB_TRAFFIC_PATH_SL,
 	FAB_TRAFFIC_CONGESTION,
-	FAB_TRAFFIC_ADAPTIVE
+	FAB_TRAFFIC_ADAPTIVE,
+	FAB_TRAFFIC_FLOWS,
+	FAB_TRAFFIC_SERIES,
+	FAB_TRAFFIC_INTERVAL
 };
 
 #define FAB_TRAFFIC_OPTIONS \
@@ -27,7 +30,10 @@ enum fab_traffic_code {
 	{ "sl", required_argument, NULL, FAB_TRAFFIC_SL }, \
 	{ "path-sl", required_argument, NULL, FAB_TRAFFIC_PATH_SL }, \
 	{ "congestion-control", optional_argument, NULL, FAB_TRAFFIC_CONGESTION }, \
-	{ "adaptive", optional_argument, NULL, FAB_TRAFFIC_ADAPTIVE }
+	{ "adaptive", optional_argument, NULL, FAB_TRAFFIC_ADAPTIVE }, \
+	{ "flows", no_argument, NULL, FAB_TRAFFIC_FLOWS }, \
+	{ "series", required_argument, NULL, FAB_TRAFFIC_SERIES }, \
+	{ "interval", required_argument, NULL, FAB_TRAFFIC_INTERVAL }
 
 #define FAB_TRAFFIC_HELP \
 	"      --pattern NAME        uniform, permutation, incast, incast-victim, hot-spot,\n" \
@@ -47,11 +53,17 @@ enum fab_traffic_code {
 	"                            ccti_min, ccti_limit, cct_shift\n" \
 	"      --adaptive[=any|kept] switches send by that of equal ways for which least waits,\n" \
 	"                            each packet (any, which --adaptive alone is), or, to keep the\n" \
-	"                            order, after a pause; adaptive on alone is kept\n\n"
+	"                            order, after a pause; adaptive on alone is kept\n" \
+	"      --flows               print the rate of each host while all send\n" \
+	"      --series FILE         write the rate of each host in each interval, as CSV\n" \
+	"      --interval TIME       of --series (10us)\n\n"
 
 /**
  * struct fab_traffic_options - what the command line says
  * @cfg: of it, which has @congestion, @adaptive and @paths if these are said
+ * @series: file of --series, or NULL
+ * @flows: --flows is there
+ * @interval_ns: of @series
  * @any: one of its options is there
  */
 struct fab_traffic_options {
@@ -59,6 +71,9 @@ struct fab_traffic_options {
 	struct fab_congestion_cfg congestion;
 	struct fab_adaptive_cfg adaptive;
 	struct fab_paths paths;
+	const char *series;
+	uint64_t interval_ns;
+	bool flows;
 	bool any;
 };
 

@@ -145,6 +145,8 @@ static bool host_turn(struct traffic_host *h)
 		if (cnp || h->left)
 			continue;
 		h->next++;
+		if (t->cfg.watcher)
+			traffic_flows_sent(h);
 		prepare(h, next_begin(h));
 	}
 	fab_timer_set(&t->due, &h->timer, next_ns(h));
@@ -220,6 +222,8 @@ static void host_rx(void *ctx, const struct ohca_link_frame *f, const struct ib_
 		t->share[f->data[1] >> 4] += bytes;
 	if (traffic_is_incast(t))
 		count_flow(h, bytes);
+	if (t->cfg.watcher)
+		traffic_flows_came(t, number, bytes);
 	if (bits >> 31)
 		traffic_fecn(h, number);
 	psn = ib_get_be32(f->data + IB_LRH_LEN + 8) & IB_PSN_MASK;
@@ -262,6 +266,7 @@ static bool host_make(struct fab_traffic *t, uint32_t p, uint32_t leaf)
 	cfg.speed_ext_sup = pi->speed_ext_supported;
 	h->t = t;
 	h->lid = pi->lid;
+	h->node = t->f->port[p].node;
 	h->h = fab_hport_attach(t->d, leaf, &cfg, &host_ops, h);
 	if (!h->h)
 		return false;

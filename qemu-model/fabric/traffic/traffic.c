@@ -184,6 +184,10 @@ static const char *prepare_all(struct fab_traffic *t, struct fab_circle *circle)
 	t->took = malloc(n * sizeof(*t->took));
 	if (!t->msg || !t->took || !traffic_choose_fixed(t))
 		return "out of memory";
+	if (t->cfg.watcher)
+		wrong = traffic_flows_make(t);
+	if (wrong)
+		return wrong;
 	/* links train, and then there is a subnet */
 	run_instant(t);
 	fab_routes_active(t->f);
@@ -210,6 +214,8 @@ bool fab_traffic_run(struct fab *f, const struct fab_traffic_cfg *cfg,
 		run_all(&t);
 		judge(&t, r);
 		r->circle = circle;
+		if (cfg->watcher)
+			traffic_flows_end(&t);
 	} else {
 		snprintf(why, len, "%s", wrong);
 		fab_circle_end(&circle);
@@ -221,5 +227,6 @@ bool fab_traffic_run(struct fab *f, const struct fab_traffic_cfg *cfg,
 	free(t.host);
 	free(t.msg);
 	free(t.took);
+	traffic_flows_free(&t);
 	return !wrong;
 }

@@ -13,6 +13,7 @@
  *	pattern.c	who sends to whom
  *	congestion.c	hosts that send more slowly when a switch says so
  *	reduce.c	the steps of an all-reduce
+ *	flows.c		how much of each host's messages comes, and when
  *	routes.c	forwarding tables
  *	paths.c		service levels of paths
  *	circle.c	whether packets by these may wait for each other for ever
@@ -73,6 +74,27 @@ void fab_congestion_usual(struct fab_congestion_cfg *cc);
  */
 bool fab_congestion_parse(struct fab_congestion_cfg *cc, const char *text, char *why, size_t len);
 
+/** struct fab_traffic_sender - a host, and @bytes of its messages that have come; @node: of struct fab */
+struct fab_traffic_sender {
+	uint32_t node;
+	uint64_t bytes;
+};
+
+/**
+ * struct fab_traffic_watcher - who is told how much of each host's messages comes
+ * @interval_ns: from the begin on @series is called after each, with what has come in it, of [@n] hosts;
+ *	@at_ns: from the begin to its end; the last one may be cut. 0: never. At most 100,000 times
+ * @flows: NULL, or called at the end with what has come of [@n] hosts while all sent: in the @ns from
+ *	when the first one had sent half of its messages to when one had sent all
+ * @arg: of both
+ */
+struct fab_traffic_watcher {
+	uint64_t interval_ns;
+	void (*series)(void *arg, const struct fab_traffic_sender *s, uint32_t n, uint64_t at_ns);
+	void (*flows)(void *arg, const struct fab_traffic_sender *s, uint32_t n, uint64_t ns);
+	void *arg;
+};
+
 /**
  * struct fab_traffic_cfg - what is sent
  * @pattern: who sends to whom
@@ -90,6 +112,7 @@ bool fab_congestion_parse(struct fab_congestion_cfg *cc, const char *text, char 
  * @seed: of what happens by chance
  * @cc: congestion control, or NULL: there is none
  * @adaptive: adaptive routing of all switches, or NULL: there is none
+ * @watcher: or NULL: nobody watches
  */
 struct fab_traffic_cfg {
 	enum fab_pattern pattern;
@@ -104,6 +127,7 @@ struct fab_traffic_cfg {
 	uint64_t seed;
 	const struct fab_congestion_cfg *cc;
 	const struct fab_adaptive_cfg *adaptive;
+	const struct fab_traffic_watcher *watcher;
 };
 
 /**

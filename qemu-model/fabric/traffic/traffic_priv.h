@@ -16,7 +16,7 @@ struct fab_traffic;
  * @timer: of fab_traffic.due, when it has something to do next
  * @t: whose it is
  * @h: its port
- * @lid: of that
+ * @lid: of that; @node: whose that is
  * @sl, @vl: service level and lane of what it sends
  * @fixed: host to which it sends, of a permutation
  * @to: of the message at hand, which is to begin at @begin_ns; UINT64_MAX: when another one has come
@@ -32,6 +32,7 @@ struct traffic_host {
 	struct fab_hport *h;
 	uint16_t lid;
 	uint8_t sl, vl;
+	uint32_t node;
 	uint32_t fixed;
 	uint32_t to;
 	uint64_t begin_ns;
@@ -54,6 +55,19 @@ struct traffic_host {
 struct traffic_flow {
 	uint64_t bytes, half;
 	uint64_t half_ns, last_ns;
+};
+
+/**
+ * struct traffic_flows - what comes of each host's messages, for cfg.watcher
+ * @slot: [hosts] in the interval that began at @slot_ns, after @rows of them; NULL: nobody watches
+ * @steady: [hosts] from @begin_ns, when the first host had sent half, to @end_ns, when one had sent all; 0:
+ *	not yet
+ */
+struct traffic_flows {
+	struct fab_traffic_sender *slot, *steady;
+	uint64_t slot_ns;
+	uint32_t rows;
+	uint64_t begin_ns, end_ns;
 };
 
 /**
@@ -85,6 +99,7 @@ struct traffic_message {
  * @victim_to: target of the last host beside an incast
  * @share, @share_ns: as of struct fab_traffic_result, at the clock's time; 0: no host has sent all
  * @hot, @victim: of an incast; @ccti_max: as of struct fab_traffic_result
+ * @flows: of all hosts
  */
 struct fab_traffic {
 	struct fab *f;
@@ -108,6 +123,7 @@ struct fab_traffic {
 	uint64_t share[IB_NUM_SLS], share_ns;
 	struct traffic_flow hot, victim;
 	uint16_t ccti_max;
+	struct traffic_flows flows;
 };
 
 /** traffic_below() - by chance, a number below @n */
@@ -142,6 +158,21 @@ bool traffic_reduce_waits(const struct fab_traffic *t, uint32_t from, uint32_t i
 
 /** traffic_choose_victim() - beside an incast: to whom the last host sends */
 void traffic_choose_victim(struct fab_traffic *t);
+
+/** traffic_flows_make() - for cfg.watcher. Return: NULL, or why not. */
+const char *traffic_flows_make(struct fab_traffic *t);
+
+/** traffic_flows_free() - of which there may be none */
+void traffic_flows_free(struct fab_traffic *t);
+
+/** traffic_flows_came() - @bytes of message @number have come; cfg.watcher is there, as below */
+void traffic_flows_came(struct fab_traffic *t, uint32_t number, uint32_t bytes);
+
+/** traffic_flows_sent() - @h has sent a message */
+void traffic_flows_sent(const struct traffic_host *h);
+
+/** traffic_flows_end() - all is over: the rest is told */
+void traffic_flows_end(struct fab_traffic *t);
 
 /** traffic_congestion_set() - switches mark packets. Return: false: out of memory. */
 bool traffic_congestion_set(struct fab_traffic *t);
