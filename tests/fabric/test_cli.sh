@@ -409,6 +409,10 @@ replaced()
 }
 expect 'a script that is replaced' 1 "^$dir/long: another client has stopped or replaced it\$" replaced
 expect 'a script that fails, unwatched' 0 '' "$fabric" script "$dir/fails" -c "$dir/control"
+printf 'when leaf1:1 Down for 1s do link up leaf1:1\nwhen traps above 1000000 for 5ms do link down leaf1:1\nat 2ms link down leaf1:1\n' >"$dir/when"
+expect 'a script with conditions' 0 "^$dir/when:1: 0.00[2-9]000 s: when leaf1:1 Down for 1s do link up leaf1:1\$" \
+	"$fabric" script --wait "$dir/when" -c "$dir/control"
+expect 'what was never so' 0 'do link down leaf1:1: it was never so, nothing was done$' "$fabric" script --wait "$dir/when" -c "$dir/control"
 expect 'a script that is not there' 1 'No such file' \
 	"$fabric" script "$dir/none" -c "$dir/control"
 head -c 70000 /dev/zero | tr '\0' '#' >"$dir/long"

@@ -162,6 +162,19 @@ static void test_errors(void **st)
 		{ "every 1s from", 1, "is no time" },
 		{ "at 1s link down 'leaf1:1", 1, "a quote is open" },
 		{ "at 1s link down leaf1:1 \"", 1, "a quote is open" },
+		{ "when", 1, "'' is no condition" },
+		{ "when links_up below 3 do link up leaf1:1", 1, "'links_up' is no condition" },
+		{ "when for 1s do link up leaf1:1", 1, "'for' is no condition" },
+		{ "when links_up below 3 for 1s link up leaf1:1", 1, "'links_up' is no condition" },
+		{ "when links_up below 3 for 1 do link up leaf1:1", 1, "'1' is no time" },
+		{ "when links_up below 3 from x for 1s do link up leaf1:1", 1, "'x' is no time" },
+		{ "when links_up below for 1s do link up leaf1:1", 1, "'links_up' is no condition" },
+		{ "when traps is 0 --within 1s for 1s do link up leaf1:1", 1, "'traps' is no condition" },
+		{ "when leaf9:1 Down for 1s do link up leaf1:1", 1, "there is no node 'leaf9'" },
+		{ "when leaf1:1 Up for 1s do link up leaf1:1", 1, "which is \"Down\"" },
+		{ "when traps is 0 for 1s do", 1, "'' is no fault" },
+		{ "when traps is 0 for 1s do link up leaf9:1", 1, "there is no node 'leaf9'" },
+		{ "when traps is 0 for 1s do expect traps is 0 --within 1s", 1, "--within is for" },
 		{ "at 1s a b c d e f g h i j k l m n o p q r s t u v w x y", 1, "too many words" },
 	};
 
@@ -303,6 +316,39 @@ static void test_expect(void **st)
 	assert_string_equal(fab_script_entry(&m, 9)->why, "it is Down, which was not expected");
 	assert_int_equal(failed, 5);
 	assert_null(fab_script_entry(&m, 10));
+}
+
+/* What has a condition is done once, when that is so; if it never is, nothing is done, and nothing has failed. */
+static void test_condition(void **st)
+{
+	uint64_t failed;
+
+	(void)st;
+	plays("when leaf1:1 Down for 50ms do link down leaf1:2\n"
+	      "when leaf1:1 LinkDownedCounter above 0 from 30ms for 20ms do expect leaf1:2 Init\n"
+	      "when links_up below 9 for 40ms do node kill spine1\n"
+	      "at 10500us link down leaf1:1\n", 50 * MS);
+	assert_int_equal(step(0, 10), 500000);
+	assert_int_equal(fab_script_left(&m, &failed), 4);
+	assert_int_equal(fab_script_timer(&m, now + 10600000), 400000);
+	assert_int_equal(state_of("leaf1:2"), IB_PS_INIT);
+	assert_int_equal(step(11, 60), UINT64_MAX);
+	assert_int_equal(state_of("leaf1:2"), IB_PS_DOWN);
+	assert_int_equal(fab_script_entry(&m, 0)->ns, 10500000);
+	became(1, 11, 1, "");
+	became(2, 30, 2, "it is Down, which was not expected");
+	became(3, 40, 3, "");
+	assert_true(fab_script_entry(&m, 3)->skipped && !fab_script_entry(&m, 1)->skipped);
+	assert_int_equal(fab_script_left(&m, &failed), 0);
+	assert_int_equal(failed, 1);
+	assert_int_equal(state_of("spine1:1"), IB_PS_INIT);
+	/* a daemon that was late does not make up for its looks, and plays what was due meanwhile */
+	plays("when leaf1:1 Init for 9s do link up leaf1:2\nat 10ms link up leaf1:1", 9000 * (json_int_t)MS);
+	fab_script_timer(&m, now);
+	fab_script_timer(&m, now + 5000 * (uint64_t)MS);
+	became(0, 10, 2, "");
+	became(1, 5000, 1, "");
+	assert_int_equal(state_of("leaf1:2"), IB_PS_INIT);
 }
 
 /*
@@ -994,6 +1040,7 @@ int main(void)
 		cmocka_unit_test(test_port_words),
 		cmocka_unit_test_setup_teardown(test_times, setup, stop),
 		cmocka_unit_test_setup_teardown(test_expect, setup, stop),
+		cmocka_unit_test_setup_teardown(test_condition, setup, stop),
 		cmocka_unit_test_setup_teardown(test_expect_late, setup, stop),
 		cmocka_unit_test_setup_teardown(test_log, setup, stop),
 		cmocka_unit_test_setup_teardown(test_about, setup, stop),

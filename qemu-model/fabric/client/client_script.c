@@ -86,11 +86,12 @@ static void print_entry(const char *name, const char *text, const json_t *e)
 	const double ns = (double)json_integer_value(json_object_get(e, "ns"));
 	const unsigned int n = (unsigned int)json_integer_value(json_object_get(e, "line"));
 	const char *why = json_string_value(json_object_get(e, "error"));
+	const bool skipped = json_object_get(e, "skipped");
 	int len;
 	const char *line = line_of(text, n, &len);
 
-	printf("%s:%u: %.6f s: %.*s%s%s\n", name, n, ns / 1e9, len, line, why ? ": FAILED: " : "",
-	       why ? why : "");
+	printf("%s:%u: %.6f s: %.*s%s%s\n", name, n, ns / 1e9, len, line,
+	       skipped ? ": it was never so, nothing was done" : why ? ": FAILED: " : "", why ? why : "");
 }
 
 /* Whether reply @v is about script @number. */

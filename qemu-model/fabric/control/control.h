@@ -156,8 +156,9 @@ struct fab *fab_client_fabric(const char *path);
 	"                            traps and lost_mads; the status is 1 if it is otherwise;\n" \
 	"                            --within T, in a script: by then\n" \
 	"  script [--replace] [--wait] FILE  all of these from link on, each at its time: at TIME\n" \
-	"                            VERB ..., every TIME for TIME VERB ..., or about TIME for TIME\n" \
-	"                            VERB ..., by chance; script --stop ends it;\n" \
+	"                            VERB ..., every TIME for TIME VERB ..., about TIME for TIME\n" \
+	"                            VERB ..., by chance, or when COUNTER below N for TIME do\n" \
+	"                            VERB ..., as expect has it; script --stop ends it;\n" \
 	"                            --wait: say what becomes of each, the status is 1 if one fails\n" \
 	"  adaptive on|off [SWITCH...]   of equal ways packets take that for which least waits,\n" \
 	"                            at these switches or all; on: once more when tables have\n" \

@@ -56,6 +56,8 @@ static json_t *log_json(const struct fab_request *r, json_int_t first)
 		const struct fab_script_entry *e = fab_script_entry(r->m, n);
 		json_t *v = json_pack("{s:I, s:i}", "ns", (json_int_t)e->ns, "line", (int)e->line);
 
+		if (e->skipped)
+			json_object_set_new(v, "skipped", json_true());
 		if (e->why[0])
 			json_object_set_new(v, "error", fab_text_json(e->why, strlen(e->why)));
 		json_array_append_new(list, v);

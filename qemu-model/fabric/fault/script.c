@@ -25,7 +25,8 @@
  * @random: @every_ns is the mean time; the generator of the times between
  * @left: so many times in all; with @random 1 while there is one more
  * @last_ns: the last of them; with @random all are before it
- * @until_ns: what is expected may become so until then
+ * @until_ns: what is expected, or @when, may become so until then
+ * @when: it is made when this, an expect, is so, which is about node @when_node; NULL: at its time
  */
 struct event {
 	unsigned int line;
@@ -37,6 +38,8 @@ struct event {
 	uint32_t left;
 	uint64_t last_ns;
 	uint64_t until_ns;
+	json_t *when;
+	uint32_t when_node;
 };
 
 /**
@@ -151,7 +154,7 @@ static int take_when(struct reader *r, char **word, struct event *e)
 		return take_time(r, word[1], &e->next_ns) ? n : 0;
 	if (!about && (!word[0] || strcmp(word[0], "every"))) {
 		wrong(r, "'%s' is no time of a fault: begin the line with at TIME, or every TIME "
-		      "for TIME, or about TIME for TIME", word[0] ? word[0] : "");
+		      "for TIME, or about TIME for TIME, or when", word[0] ? word[0] : "");
 		return 0;
 	}
 	if (!take_time(r, word[1], &e->every_ns))
@@ -187,25 +190,25 @@ static int take_when(struct reader *r, char **word, struct event *e)
 
 /* ---- lines --------------------------------------------------------------------- */
 
-/* See whether what @e asks for can be done, and which node it names. @why: why it cannot */
-static bool script_check(struct fab_mgmt *m, struct event *e, char why[FAB_REQUEST_WHY])
+/* See whether what @request asks for can be done. @node: that it names; @why: why it cannot */
+static bool script_check(struct fab_mgmt *m, json_t *request, uint32_t *node, char why[FAB_REQUEST_WHY])
 {
-	struct fab_request r = { .m = m, .in = e->request, .dry = true };
+	struct fab_request r = { .m = m, .in = request, .dry = true };
 	json_t *reply;
 
 	r.node = json_string_value(json_object_get(r.in, "node"));
 	reply = fab_request_fault(&r, json_string_value(json_object_get(r.in, "command")));
 	if (!reply)
 		memcpy(why, r.why, sizeof(r.why));
-	e->node = r.at;
+	*node = r.at;
 	json_decref(reply);
 	return reply;
 }
 
-/* Do it. Return: whether it could be done, or is as expected; @why: why not. */
-static bool script_perform(struct fab_mgmt *m, const struct event *e, char why[FAB_REQUEST_WHY])
+/* Do it, to @node. Return: whether it could be done, or is as expected; @why: why not. */
+static bool script_perform(struct fab_mgmt *m, json_t *request, uint32_t node, char why[FAB_REQUEST_WHY])
 {
-	struct fab_request r = { .m = m, .in = e->request, .found = true, .at = e->node };
+	struct fab_request r = { .m = m, .in = request, .found = true, .at = node };
 	json_t *reply;
 
 	r.node = json_string_value(json_object_get(r.in, "node"));
@@ -222,8 +225,9 @@ static bool take_within(struct event *e, char why[FAB_REQUEST_WHY])
 	const json_int_t ns = json_integer_value(within);
 	const bool expects = !strcmp(json_string_value(json_object_get(e->request, "command")), "expect");
 
-	e->until_ns = e->every_ns ? 0 : e->next_ns + (uint64_t)ns;
-	if (within && expects && !e->every_ns && (uint64_t)ns <= DAY)
+	if (!e->when)
+		e->until_ns = e->every_ns ? 0 : e->next_ns + (uint64_t)ns;
+	if (within && expects && !e->every_ns && !e->when && (uint64_t)ns <= DAY)
 		return !json_object_del(e->request, "within_ns");
 	if (!within)
 		return true;
@@ -242,10 +246,50 @@ static bool take_fault(struct reader *r, int n, char **word, struct event *e)
 	e->request = fab_fault_words(word[0], n - 1, word + 1, &hint);
 	if (!e->request)
 		return wrong(r, "%s", hint);
-	if (take_within(e, why) && script_check(r->m, e, why))
+	if (take_within(e, why) && script_check(r->m, e->request, &e->node, why))
 		return true;
 	json_decref(e->request);
 	return wrong(r, "%s", why);
+}
+
+/*
+ * when CONDITION [from TIME] for TIME do; a condition is what expect has. Return: how many words that were,
+ * or 0: wrong.
+ */
+static int take_condition(struct reader *r, char **word, struct event *e)
+{
+	static const char say[] = "'%s' is no condition of a fault: write when, what expect has, perhaps from TIME, "
+				  "for TIME, and do";
+	char why[FAB_REQUEST_WHY] = "out of memory";
+	const char *hint;
+	uint64_t span;
+	int n = 1, end;
+
+	while (word[n] && strcmp(word[n], "do"))
+		n++;
+	end = n - 2;
+	if (!word[n] || end < 2 || strcmp(word[end], "for")) {
+		wrong(r, say, word[1] ? word[1] : "");
+		return 0;
+	}
+	if (!take_time(r, word[end + 1], &span))
+		return 0;
+	if (end > 3 && !strcmp(word[end - 2], "from")) {
+		if (!take_time(r, word[end - 1], &e->next_ns))
+			return 0;
+		end -= 2;
+	}
+	e->left = 1;
+	e->until_ns = e->next_ns + span;
+	e->when = fab_fault_words("expect", end - 1, word + 1, &hint);
+	if (!e->when || json_object_get(e->when, "within_ns"))
+		wrong(r, say, word[1]);
+	else if (!script_check(r->m, e->when, &e->when_node, why))
+		wrong(r, "%s", why);
+	else
+		return n + 1;
+	json_decref(e->when);
+	return 0;
 }
 
 static void take_line(struct reader *r, char *text)
@@ -256,13 +300,16 @@ static void take_line(struct reader *r, char *text)
 
 	if (n <= 0)
 		return;
-	used = take_when(r, word, &e);
+	used = strcmp(word[0], "when") ? take_when(r, word, &e) : take_condition(r, word, &e);
 	if (!used)
 		return;
-	if (!take_fault(r, n - used, word + used, &e))
+	if (!take_fault(r, n - used, word + used, &e)) {
+		json_decref(e.when);
 		return;
+	}
 	if (r->s->n == FAB_SCRIPT_LINES) {
 		json_decref(e.request);
+		json_decref(e.when);
 		wrong(r, "the script has too many faults: leave out %s", "all from here on");
 		return;
 	}
@@ -271,8 +318,10 @@ static void take_line(struct reader *r, char *text)
 
 static void free_script(struct fab_script *s)
 {
-	for (unsigned int i = 0; s && i < s->n; i++)
+	for (unsigned int i = 0; s && i < s->n; i++) {
 		json_decref(s->event[i].request);
+		json_decref(s->event[i].when);
+	}
 	free(s);
 }
 
@@ -361,13 +410,34 @@ static bool look_again(struct fab_script *s, struct event *e, uint64_t now_ns)
 	return true;
 }
 
-static void script_log(struct fab_script *s, const struct event *e, const char *why)
+/*
+ * The condition of @e is looked at once more, a ms later; looks that are late by more than that are left out.
+ * Return: false: its time is over.
+ */
+static bool look_later(struct fab_script *s, struct event *e, uint64_t now_ns)
+{
+	const uint64_t now = now_ns - s->start_ns;
+
+	if (e->next_ns >= e->until_ns)
+		return false;
+	e->next_ns += MS;
+	if (e->next_ns < now)
+		e->next_ns += (now - e->next_ns) / MS * MS;
+	if (e->next_ns > e->until_ns)
+		e->next_ns = e->until_ns;
+	sink(s, 0);
+	set_due(s);
+	return true;
+}
+
+static void script_log(struct fab_script *s, const struct event *e, const char *why, bool skipped)
 {
 	struct fab_script_entry *entry = &s->log[s->played++ % FAB_SCRIPT_LOG];
 
 	entry->ns = e->next_ns;
 	entry->line = e->line;
-	snprintf(entry->why, sizeof(entry->why), "%s", why);
+	entry->skipped = skipped;
+	snprintf(entry->why, sizeof(entry->why), "%.95s", why);
 }
 
 /* Read all lines of @text, which is changed. */
@@ -462,27 +532,40 @@ uint64_t fab_script_late(const struct fab_mgmt *m)
 	return s && s->due_ns < m->now_ns ? m->now_ns - s->due_ns : 0;
 }
 
+/* The first event, which is due, happens, or is looked at again later. */
+static void play_first(struct fab_mgmt *m, struct fab_script *s, uint64_t now_ns)
+{
+	struct event *e = &s->event[s->heap[0]];
+	char why[FAB_REQUEST_WHY];
+	bool ok;
+
+	m->now_ns = s->due_ns;
+	if (e->when && !script_perform(m, e->when, e->when_node, why)) {
+		if (look_later(s, e, now_ns))
+			return;
+		script_log(s, e, "", true);
+		script_advance(s, e);
+		return;
+	}
+	ok = script_perform(m, e->request, e->node, why);
+	if (!ok && !e->when && look_again(s, e, now_ns))
+		return;
+	s->failed += !ok;
+	script_log(s, e, ok ? "" : why, false);
+	script_advance(s, e);
+}
+
 uint64_t fab_script_timer(struct fab_mgmt *m, uint64_t now_ns)
 {
 	struct fab_script *s = m->script;
-	char why[FAB_REQUEST_WHY];
-	bool ok;
 
 	if (!s)
 		return UINT64_MAX;
 	for (unsigned int n = 0; s->due_ns <= now_ns; n++) {
-		struct event *e = &s->event[s->heap[0]];
-
 		/* cables that flap change in between */
 		if (n == FAB_SCRIPT_TURN || !fab_flap_timer(m, s->due_ns))
 			return 0;
-		m->now_ns = s->due_ns;
-		ok = script_perform(m, e, why);
-		if (!ok && look_again(s, e, now_ns))
-			continue;
-		s->failed += !ok;
-		script_log(s, e, ok ? "" : why);
-		script_advance(s, e);
+		play_first(m, s, now_ns);
 	}
 	return s->due_ns == UINT64_MAX ? UINT64_MAX : s->due_ns - now_ns;
 }

@@ -7,9 +7,11 @@
  *	every 1s from 2s for 10s link flap spine1:any --down 100ms
  *	about 1s for 10s link flap spine2:any
  *	at 13s expect links_active is 36 --within 5s
+ *	when links_active below 30 for 60s do node revive spine1
  *
  * What is expected within a time is looked at each ms until it is so. If a look is late by more than a ms,
- * all that follows is later by as much.
+ * all that follows is later by as much. A condition is looked at each ms, too, and what is behind it is done
+ * once, when it is so; late looks are left out.
  *
  * It is checked as a whole before any of it is played. It is played by the time that is passed in,
  * each fault at its time in the order of times and lines, so that the same script and the same
@@ -30,11 +32,13 @@
  * struct fab_script_entry - a line that was played
  * @ns: when, from the begin
  * @line: from 1
+ * @skipped: its condition was never so, and nothing was done
  * @why: why it could not be done, or what was there instead of what was expected; empty: it is done
  */
 struct fab_script_entry {
 	uint64_t ns;
 	unsigned int line;
+	bool skipped;
 	char why[96];
 };
 
