@@ -413,6 +413,10 @@ printf 'when leaf1:1 Down for 1s do link up leaf1:1\nwhen traps above 1000000 fo
 expect 'a script with conditions' 0 "^$dir/when:1: 0.00[2-9]000 s: when leaf1:1 Down for 1s do link up leaf1:1\$" \
 	"$fabric" script --wait "$dir/when" -c "$dir/control"
 expect 'what was never so' 0 'do link down leaf1:1: it was never so, nothing was done$' "$fabric" script --wait "$dir/when" -c "$dir/control"
+expect 'what was done' 0 "^20[0-9-]* [0-9:.]* pid [0-9]*: link down leaf1:1\$" "$fabric" log -c "$dir/control"
+expect 'what scripts have done' 0 "^20[0-9-]* [0-9:.]* script [0-9]* line 1: link up leaf1:1\$" "$fabric" log -c "$dir/control"
+expect 'what was done, as JSON' 0 '"text": "script --stop"' "$fabric" log -j -c "$dir/control"
+expect 'log of something' 2 'write log' "$fabric" log leaf1 -c "$dir/control"
 expect 'a script that is not there' 1 'No such file' \
 	"$fabric" script "$dir/none" -c "$dir/control"
 head -c 70000 /dev/zero | tr '\0' '#' >"$dir/long"

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "client.h"
@@ -130,6 +131,41 @@ static void print_way(json_t *v)
 	printf("%s\n", json_string_value(json_object_get(v, "end")));
 }
 
+/* When @ns of the fabric's clock was, if it is @now_ns there. */
+static void print_when(json_int_t ns, json_int_t now_ns)
+{
+	struct timespec now;
+	int64_t at;
+	char text[32];
+	time_t s;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	at = (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000 - (now_ns - ns) / 1000;
+	s = (time_t)(at / 1000000);
+	strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", localtime(&s));
+	printf("%s.%06u", text, (unsigned int)(at % 1000000));
+}
+
+/* What was done: when, by whom, and what. */
+static void print_log(json_t *v)
+{
+	const json_int_t now_ns = json_integer_value(json_object_get(v, "now_ns"));
+	json_t *e;
+	size_t i;
+
+	json_array_foreach(json_object_get(v, "log"), i, e) {
+		print_when(json_integer_value(json_object_get(e, "ns")), now_ns);
+		if (json_object_get(e, "script"))
+			printf(" script %" JSON_INTEGER_FORMAT " line %" JSON_INTEGER_FORMAT ": ",
+			       json_integer_value(json_object_get(e, "script")),
+			       json_integer_value(json_object_get(e, "line")));
+		else
+			printf(" pid %" JSON_INTEGER_FORMAT ": ",
+			       json_integer_value(json_object_get(e, "pid")));
+		puts(json_string_value(json_object_get(e, "text")));
+	}
+}
+
 /*
  * @needs: a member that each reply has; the last one is asked for in another way. @min to @max
  * arguments, as @usage says
@@ -145,6 +181,7 @@ static const struct {
 	{ "topology", print_text, "text", 0, 1, "write topology, or topology NODE" },
 	{ "counters", print_nodes, "nodes", 0, 1, "write counters, or counters NODE" },
 	{ "lft", print_lft, "lft", 1, 1, "write lft NODE, a switch" },
+	{ "log", print_log, "log", 0, 0, "write log" },
 	{ "trace", print_way, NULL, 2, 2, "write trace FROM TO" },
 };
 

@@ -16,6 +16,7 @@
 #include "fabric/base/spin.h"
 #include "fabric/fault/words.h"
 #include "fabric/mgmt/counter.h"
+#include "fabric/fault/journal.h"
 #include "fabric/fault/script.h"
 #include "fabric/graph/topo_file.h"
 #include "fabric/watch/trace.h"
@@ -446,6 +447,7 @@ static const struct {
 	{ "trace", fab_request_trace },
 	{ "script", fab_request_script },
 	{ "adaptive", fab_request_adaptive },
+	{ "log", fab_request_log },
 };
 
 /* Members of the request @v. Return: its command, or NULL, r->why says why. */
@@ -483,13 +485,20 @@ static const char *parse_request(struct fab_request *r, json_t *v)
 
 static json_t *run_command(struct fab_request *r, const char *command)
 {
-	for (unsigned int i = 0; i < IB_ARRAY_SIZE(commands); i++)
-		if (!strcmp(command, commands[i].name))
-			return commands[i].answer(r);
+	for (unsigned int i = 0; i < IB_ARRAY_SIZE(commands); i++) {
+		json_t *reply;
+
+		if (strcmp(command, commands[i].name))
+			continue;
+		reply = commands[i].answer(r);
+		if (json_object_get(reply, "done"))
+			fab_journal_add(r);
+		return reply;
+	}
 	if (fab_is_fault_command(command))
 		return fab_request_fault(r, command);
 	snprintf(r->why, sizeof(r->why), "there is no such command: use status, topology, "
-		 "counters, changes, lft, tables, trace, capture, script, adaptive, "
+		 "counters, changes, lft, tables, trace, capture, script, adaptive, log, "
 		 FAB_FAULT_VERBS);
 	return NULL;
 }

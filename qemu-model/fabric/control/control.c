@@ -16,16 +16,18 @@
 #include "link/link.h"
 
 #include "fabric/base/event.h"
+#include "fabric/fault/journal.h"
 
 #define EVENT_LISTEN	FAB_CONTROL_CLIENTS	/* after the clients' */
 
 /*
- * A client; @fd -1: none. It is read from while it has no reply to take: @out, of @out_len bytes,
+ * A client, of process @pid; @fd -1: none. It is read from while it has no reply to take: @out, of @out_len bytes,
  * the first @sent of which it has. @last: it is dropped when it has them. @spool: it gets a capture
  * instead of replies, and @events are awaited. @moved_ns: when it sent or took something last.
  */
 struct client {
 	int fd;
+	int pid;
 	uint64_t moved_ns;
 	size_t have;
 	char line[FAB_CONTROL_LINE];
@@ -48,6 +50,7 @@ struct fab_control {
 	int listen;
 	int spare;
 	struct sockaddr_un un;
+	struct fab_journal journal;
 	struct client client[FAB_CONTROL_CLIENTS];
 };
 
@@ -171,6 +174,7 @@ static bool answer(struct fab_control *c, struct client *p)
 	char *text;
 
 	if (end) {
+		c->journal.pid = p->pid;
 		text = fab_control_answer(c->m, c->d, p->line, len, c->d ? &cfg : NULL);
 		p->have -= len + 1;
 		memmove(p->line, end + 1, p->have);
@@ -256,6 +260,15 @@ static struct client *client_place(struct fab_control *c)
 	return quiet;
 }
 
+/* Who is at the other end; 0: that is not known. */
+static int process_of(int fd)
+{
+	struct ucred peer = { 0 };
+	socklen_t len = sizeof(peer);
+
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) ? 0 : peer.pid;
+}
+
 static void take_client(struct fab_control *c)
 {
 	int fd = next_client(c);
@@ -276,6 +289,7 @@ static void take_client(struct fab_control *c)
 	p = client_place(c);
 	if (p && watch_fd(c, EPOLL_CTL_ADD, fd, (uint32_t)(p - c->client), EPOLLIN)) {
 		p->fd = fd;
+		p->pid = process_of(fd);
 		p->have = 0;
 		p->last = false;
 		p->moved_ns = c->m->now_ns;
@@ -359,6 +373,7 @@ struct fab_control *fab_control_new(struct fab_mgmt *m, struct fab_data *d, cons
 	if (!c)
 		return NULL;
 	c->m = m;
+	m->journal = &c->journal;
 	c->d = d;
 	c->epfd = epfd;
 	for (uint32_t i = 0; i < FAB_CONTROL_CLIENTS; i++)
@@ -374,6 +389,7 @@ struct fab_control *fab_control_new(struct fab_mgmt *m, struct fab_data *d, cons
 			close(c->listen);
 		if (c->spare >= 0)
 			close(c->spare);
+		m->journal = NULL;
 		free(c);
 		errno = err;
 		return NULL;
@@ -392,5 +408,6 @@ void fab_control_free(struct fab_control *c)
 	close(c->listen);
 	if (c->spare >= 0)
 		close(c->spare);
+	c->m->journal = NULL;
 	free(c);
 }

@@ -61,4 +61,7 @@ json_t *fab_request_tables(struct fab_request *r);
 /** fab_request_script() - command script. Return: as above, or a reply with its errors. */
 json_t *fab_request_script(struct fab_request *r);
 
+/** fab_request_log() - command log. Return: the reply; NULL: out of memory. */
+json_t *fab_request_log(struct fab_request *r);
+
 #endif

@@ -8,6 +8,7 @@
 #include "fabric/mgmt/counter.h"
 #include "expect.h"
 #include "fault.h"
+#include "journal.h"
 #include "fabric/graph/topology.h"
 #include "fabric/graph/names.h"
 
@@ -103,6 +104,8 @@ static uint32_t named_port(struct fab_request *r)
 		snprintf(r->why, sizeof(r->why), "give \"port\", a number from %u to %u, or "
 			 "\"any\" which has a cable: '%.64s' has no other",
 			 fab_first_num(&f->node[i]), f->node[i].nports, f->desc[i].text);
+	else
+		r->num = fab_port_num(f, p);
 	return p;
 }
 
@@ -597,5 +600,9 @@ bool fab_is_fault_command(const char *command)
 
 json_t *fab_request_fault(struct fab_request *r, const char *command)
 {
-	return commands[find_command(command)].answer(r);
+	json_t *reply = commands[find_command(command)].answer(r);
+
+	if (reply && !r->dry && strcmp(command, "expect"))
+		fab_journal_add(r);
+	return reply;
 }

@@ -21,6 +21,8 @@ struct fab_spool_cfg;
  * @node: name of the node that it is about, or NULL
  * @found: the name was looked up before, it is that of node @at
  * @capture: what it wants to have captured, or NULL: nothing can be
+ * @num: of the port that it is about, which may have been chosen by chance
+ * @line: of the script that it is of; 0: it is a client's
  * @dry: it is checked only, not done
  * @why: what is wrong with it, for the reply
  */
@@ -32,6 +34,8 @@ struct fab_request {
 	const char *node;
 	bool found;
 	uint32_t at;
+	unsigned int num;
+	unsigned int line;
 	struct fab_spool_cfg *capture;
 	bool dry;
 	char why[FAB_REQUEST_WHY];

@@ -205,10 +205,11 @@ static bool script_check(struct fab_mgmt *m, json_t *request, uint32_t *node, ch
 	return reply;
 }
 
-/* Do it, to @node. Return: whether it could be done, or is as expected; @why: why not. */
-static bool script_perform(struct fab_mgmt *m, json_t *request, uint32_t node, char why[FAB_REQUEST_WHY])
+/* Do what @line asks for, to @node. Return: whether it could be done, or is as expected; @why: why not. */
+static bool script_perform(struct fab_mgmt *m, json_t *request, uint32_t node, unsigned int line,
+			   char why[FAB_REQUEST_WHY])
 {
-	struct fab_request r = { .m = m, .in = request, .found = true, .at = node };
+	struct fab_request r = { .m = m, .in = request, .found = true, .at = node, .line = line };
 	json_t *reply;
 
 	r.node = json_string_value(json_object_get(r.in, "node"));
@@ -540,14 +541,14 @@ static void play_first(struct fab_mgmt *m, struct fab_script *s, uint64_t now_ns
 	bool ok;
 
 	m->now_ns = s->due_ns;
-	if (e->when && !script_perform(m, e->when, e->when_node, why)) {
+	if (e->when && !script_perform(m, e->when, e->when_node, e->line, why)) {
 		if (look_later(s, e, now_ns))
 			return;
 		script_log(s, e, "", true);
 		script_advance(s, e);
 		return;
 	}
-	ok = script_perform(m, e->request, e->node, why);
+	ok = script_perform(m, e->request, e->node, e->line, why);
 	if (!ok && !e->when && look_again(s, e, now_ns))
 		return;
 	s->failed += !ok;

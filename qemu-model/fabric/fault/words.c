@@ -91,6 +91,11 @@ const char *fab_word_option(unsigned int i)
 	return options[i].word;
 }
 
+const char *fab_word_option_key(unsigned int i)
+{
+	return options[i].key;
+}
+
 /* Takes options out of the @n words @w. Return: how many words are left, or -1: one is wrong. */
 static int take_options(json_t *v, int n, char **w)
 {

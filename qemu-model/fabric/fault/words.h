@@ -12,6 +12,9 @@
 /** fab_word_option() - option @i of any verb, with its dashes; it has an argument */
 const char *fab_word_option(unsigned int i);
 
+/** fab_word_option_key() - the member of a request that it becomes */
+const char *fab_word_option_key(unsigned int i);
+
 #define FAB_FAULT_VERBS	"link, node, swap, loss, ber, corrupt, delay, stall, resume, credits, drop, refuse, guid, preset or expect"
 
 /** fab_word_time() - *@ns of a number with a unit, or 0. Return: false: it is none. */

@@ -155,6 +155,7 @@ enum fab_mad_place {
 };
 
 struct fab_script;
+struct fab_journal;
 
 #define FAB_FLAPS	16u
 #define FAB_MAD_FLIGHTS	4096u	/* MADs that are late */
@@ -269,6 +270,7 @@ enum fab_occupant {
  * @rng: state of the generator for choices
  * @script: that plays, see script.h, or NULL
  * @scripts: that have been started
+ * @journal: of what is done by requests, see fault/journal.h, or NULL
  * @deadline_ns: fab_mgmt_timer() has something to do then; UINT64_MAX: never
  * @resumes: wires whose other end takes packets again
  * @ends: rare parts of ports with a trap or a lease that runs
@@ -294,6 +296,7 @@ struct fab_mgmt {
 	uint64_t rng;
 	struct fab_script *script;
 	uint64_t scripts;
+	struct fab_journal *journal;
 	uint64_t now_ns;
 	uint64_t deadline_ns;
 	struct fab_timers resumes, ends, samples;

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* What was done to a fabric; see journal.h. */
+#include "journal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "request.h"
+#include "script.h"
+#include "words.h"
+
+/* Members behind the command, as they follow each other; @: "node", with "port" if there is one. */
+static const struct {
+	const char *command;
+	const char *members;
+} orders[] = {
+	{ "link", "state @" },
+	{ "node", "state @" },
+	{ "swap", "@ with" },
+	{ "loss", "@ rate seed" },
+	{ "ber", "@ rate seed" },
+	{ "corrupt", "@ rate seed" },
+	{ "delay", "@ attribute time_ns" },
+	{ "stall", "@ time_ns" },
+	{ "resume", "@" },
+	{ "credits", "@ vl blocks" },
+	{ "drop", "@ attribute nth" },
+	{ "refuse", "@ attribute status" },
+	{ "guid", "@ as" },
+	{ "preset", "@ counter value" },
+	{ "adaptive", "state @" },
+};
+
+/* A text that grows, and is cut where its room ends. */
+struct words {
+	char *text;
+	size_t len;
+};
+
+static void put(struct words *w, const char *text)
+{
+	const size_t n = strlen(text), room = FAB_JOURNAL_TEXT - 1 - w->len;
+	const size_t take = n < room ? n : room;
+
+	memcpy(w->text + w->len, text, take);
+	w->len += take;
+	w->text[w->len] = 0;
+}
+
+/* A word, in quotes if it needs them. */
+static void put_word(struct words *w, const char *word)
+{
+	const char *quote = "";
+
+	if (!*word || strpbrk(word, " \t#\""))
+		quote = strchr(word, '\'') ? "\"" : "'";
+	else if (strchr(word, '\''))
+		quote = "\"";
+	put(w, quote);
+	put(w, word);
+	put(w, quote);
+}
+
+static void put_span(struct words *w, uint64_t ns)
+{
+	static const struct {
+		uint64_t ns;
+		const char *unit;
+	} units[] = { { 1000000000, "s" }, { 1000000, "ms" }, { 1000, "us" }, { 1, "ns" } };
+	unsigned int i = 0;
+	char text[32];
+
+	while (ns % units[i].ns)
+		i++;
+	snprintf(text, sizeof(text), "%" PRIu64 "%s", ns / units[i].ns, units[i].unit);
+	put(w, ns ? text : "0");
+}
+
+static void put_value(struct words *w, const char *key, const json_t *v)
+{
+	const size_t len = strlen(key);
+	char text[32];
+
+	if (json_is_string(v)) {
+		put_word(w, json_string_value(v));
+	} else if (len > 3 && !strcmp(key + len - 3, "_ns")) {
+		put_span(w, (uint64_t)json_integer_value(v));
+	} else {
+		if (json_is_real(v))
+			snprintf(text, sizeof(text), "%g", json_real_value(v));
+		else
+			snprintf(text, sizeof(text), "%" JSON_INTEGER_FORMAT, json_integer_value(v));
+		put(w, text);
+	}
+}
+
+static void put_node(struct words *w, const struct fab_request *r)
+{
+	char port[16];
+
+	put_word(w, r->node);
+	if (!json_object_get(r->in, "port"))
+		return;
+	snprintf(port, sizeof(port), ":%u", r->num);
+	put(w, port);
+}
+
+static void put_members(struct words *w, const struct fab_request *r, const char *members)
+{
+	while (*members) {
+		const size_t n = strcspn(members, " ");
+		char key[16] = "";
+		const json_t *v;
+
+		memcpy(key, members, n < sizeof(key) ? n : sizeof(key) - 1);
+		members += n + (members[n] == ' ');
+		v = *key == '@' ? json_object_get(r->in, "node") : json_object_get(r->in, key);
+		if (!v)
+			continue;
+		put(w, " ");
+		if (*key == '@')
+			put_node(w, r);
+		else
+			put_value(w, key, v);
+	}
+	for (unsigned int i = 0; i < FAB_WORD_OPTIONS; i++) {
+		const char *key = fab_word_option_key(i);
+		const json_t *v = json_object_get(r->in, key);
+
+		if (!v)
+			continue;
+		put(w, " ");
+		put(w, fab_word_option(i));
+		put(w, " ");
+		put_value(w, key, v);
+	}
+}
+
+static void put_script(struct words *w, const struct fab_request *r)
+{
+	char number[32];
+
+	if (json_object_get(r->in, "stop")) {
+		put(w, " --stop");
+		return;
+	}
+	snprintf(number, sizeof(number), " number %" PRIu64, fab_script_number(r->m));
+	put(w, number);
+}
+
+void fab_journal_add(const struct fab_request *r)
+{
+	const char *command = json_string_value(json_object_get(r->in, "command"));
+	struct fab_journal *j = r->m->journal;
+	struct fab_journal_entry *e;
+	unsigned int i = 0;
+	struct words w;
+
+	if (!j)
+		return;
+	e = &j->entry[j->count++ % FAB_JOURNAL];
+	*e = (struct fab_journal_entry){
+		.ns = r->m->now_ns,
+		.script = r->line ? fab_script_number(r->m) : 0,
+		.line = r->line,
+		.pid = r->line ? 0 : j->pid,
+	};
+	w = (struct words){ .text = e->text };
+	put(&w, command);
+	while (i < IB_ARRAY_SIZE(orders) && strcmp(command, orders[i].command))
+		i++;
+	if (i < IB_ARRAY_SIZE(orders))
+		put_members(&w, r, orders[i].members);
+	else
+		put_script(&w, r);
+}
