@@ -647,6 +647,23 @@ uint64_t ohca_front_reg(const struct ohca_front *f, uint64_t off, unsigned int s
 	return atomic_load(&f->page->reg[i]) | (uint64_t)atomic_load(&f->page->reg[i + 1]) << 32;
 }
 
+uint64_t ohca_front_away(uint64_t off, unsigned int size)
+{
+	if (size == 8)
+		return ohca_front_away(off, 4) | ohca_front_away(off + 4, 4) << 32;
+	switch (off) {
+	case OHCA_REG_MAGIC:
+		return OHCA_MAGIC;
+	case OHCA_REG_VERSION:
+		return OHCA_FIELD_PREP(OHCA_VERSION_MAJOR, OHCA_MAJOR) |
+		       OHCA_FIELD_PREP(OHCA_VERSION_MINOR, OHCA_MINOR);
+	case OHCA_REG_STATUS:
+		return OHCA_STATUS_AWAY;
+	default:
+		return 0;
+	}
+}
+
 bool ohca_front_slow_reads(const struct ohca_front *f)
 {
 	return atomic_load(&f->page->slow_reads);
@@ -693,6 +710,11 @@ bool ohca_front_irq_wait(struct ohca_front *f)
 			return mute(f);
 	}
 	return false;
+}
+
+int ohca_front_irq_sock(const struct ohca_front *f)
+{
+	return f->irq;
 }
 
 bool ohca_front_irq_any(const struct ohca_front *f)

@@ -120,6 +120,9 @@ const char *ohca_front_lost(const struct ohca_front *f);
  */
 bool ohca_front_irq_wait(struct ohca_front *f);
 
+/** ohca_front_irq_sock() - readable: ohca_front_irq_wait() does not block; for who has no thread for it */
+int ohca_front_irq_sock(const struct ohca_front *f);
+
 /** ohca_front_ring() - a write of a UAR page, as of ohca_doorbells_ring(). any; no lock */
 void ohca_front_ring(struct ohca_front *f, uint32_t uar, uint32_t off, uint64_t val,
 		     unsigned int size);
@@ -129,6 +132,9 @@ void ohca_front_admin(struct ohca_front *f, uint32_t pi);
 
 /** ohca_front_reg() - what BAR 0 reads at @off, @size 4 or 8, by the page. any; no lock */
 uint64_t ohca_front_reg(const struct ohca_front *f, uint64_t off, unsigned int size);
+
+/** ohca_front_away() - what BAR 0 reads at @off, @size 4 or 8, while there is no HCA */
+uint64_t ohca_front_away(uint64_t off, unsigned int size);
 
 /** ohca_front_slow_reads() - reads of BAR 0 are to be calls of OHCA_FRONT_REG. any */
 bool ohca_front_slow_reads(const struct ohca_front *f);

@@ -135,8 +135,8 @@ static int fill_addr(const char *path, struct sockaddr_un *sa, struct ohca_link_
 	return 0;
 }
 
-/* Removes a socket without a listener, which a process that died has left. */
-static int remove_stale(const char *path, const struct sockaddr_un *sa,
+/* Removes a socket of @type without a listener, which a process that died has left. */
+static int remove_stale(const char *path, const struct sockaddr_un *sa, int type,
 			struct ohca_link_err *err)
 {
 	struct stat st;
@@ -148,7 +148,7 @@ static int remove_stale(const char *path, const struct sockaddr_un *sa,
 	if (!S_ISSOCK(st.st_mode))
 		return link_err(err, OHCA_LINK_E_PATH, 0,
 				"cannot listen on '%s': it exists and is not a socket", path);
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return link_err(err, OHCA_LINK_E_SYS, errno, "socket");
 	e = connect(fd, (const struct sockaddr *)sa, sizeof(*sa)) ? errno : 0;
@@ -190,21 +190,19 @@ int ohca_link_lock_dir(const char *path, struct ohca_link_err *err)
 	return fd;
 }
 
-int ohca_link_listen(const char *path, struct ohca_link_err *err)
+static int listen_unix(const char *path, int type, struct ohca_link_err *err)
 {
 	struct sockaddr_un sa;
 	int fd = -1, dir;
 
-	if (link_tcp_path(path))
-		return link_tcp_listen(path, err);
 	if (fill_addr(path, &sa, err))
 		return -1;
 	dir = ohca_link_lock_dir(path, err);
 	if (dir < 0)
 		return -1;
-	if (remove_stale(path, &sa, err))
+	if (remove_stale(path, &sa, type, err))
 		goto out;
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0) {
 		link_err(err, OHCA_LINK_E_SYS, errno, "socket");
 	} else if (bind(fd, (struct sockaddr *)&sa, sizeof(sa)) || listen(fd, 64)) {
@@ -215,6 +213,17 @@ int ohca_link_listen(const char *path, struct ohca_link_err *err)
 out:
 	close(dir);
 	return fd;
+}
+
+int ohca_link_listen(const char *path, struct ohca_link_err *err)
+{
+	return link_tcp_path(path) ? link_tcp_listen(path, err) :
+				     listen_unix(path, SOCK_SEQPACKET, err);
+}
+
+int ohca_link_listen_stream(const char *path, struct ohca_link_err *err)
+{
+	return listen_unix(path, SOCK_STREAM, err);
 }
 
 void ohca_link_hello_reject(int fd, int code, const char *text)

@@ -328,6 +328,9 @@ int ohca_link_lock_dir(const char *path, struct ohca_link_err *err);
  */
 int ohca_link_listen(const char *path, struct ohca_link_err *err);
 
+/** ohca_link_listen_stream() - the same for a stream socket of another protocol; @path is no TCP's */
+int ohca_link_listen_stream(const char *path, struct ohca_link_err *err);
+
 /**
  * ohca_link_hello_recv() - first half of accepting, never blocks
  * @fd: connection from accept4(..., SOCK_NONBLOCK | SOCK_CLOEXEC), after ohca_link_greet()

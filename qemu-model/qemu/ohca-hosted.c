@@ -150,25 +150,6 @@ static void ohca_hosted_event(void *opaque)
 
 /* ---- registers and doorbells ---- */
 
-/* What the driver sees of a device whose process is away. */
-static uint64_t ohca_away_reg(hwaddr addr, unsigned int size)
-{
-    if (size == 8) {
-        return ohca_away_reg(addr, 4) | ohca_away_reg(addr + 4, 4) << 32;
-    }
-    switch (addr) {
-    case OHCA_REG_MAGIC:
-        return OHCA_MAGIC;
-    case OHCA_REG_VERSION:
-        return OHCA_FIELD_PREP(OHCA_VERSION_MAJOR, OHCA_MAJOR) |
-               OHCA_FIELD_PREP(OHCA_VERSION_MINOR, OHCA_MINOR);
-    case OHCA_REG_STATUS:
-        return OHCA_STATUS_AWAY;
-    default:
-        return 0;
-    }
-}
-
 static uint64_t ohca_hosted_reg(OhcaState *s, hwaddr addr, unsigned int size)
 {
     struct ohca_front *f = ohca_front_of(s);
@@ -181,7 +162,7 @@ static uint64_t ohca_hosted_reg(OhcaState *s, hwaddr addr, unsigned int size)
         val = 0;
     }
     return ohca_read_as_told(s, addr, s->host.there ? val
-                                                    : ohca_away_reg(addr, size));
+                                                    : ohca_front_away(addr, size));
 }
 
 static uint64_t ohca_hosted_ctrl_read(void *opaque, hwaddr addr,

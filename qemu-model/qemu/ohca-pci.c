@@ -15,6 +15,7 @@
 #include "system/system.h"
 #include "ohca.h"
 #include "core/firmware-if/ohca_hw.h"
+#include "core/front/hello.h"
 #include "trace.h"
 
 /* ---- registers and doorbells ---- */
@@ -43,78 +44,30 @@ void ohca_set_stride(OhcaState *s, uint64_t shift)
 
 /* ---- properties ---- */
 
-typedef struct OhcaSpeed {
-    const char *name;
-    uint8_t speed;          /* LinkSpeedSupported */
-    uint8_t ext;            /* LinkSpeedExtSupported */
-} OhcaSpeed;
-
-static const OhcaSpeed ohca_speeds[] = {
-    { "sdr", 1, 0 },
-    { "ddr", 3, 0 },
-    { "qdr", 7, 0 },
-    { "fdr", 7, 1 },
-    { "edr", 7, 3 },
-    { "hdr", 7, 7 },
-    { "ndr", 7, 15 },
-    { "xdr", 7, 47 },
-};
-
-typedef struct OhcaWidth {
-    const char *name;
-    uint8_t width;          /* LinkWidthSupported */
-} OhcaWidth;
-
-static const OhcaWidth ohca_widths[] = {
-    { "1x", 1 },
-    { "2x", 17 },
-    { "4x", 3 },
-    { "8x", 7 },
-    { "12x", 11 },
-};
-
 static bool ohca_parse_rate(OhcaState *s, struct ohca_front_hello *m, Error **errp)
 {
     const char *speed = s->speed ?: "edr";
     const char *width = s->width ?: "4x";
-    unsigned int i;
 
-    for (i = 0; i < ARRAY_SIZE(ohca_speeds); i++) {
-        if (!g_ascii_strcasecmp(speed, ohca_speeds[i].name)) {
-            m->speed_sup = ohca_speeds[i].speed;
-            m->speed_ext_sup = ohca_speeds[i].ext;
-        }
-    }
-    if (!m->speed_sup) {
-        error_setg(errp, "speed must be one of sdr, ddr, qdr, fdr, edr, hdr, "
-                   "ndr and xdr, not '%s'", speed);
+    if (!ohca_hello_speed(m, speed)) {
+        error_setg(errp, "speed must be one of " OHCA_HELLO_SPEEDS ", not '%s'",
+                   speed);
         return false;
     }
-    for (i = 0; i < ARRAY_SIZE(ohca_widths); i++) {
-        if (!g_ascii_strcasecmp(width, ohca_widths[i].name)) {
-            m->width_sup = ohca_widths[i].width;
-        }
-    }
-    if (!m->width_sup) {
-        error_setg(errp, "width must be one of 1x, 2x, 4x, 8x and 12x, "
-                   "not '%s'", width);
+    if (!ohca_hello_width(m, width)) {
+        error_setg(errp, "width must be one of " OHCA_HELLO_WIDTHS ", not '%s'",
+                   width);
         return false;
     }
     return true;
 }
 
-/*
- * A unique GUID: our OUI, local bit set, and 40 random bits. Its
- * first byte is not 2, although that would be the simplest local one: a
- * target's service ID is its GUID, and service IDs that begin with 2 are for
- * the operating system to give out (IBTA vol 1, annex A3).
- */
 static uint64_t ohca_make_guid(void)
 {
     uint64_t r = 0;
 
     qemu_guest_getrandom_nofail(&r, sizeof(r));
-    return 0x0600ca0000000000ull | (r & 0xfffffffff0ull);
+    return ohca_hello_guid(r);
 }
 
 /* Checks the sizes and features of the device. */

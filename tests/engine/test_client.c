@@ -23,6 +23,7 @@
 #include <cmocka.h>
 
 #include "front/client.h"
+#include "front/hello.h"
 #include "ohca_regs.h"
 
 #define PATIENCE_MS	20000	/* that a call may take on a busy machine, if it is bounded */
@@ -787,6 +788,38 @@ static void test_unasked(void **state)
 	ohca_front_free(NULL);
 }
 
+/* What users call speeds and widths, and a GUID. */
+static void test_words(void **state)
+{
+	struct ohca_front_hello m = { .ports = 1 };
+
+	(void)state;
+	assert_false(ohca_hello_speed(&m, "edr2"));
+	assert_false(ohca_hello_width(&m, ""));
+	assert_int_equal(m.speed_sup | m.speed_ext_sup | m.width_sup, 0);
+	assert_true(ohca_hello_speed(&m, "EDR"));
+	assert_int_equal(m.speed_sup, 7);
+	assert_int_equal(m.speed_ext_sup, 3);
+	assert_true(ohca_hello_speed(&m, "sdr"));
+	assert_int_equal(m.speed_sup, 1);
+	assert_int_equal(m.speed_ext_sup, 0);
+	assert_true(ohca_hello_width(&m, "12x"));
+	assert_int_equal(m.width_sup, 11);
+	assert_int_equal(ohca_hello_guid(UINT64_MAX), 0x0600cafffffffff0);
+}
+
+/* A device without an HCA: what it is, and that it is away. */
+static void test_away(void **state)
+{
+	(void)state;
+	assert_int_equal(ohca_front_away(OHCA_REG_MAGIC, 4), OHCA_MAGIC);
+	assert_int_equal(ohca_front_away(OHCA_REG_MAGIC, 8),
+			 OHCA_MAGIC | (uint64_t)ohca_front_away(OHCA_REG_VERSION, 4) << 32);
+	assert_int_equal(ohca_front_away(OHCA_REG_VERSION, 4) >> 16, OHCA_MAJOR);
+	assert_int_equal(ohca_front_away(OHCA_REG_STATUS, 4), OHCA_STATUS_AWAY);
+	assert_int_equal(ohca_front_away(OHCA_REG_FEATURES, 8), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -803,6 +836,8 @@ int main(void)
 		cmocka_unit_test(test_call_lies),
 		cmocka_unit_test(test_unmap_lies),
 		cmocka_unit_test(test_unasked),
+		cmocka_unit_test(test_words),
+		cmocka_unit_test(test_away),
 	};
 
 	return cmocka_run_group_tests_name("front client", tests, NULL, NULL);
