@@ -16,7 +16,7 @@ FILES_image := tools/mkimage tools/guest
 FILES_qemu := tools/build-qemu tools/fetch-source $(addprefix qemu-model/,front qemu) firmware-if
 FILES_modules := tools/build-modules kernel firmware-if
 FILES_provider := tools/build-provider tools/fetch-source userspace firmware-if kernel/include/uapi
-FILES_fabric := tools/build-fabric tools/ohca-hub.c $(addprefix qemu-model/,engine front fabric umad link ib) firmware-if
+FILES_fabric := tools/build-fabric tools/ohca-hub.c $(addprefix qemu-model/,engine front fabric umad link ib vfio-user) firmware-if
 
 .PHONY: all help deps buildroot guest qemu image layer lab modules linux-source debug-kernel provider fabric \
 	units lint debug-layer docs deb rpm container check try FORCE campaign mutants soak perftest-matrix matrix apps opensm-suite theory bench demo install clean distclean

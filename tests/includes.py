@@ -27,6 +27,7 @@ MAY_INCLUDE = {
     "engine": (),
     "umad": ("ib", "link"),
     "qemu": ("front",),
+    "vfio-user": ("front", "link"),
     **{folder: ("ib", "engine", *ENGINE[:i]) for i, folder in enumerate(ENGINE)},
     **{folder: ("ib", "link", *FABRIC[:i]) for i, folder in enumerate(FABRIC)},
 }
@@ -46,7 +47,7 @@ UPWARD = ("engine/object/to_transport.h", "engine/transport/to_agents.h",
 MEASURED = ("kernel", "userspace", "qemu-model")
 CALLS = ("kernel", "userspace/providers/ohca", "qemu-model/engine", "qemu-model/front",
          "qemu-model/ib", "qemu-model/link", "qemu-model/fabric", "qemu-model/umad",
-         "qemu-model/qemu")
+         "qemu-model/qemu", "qemu-model/vfio-user")
 
 # From the name of a function at the begin of a line to its body.
 FUNCTION = re.compile(

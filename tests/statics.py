@@ -11,6 +11,7 @@ TOP = pathlib.Path(__file__).resolve().parent.parent
 # program: what it is built from
 PROGRAMS = {
     "the PCI device in QEMU": ["qemu-model/front/*.c", "qemu-model/qemu/*.c"],
+    "ohca-vfio-user": ["qemu-model/front/*.c", "qemu-model/link/*.c", "qemu-model/vfio-user/*.c"],
     "engines in ohca-fabric": [
         "qemu-model/engine/*/*.c", "qemu-model/ib/*.c", "qemu-model/link/*.c",
         "qemu-model/front/dirty.c", "qemu-model/front/doorbell.c", "qemu-model/fabric/*.c",
