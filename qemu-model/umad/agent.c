@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "node.h"
@@ -38,10 +39,14 @@ struct file {
 	struct agent agent[UM_AGENTS];
 };
 
-/* A request and its time limit. */
+/*
+ * A request and its time limit. @is_message: it was sent by RMPP, which repeats it; the time limit is
+ * one after its acknowledgment.
+ */
 struct pending {
 	struct pending *next;
 	uint32_t agent;
+	bool is_message;
 	unsigned int timeout_ms, retries;
 	int64_t due_ns;
 	ib_mad_addr_t to;
@@ -261,6 +266,9 @@ int um_agent_add(int fd, const struct umad_reg_attr *attr)
 		;
 	if (id == UM_AGENTS)
 		return -ENOMEM;
+	/* who had the port before used others: receivers know the TIDs of its messages for a while */
+	if (!last_number && getrandom(&last_number, sizeof(last_number), 0) < 0)
+		last_number = 0;
 	last_number += 1 + (last_number == UINT32_MAX);
 	a.number = last_number;
 	f->agent[id] = a;
@@ -301,65 +309,6 @@ static bool is_response(const struct ib_mad_hdr *h)
 	return h->method & IB_METHOD_RESP || h->method == IB_METHOD_TRAP_REPRESS;
 }
 
-/* Before the MAD is sent: the response may be there as soon as it is. */
-static int await(const struct agent *a, const ib_mad_addr_t *to, const struct ib_mad *mad,
-		 unsigned int timeout_ms, unsigned int retries, int64_t now_ns)
-{
-	struct pending *p;
-
-	if (npending >= UM_PENDING)
-		return -ENOSPC;
-	p = malloc(sizeof(*p));
-	if (!p)
-		return -ENOMEM;
-	*p = (struct pending){
-		.next = pending,
-		.agent = a->number,
-		.timeout_ms = timeout_ms,
-		.retries = retries,
-		.due_ns = now_ns + timeout_ms * 1000000ll,
-		.to = *to,
-		.mad = *mad,
-	};
-	pending = p;
-	npending++;
-	um_wire_wake(p->due_ns);
-	return 0;
-}
-
-int um_agent_send(int fd, int id, const void *umad, size_t len, unsigned int timeout_ms,
-		  unsigned int retries, int64_t now_ns)
-{
-	const struct agent *a = agent_of(fd, id);
-	const uint8_t *data = (const uint8_t *)umad + sizeof(struct ib_user_mad);
-	struct ib_mad mad = { 0 };
-	ib_mad_addr_t to;
-	int r;
-
-	if (!a || len < sizeof(struct ib_mad_hdr))
-		return -EINVAL;
-	memcpy(&to, (const uint8_t *)umad + offsetof(struct ib_user_mad, addr), sizeof(to));
-	if (a->rmpp && len > 64 && um_rmpp_is(data)) {
-		r = um_rmpp_send(&rmpp, a->number, &to, data, len, timeout_ms, retries, now_ns);
-		um_wire_wake(now_ns);
-		return r;
-	}
-	if (len > IB_MAD_LEN)
-		return -EINVAL;
-	memcpy(&mad, data, len);
-	if (!is_response(&mad.hdr)) {
-		mad.hdr.tid = ib_to_be64((ib_be64(mad.hdr.tid) & 0xffffffff) |
-					 (uint64_t)a->number << 32);
-		r = timeout_ms ? await(a, &to, &mad, timeout_ms, retries, now_ns) : 0;
-		if (r)
-			return r;
-	}
-	um_node_send(&to, &mad);
-	return 0;
-}
-
-/* ---- receiving ----------------------------------------------------------------- */
-
 /*
  * A response comes from where the request went. A directed route, or the permissive LID, does not
  * say what LID that has; a trap is repressed by the subnet manager, whatever its LID.
@@ -380,6 +329,100 @@ static struct pending **find_pending(const struct ib_mad_hdr *h, const ib_mad_ad
 		p = &(*p)->next;
 	return p;
 }
+
+/* Before the MAD is sent: the response may be there as soon as it is. */
+static int await(const struct agent *a, const ib_mad_addr_t *to, const struct ib_mad *mad,
+		 bool is_message, unsigned int timeout_ms, unsigned int retries, int64_t now_ns)
+{
+	struct pending *p;
+
+	if (npending >= UM_PENDING)
+		return -ENOSPC;
+	p = malloc(sizeof(*p));
+	if (!p)
+		return -ENOMEM;
+	*p = (struct pending){
+		.next = pending,
+		.agent = a->number,
+		.is_message = is_message,
+		.timeout_ms = timeout_ms,
+		.retries = retries,
+		.due_ns = is_message ? INT64_MAX : now_ns + timeout_ms * 1000000ll,
+		.to = *to,
+		.mad = *mad,
+	};
+	pending = p;
+	npending++;
+	um_wire_wake(p->due_ns);
+	return 0;
+}
+
+static void name_request(const struct agent *a, struct ib_mad_hdr *h)
+{
+	h->tid = ib_to_be64((ib_be64(h->tid) & 0xffffffff) | (uint64_t)a->number << 32);
+}
+
+/* By RMPP. A request, which is one of SA's GetMulti, has an answer in the other direction. */
+static int send_message(const struct agent *a, const ib_mad_addr_t *to, const uint8_t *data, size_t len,
+			unsigned int timeout_ms, unsigned int retries, int64_t now_ns)
+{
+	struct ib_mad first = { 0 };
+	bool waits = false;
+	uint8_t *msg;
+	int r = 0;
+
+	if (len > UM_RMPP_MAX)
+		return -EMSGSIZE;
+	msg = malloc(len);
+	if (!msg)
+		return -ENOMEM;
+	memcpy(msg, data, len);
+	if (!is_response((void *)msg)) {
+		name_request(a, (void *)msg);
+		memcpy(&first, msg, len < sizeof(first) ? len : sizeof(first));
+		waits = timeout_ms;
+	}
+	if (waits)
+		r = await(a, to, &first, true, timeout_ms, retries, now_ns);
+	if (!r) {
+		r = um_rmpp_send(&rmpp, a->number, to, msg, len, timeout_ms, retries, now_ns);
+		if (r && waits)
+			free_pending(find_pending(&first.hdr, to));
+	}
+	free(msg);
+	um_wire_wake(now_ns);
+	return r;
+}
+
+int um_agent_send(int fd, int id, const void *umad, size_t len, unsigned int timeout_ms,
+		  unsigned int retries, int64_t now_ns)
+{
+	const struct agent *a = agent_of(fd, id);
+	const uint8_t *data = (const uint8_t *)umad + sizeof(struct ib_user_mad);
+	struct ib_mad mad = { 0 };
+	ib_mad_addr_t to;
+	int r;
+
+	if (!a || len < sizeof(struct ib_mad_hdr))
+		return -EINVAL;
+	memcpy(&to, (const uint8_t *)umad + offsetof(struct ib_user_mad, addr), sizeof(to));
+	/* a table without records is a message, too, of its headers alone */
+	if (a->rmpp && len >= UM_RMPP_HEADERS && um_rmpp_is(data))
+		return send_message(a, &to, data, len, timeout_ms, retries, now_ns);
+	if (len > IB_MAD_LEN)
+		return -EINVAL;
+	memcpy(&mad, data, len);
+	if (!is_response(&mad.hdr)) {
+		name_request(a, &mad.hdr);
+		r = timeout_ms ? await(a, &to, &mad, false, timeout_ms, retries, now_ns) : 0;
+		if (r)
+			return r;
+	}
+	um_node_send(&to, &mad);
+	return 0;
+}
+
+/* ---- receiving ----------------------------------------------------------------- */
 
 static bool wants(const struct agent *a, const struct ib_mad *mad)
 {
@@ -419,6 +462,15 @@ static void rmpp_received(uint32_t agent, const ib_mad_addr_t *from, const uint8
 
 static void rmpp_failed(uint32_t agent, const ib_mad_addr_t *to, const uint8_t *msg)
 {
+	const struct ib_mad_hdr *h = (const void *)msg;
+	struct pending **p;
+
+	if (!is_response(h)) {
+		p = find_pending(h, to);
+		if (!*p)	/* it has been answered */
+			return;
+		free_pending(p);
+	}
 	push_message(agent, to, msg, sizeof(struct ib_mad_hdr), ETIMEDOUT);
 }
 
@@ -444,7 +496,7 @@ static bool deliver_response(const struct ib_mad *mad, const ib_mad_addr_t *from
 		if (!um_rmpp_receive(&rmpp, number, from, mad, now))
 			return true;
 		p = find_pending(&mad->hdr, from);
-		if (*p)		/* the rest of the message is coming */
+		if (*p)		/* the answer, or the rest of it, is coming */
 			(*p)->due_ns = now + (*p)->timeout_ms * 1000000ll;
 		return true;
 	}
@@ -486,7 +538,8 @@ static bool expire_one(int64_t now_ns)
 	if (p->retries) {
 		p->retries--;
 		p->due_ns = now_ns + p->timeout_ms * 1000000ll;
-		um_node_send(&p->to, &p->mad);	/* which may end it */
+		if (!p->is_message)
+			um_node_send(&p->to, &p->mad);	/* which may end it */
 		return true;
 	}
 	push_message(p->agent, &p->to, &p->mad, sizeof(struct ib_mad_hdr), ETIMEDOUT);

@@ -89,6 +89,8 @@ bool um_rmpp_is(const void *mad)
 	return data_offset(h->mgmt_class) && header_of(mad)->time_flags & ACTIVE;
 }
 
+_Static_assert(sizeof(struct ib_mad_hdr) + sizeof(struct header) == UM_RMPP_HEADERS, "13.6.2");
+
 /* The other end of a transaction: the same TID, class and LID. */
 static bool is_of(const void *ours, const ib_mad_addr_t *to, const struct ib_mad *mad,
 		  const ib_mad_addr_t *from)
@@ -195,7 +197,8 @@ static void fail_send(struct um_rmpp *r, struct um_rmpp_send **at)
 	free_send(r, at);
 }
 
-static void receive_ack(struct um_rmpp *r, const struct ib_mad *mad, const ib_mad_addr_t *from,
+/* Return: as um_rmpp_receive() */
+static bool receive_ack(struct um_rmpp *r, const struct ib_mad *mad, const ib_mad_addr_t *from,
 			int64_t now_ns)
 {
 	const uint32_t n = ib_be32(header_of(mad)->segment);
@@ -204,15 +207,17 @@ static void receive_ack(struct um_rmpp *r, const struct ib_mad *mad, const ib_ma
 
 	/* an older one that was delayed says nothing */
 	if (!s || n > s->sent || last < s->last || n < s->acked)
-		return;
+		return false;
 	if (n > s->acked)
 		s->left = s->retries;
 	s->acked = n;
 	s->last = last;
-	if (n == s->segments)
-		free_send(r, at);
-	else
+	if (n < s->segments) {
 		send_window(r, s, now_ns);
+		return false;
+	}
+	free_send(r, at);
+	return true;
 }
 
 /* ---- receiving ----------------------------------------------------------------- */
@@ -396,7 +401,7 @@ bool um_rmpp_receive(struct um_rmpp *r, uint32_t agent, const ib_mad_addr_t *fro
 	} else if (h->type == DATA) {
 		return receive_data(r, agent, from, mad, now_ns);
 	} else if (h->type == ACK) {
-		receive_ack(r, mad, from, now_ns);
+		return receive_ack(r, mad, from, now_ns);
 	} else {
 		answer_segment(r, from, mad, ABORT, BAD_TYPE, 0, 0);
 	}

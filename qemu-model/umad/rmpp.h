@@ -54,7 +54,9 @@ struct um_rmpp {
 	unsigned int nrecvs;
 };
 
-/** um_rmpp_is() - a MAD, or the first one of a message, is a part of an RMPP transaction */
+#define UM_RMPP_HEADERS	36u	/* bytes of the common header and that of RMPP */
+
+/** um_rmpp_is() - a MAD of UM_RMPP_HEADERS bytes or more, or the first one of a message, is a part of an RMPP transaction */
 bool um_rmpp_is(const void *mad);
 
 /**
@@ -77,7 +79,8 @@ int um_rmpp_send(struct um_rmpp *r, uint32_t agent, const ib_mad_addr_t *to, con
  * um_rmpp_receive() - a MAD for which um_rmpp_is() holds has come
  * @agent: whose it is, for @received
  *
- * Return: whether it is the next segment of a message, and not a repeated one.
+ * Return: whether it is the next segment of a message, and not a repeated one, or the acknowledgment of
+ * a whole one.
  */
 bool um_rmpp_receive(struct um_rmpp *r, uint32_t agent, const ib_mad_addr_t *from,
 		     const struct ib_mad *mad, int64_t now_ns);

@@ -409,15 +409,18 @@ static bool wait_state(uint8_t state, unsigned int ms)
 	}
 }
 
-/* A program with OpenSM's vendor library may be who makes ports Active. */
-static bool may_be_sm(void)
+/*
+ * OpenSM is who makes ports Active. It exports its functions to its plugins; other programs with its
+ * vendor library, as osmtest, do not have this one.
+ */
+static bool is_sm(void)
 {
-	return dlsym(RTLD_DEFAULT, "osm_vendor_set_sm");
+	return dlsym(RTLD_DEFAULT, "osm_opensm_init");
 }
 
 static void wait_port(void)
 {
-	const unsigned int wait_s = may_be_sm() ? 0 : w.wait_s;
+	const unsigned int wait_s = is_sm() ? 0 : w.wait_s;
 
 	if (!wait_state(IB_PS_INIT, LINK_MS))
 		fprintf(stderr, "ohca-umad: the link does not come up: the port is Down\n");

@@ -238,6 +238,106 @@ static void test_bytes(void **st)
 	um_file_close(fd);
 }
 
+/* An answer with no records, as a subnet manager writes it, is one segment without data. */
+static void test_empty_table(void **st)
+{
+	static const uint8_t rmpp[12] = { 1, 1, 7, [7] = 1, [11] = 20 };
+	struct umad_reg_attr attr = { .mgmt_class = IB_CLASS_SUBN_ADM, .rmpp_version = 1 };
+	struct {
+		struct ib_user_mad h;
+		uint8_t mad[56];
+	} m = { .mad = { 1, IB_CLASS_SUBN_ADM, 2, 0x92, [26] = 1 } };
+	const int fd = um_file_open();
+
+	(void)st;
+	assert_true(fd >= 0);
+	assert_int_equal(um_agent_add(fd, &attr), 0);
+	memset(&sent, 0, sizeof(sent));
+	assert_int_equal(um_agent_send(fd, 0, &m, sizeof(m.mad), 0, 0, 0), 0);
+	assert_int_equal(sent.hdr.method, 0x92);
+	assert_memory_equal((uint8_t *)&sent + sizeof(sent.hdr), rmpp, sizeof(rmpp));
+	um_file_close(fd);
+}
+
+/* A request of two segments, with a time limit of 1 ms, of which the first one is in @sent. */
+static int request_by_rmpp(void)
+{
+	struct umad_reg_attr attr = { .mgmt_class = IB_CLASS_SUBN_ADM, .rmpp_version = 1 };
+	struct {
+		struct ib_user_mad h;
+		uint8_t mad[56 + 300];
+	} m = { .mad = { 1, IB_CLASS_SUBN_ADM, 2, 0x14, [15] = 5, [26] = 1 } };
+	const int fd = um_file_open();
+
+	assert_true(fd >= 0);
+	assert_int_equal(um_agent_add(fd, &attr), 0);
+	assert_int_equal(um_agent_send(fd, 0, &m, sizeof(m.mad), 1, 0, 0), 0);
+	assert_int_equal(sent.hdr.method, 0x14);
+	assert_int_not_equal(sent.hdr.tid, ib_to_be64(5));
+	return fd;
+}
+
+/* Its segment @n is acknowledged, and two more may come. */
+static void acknowledge(uint32_t n)
+{
+	uint8_t rmpp[12] = { 1, 2, 1 };
+	const ib_mad_addr_t from = { 0 };
+	struct ib_mad mad = sent;
+
+	ib_put_be32(rmpp + 4, n);
+	ib_put_be32(rmpp + 8, n + 2);
+	mad.hdr.method ^= IB_METHOD_RESP;
+	memcpy((uint8_t *)&mad + sizeof(mad.hdr), rmpp, sizeof(rmpp));
+	assert_true(um_agent_deliver(&mad, &from));
+}
+
+/* A request of several MADs is answered by several; the time limit begins with its acknowledgment. */
+static void test_both_directions(void **st)
+{
+	const int fd = request_by_rmpp();
+	struct ib_user_mad h;
+
+	(void)st;
+	clock_ns = 900000;
+	acknowledge(1);
+	um_agent_timer(1800000);
+	clock_ns = 1900000;
+	acknowledge(2);
+	assert_true(um_agent_timer(2800000) == 2900000);
+	clock_ns = 2800000;
+	segment(1);
+	um_agent_timer(3700000);
+	assert_int_equal(receive(fd, &h), -EAGAIN);
+	last_segment(2);
+	assert_int_equal(receive(fd, &h), 0);
+	assert_int_equal(h.status, 0);
+	assert_int_equal(h.length, sizeof(h) + 56 + 2 * 200);
+	um_agent_timer(100000000);
+	assert_int_equal(receive(fd, &h), -EAGAIN);
+	clock_ns = 0;
+	um_file_close(fd);
+}
+
+/* Without an acknowledgment, and with one but without an answer, it ends once. */
+static void test_unanswered_message(void **st)
+{
+	struct ib_user_mad h;
+
+	(void)st;
+	for (unsigned int acknowledged = 0; acknowledged <= 2; acknowledged += 2) {
+		const int fd = request_by_rmpp();
+
+		for (uint32_t i = 1; i <= acknowledged; i++)
+			acknowledge(i);
+		for (unsigned int i = 1; i < 20; i++)
+			um_agent_timer(i * 1000000);
+		assert_int_equal(receive(fd, &h), 0);
+		assert_int_equal(h.status, ETIMEDOUT);
+		assert_int_equal(receive(fd, &h), -EAGAIN);
+		um_file_close(fd);
+	}
+}
+
 /* ---- two ends of RMPP ---------------------------------------------------------- */
 
 static struct um_rmpp sender, receiver;
@@ -279,7 +379,7 @@ static void test_acknowledged(void **st)
 	uint8_t msg[56 + 70 * 200] = { 1, IB_CLASS_SUBN_ADM, 2, 0x92, [26] = 1 };
 
 	(void)st;
-	for (unsigned int segments = 1; segments <= 70; segments++) {
+	for (unsigned int segments = 0; segments <= 70; segments++) {
 		const size_t len = 56 + segments * 200u;
 
 		sender = receiver = (struct um_rmpp){ .ops = &ops };
@@ -312,6 +412,9 @@ int main(void)
 		cmocka_unit_test(test_repeated_segment),
 		cmocka_unit_test(test_long_message),
 		cmocka_unit_test(test_bytes),
+		cmocka_unit_test(test_empty_table),
+		cmocka_unit_test(test_both_directions),
+		cmocka_unit_test(test_unanswered_message),
 		cmocka_unit_test(test_acknowledged),
 	};
 

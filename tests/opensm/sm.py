@@ -8,6 +8,7 @@ import collections
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -19,8 +20,9 @@ import mad
 
 PATIENCE = 60 * float(os.environ.get("OHCA_PATIENCE") or 1)
 # root: that of an OpenSM with libraries of its own, in which it is run
-CONFIG = {"fabric": "ohca-fabric", "opensm": "opensm", "library": "", "programs": "", "root": "",
-          "version": "?"}
+# umad: libohca-umad.so, by which a program is a machine
+CONFIG = {"fabric": "ohca-fabric", "opensm": "opensm", "library": "", "umad": "", "programs": "",
+          "root": "", "version": "?"}
 # What each OpenSM is told: sweeps are for traps alone, and standbys ask soon
 CONF = {"sweep_interval": 0, "sminfo_polling_timeout": 200, "polling_retry_number": 3,
         "force_log_flush": "TRUE", "log_max_size": 0}
@@ -101,6 +103,14 @@ class Fabric:
         return {**os.environ, "LD_PRELOAD": CONFIG["library"], "IBSIM_SOCKNAME": self.name,
                 "SIM_HOST": host}
 
+    def machine(self, host):
+        """Of a program that is a machine in the place of a host: served with --listen."""
+        library = os.path.join(self.directory, "libohca-umad.so")
+        if not os.path.exists(library):     # where a root of another release sees it, too
+            shutil.copy(CONFIG["umad"], library)
+        return {**os.environ, "LD_PRELOAD": library,
+                "OHCA_UMAD": f"{self.directory}/fabric,{host},{self.nodes()[host]['guid']}"}
+
     def ask(self, command, **members):
         """All parts of the answer to a request; a refusal is an error."""
         first, parts = 0, []
@@ -176,9 +186,13 @@ class Fabric:
 
 
 class OpenSM:
-    """OpenSM at a host, in a directory of its own. announced: numbers of errors that it may log."""
+    """OpenSM at a host, or as a machine in its place, in a directory of its own.
 
-    def __init__(self, fabric, host, *arguments, conf=None, announced=(), keep=None, preload=()):
+    announced: numbers of errors that it may log.
+    """
+
+    def __init__(self, fabric, host, *arguments, conf=None, announced=(), keep=None, preload=(),
+                 machine=False):
         self.fabric, self.host = fabric, host
         self.announced = announced
         self.dir = keep or tempfile.mkdtemp(dir=fabric.directory)
@@ -190,7 +204,7 @@ class OpenSM:
             os.remove(self.log)
         write(os.path.join(self.dir, "conf"),
               "".join(f"{k} {v}\n" for k, v in {**CONF, **(conf or {})}.items()))
-        environment = fabric.environment(host)
+        environment = fabric.machine(host) if machine else fabric.environment(host)
         environment.update(OSM_TMP_DIR=self.dir, OSM_CACHE_DIR=self.dir)
         environment["LD_PRELOAD"] = " ".join([*preload, environment["LD_PRELOAD"]])
         # pylint: disable-next=subprocess-popen-preexec-fn
