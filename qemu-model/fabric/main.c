@@ -711,8 +711,8 @@ static int with_fabric(int argc, char **argv,
 
 	if (!rc && o.traffic.any && verb != traffic)
 		rc = fab_usage_error("--pattern, --routing, --size, --messages, --load, --sl, --path-sl, "
-				     "--congestion-control, --adaptive, --flows, --series and --interval are "
-				     "of traffic");
+				     "--congestion-control, --adaptive, --flows, --series, --interval and --script "
+				     "are of traffic");
 	if (!rc)
 		rc = check_source(&o, verb == traffic);
 	f = rc ? NULL : verb == traffic && o.cfg.control ? fab_client_fabric(o.cfg.control) : make(&o);

@@ -193,6 +193,14 @@ expect 'traffic in time' 0 '^100.000,0.000,49.[0-9]*,49.[0-9]*$' sh -c "
 expect 'hosts of traffic in time' 0 '^us,"host1","host2","host3"$' cat "$dir/series"
 expect 'traffic in time, no file' 1 'series.csv: No such file' "$fabric" traffic -g star:3 --series "$dir/none/series.csv"
 expect 'traffic in no time' 2 'not a time such as' "$fabric" traffic -g star:3 --series "$dir/series" --interval 0ns
+printf 'at 100us link down leaf1:4\nat 200us expect leaf1:4 Down\n' >"$dir/faults"
+expect 'traffic with faults' 0 "^$dir/faults:2: 0.000200 s: at 200us expect leaf1:4 Down\$" "$fabric" traffic -g fat-tree:6 --script "$dir/faults"
+expect 'traffic that loses messages by them' 0 '^lost: [1-9]' "$fabric" traffic -g fat-tree:6 --messages 50 --script "$dir/faults"
+expect 'traffic with faults of none' 1 'none: No such file' "$fabric" traffic -g star:3 --script "$dir/none"
+printf 'at 1us expect links_up is 3\nat 2us pull\n' >"$dir/faults"
+expect 'traffic with a fault that is none' 1 "line 2: 'pull' is no fault" "$fabric" traffic -g star:3 --script "$dir/faults"
+printf 'at 1us expect links_up is 4\n' >"$dir/faults"
+expect 'traffic that is not as expected' 1 'FAILED: links_up is 3' "$fabric" traffic -g star:3 --script "$dir/faults"
 expect 'traffic, adaptive routing in a circle' 1 'wait for each other for ever' "$fabric" traffic -g ring:5 --adaptive
 expect 'traffic, an order of nobody' 2 'neither any nor kept' "$fabric" traffic -g star:4 --adaptive=some
 expect 'traffic, no setting' 2 'threshold is a number from 0 to 15' "$fabric" traffic -g star:4 --congestion-control=threshold=16

@@ -292,12 +292,76 @@ static void test_refused(void **st)
 	expect_refused("star:6", &cfg, "an all-reduce has no load");
 }
 
+/* What became of lines of a script, in their order. */
+struct played {
+	unsigned int n;
+	struct fab_script_entry entry[8];
+};
+
+static void take_played(void *arg, const struct fab_script_entry *e)
+{
+	struct played *p = arg;
+
+	assert_true(p->n < IB_ARRAY_SIZE(p->entry));
+	p->entry[p->n++] = *e;
+}
+
+static struct fab_traffic_result faulted(const char *text, struct played *p)
+{
+	const struct fab_traffic_script script = {
+		.text = text, .len = strlen(text), .played = take_played, .arg = p,
+	};
+	struct fab_traffic_cfg cfg = usual;
+
+	cfg.pattern = FAB_PATTERN_UNIFORM;
+	cfg.messages = 50;
+	cfg.script = &script;
+	*p = (struct played){ 0 };
+	return result("fat-tree:4", &cfg);
+}
+
+/* Faults are made by the same clock: a cable that is pulled loses messages, and none when it is back. */
+static void test_faults(void **st)
+{
+	static const char cut[] = "at 50us link down leaf1:3\nat 90us expect leaf1:3 Down\n"
+				  "when leaf1:3 Down for 1ms do link up leaf1:3\nat 95us expect leaf1:3 Active";
+	static const char waits[] = "at 10ms expect links_active is 0\nwhen traps above 9 for 1ms do node kill spine1";
+	struct played p, again;
+	struct fab_traffic_result r, same;
+
+	(void)st;
+	r = faulted("at 0 expect links_active is 16", &p);
+	assert_int_equal(r.lost, 0);
+	assert_int_equal(r.failed, 0);
+	r = faulted(cut, &p);
+	assert_int_equal(p.n, 4);
+	assert_int_equal(p.entry[0].ns, 50000);
+	/* looked at each 10 us */
+	assert_int_equal(p.entry[1].ns, 50000);
+	assert_int_equal(p.entry[1].line, 3);
+	assert_in_range(r.lost, 1, r.messages / 2);
+	/* the condition was so before it was expected */
+	assert_int_equal(r.failed, 1);
+	assert_string_equal(p.entry[2].why, "it is Active, which was not expected");
+	same = faulted(cut, &again);
+	assert_memory_equal(&r, &same, sizeof(r));
+	assert_memory_equal(&p, &again, sizeof(p));
+	/* the script goes on when the traffic has ended */
+	r = faulted(waits, &p);
+	assert_true(r.ns < 10000000);
+	assert_int_equal(p.n, 2);
+	assert_true(p.entry[0].skipped);
+	assert_int_equal(p.entry[1].ns, 10000000);
+	assert_int_equal(r.failed, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_routes), cmocka_unit_test(test_targets),
 		cmocka_unit_test(test_time), cmocka_unit_test(test_rates_of_patterns),
 		cmocka_unit_test(test_all_reduce), cmocka_unit_test(test_same), cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_faults),
 	};
 
 	return cmocka_run_group_tests_name("patterns of traffic", tests, NULL, NULL);

@@ -107,6 +107,25 @@ json_t *fab_script_words(int n, char **w, const char **name, const char **why);
  */
 int fab_script_wait(FILE *s, const char *name, const char *text, json_int_t number);
 
+/**
+ * fab_script_read() - the text of a script
+ * @name: of the file, "-": standard input
+ * @text: [FAB_CONTROL_LINE] gets it, with a 0 behind it; [*@len]
+ *
+ * Return: false: what is wrong was printed.
+ */
+bool fab_script_read(const char *name, char *text, size_t *len);
+
+/**
+ * fab_script_print() - print what became of a line
+ * @name, @text: of the script, which has that @line
+ * @ns: when, from the begin
+ * @skipped: its condition was never so
+ * @why: why it has failed, or NULL
+ */
+void fab_script_print(const char *name, const char *text, unsigned int line, double ns, bool skipped,
+		      const char *why);
+
 /** fab_script_print_errors() - print the errors of @reply with the lines of file @name */
 void fab_script_print_errors(const char *name, const json_t *reply);
 

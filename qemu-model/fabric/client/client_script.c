@@ -6,27 +6,40 @@
 #include <string.h>
 #include <time.h>
 
-/* The text of file @name, "-": standard input, as JSON. Return: NULL: what is wrong was printed. */
+bool fab_script_read(const char *name, char *text, size_t *len)
+{
+	FILE *from = strcmp(name, "-") ? fopen(name, "r") : stdin;
+	bool ok = false;
+
+	*len = from ? fread(text, 1, FAB_CONTROL_LINE, from) : 0;
+	if (!from || ferror(from))
+		perror(name);
+	else if (*len == FAB_CONTROL_LINE)
+		fprintf(stderr, "%s: the script is too long: write less than 64 KiB\n", name);
+	else if (memchr(text, 0, *len))
+		/* JSON text has no byte 0 */
+		fprintf(stderr, "%s: this is no text: write it as UTF-8\n", name);
+	else
+		ok = true;
+	if (ok)
+		text[*len] = 0;
+	if (from && from != stdin)
+		fclose(from);
+	return ok;
+}
+
+/* The same as JSON. Return: NULL: what is wrong was printed. */
 static json_t *read_script(const char *name)
 {
 	static char text[FAB_CONTROL_LINE];
-	FILE *from = strcmp(name, "-") ? fopen(name, "r") : stdin;
-	size_t len = from ? fread(text, 1, sizeof(text), from) : 0;
-	/* JSON text has no byte 0 */
-	json_t *v = memchr(text, 0, len) ? NULL : json_stringn(text, len);
+	json_t *v;
+	size_t len;
 
-	if (!from || ferror(from))
-		perror(name);
-	else if (len == sizeof(text))
-		fprintf(stderr, "%s: the script is too long: write less than 64 KiB\n", name);
-	else if (!v)
+	if (!fab_script_read(name, text, &len))
+		return NULL;
+	v = json_stringn(text, len);
+	if (!v)
 		fprintf(stderr, "%s: this is no text: write it as UTF-8\n", name);
-	if (!from || ferror(from) || len == sizeof(text)) {
-		json_decref(v);
-		v = NULL;
-	}
-	if (from && from != stdin)
-		fclose(from);
 	return v;
 }
 
@@ -81,17 +94,21 @@ static const char *line_of(const char *text, unsigned int n, int *len)
 	return text ? text : "";
 }
 
+void fab_script_print(const char *name, const char *text, unsigned int line, double ns, bool skipped,
+		      const char *why)
+{
+	int len;
+	const char *words = line_of(text, line, &len);
+
+	printf("%s:%u: %.6f s: %.*s%s%s\n", name, line, ns / 1e9, len, words,
+	       skipped ? ": it was never so, nothing was done" : why ? ": FAILED: " : "", why ? why : "");
+}
+
 static void print_entry(const char *name, const char *text, const json_t *e)
 {
-	const double ns = (double)json_integer_value(json_object_get(e, "ns"));
-	const unsigned int n = (unsigned int)json_integer_value(json_object_get(e, "line"));
-	const char *why = json_string_value(json_object_get(e, "error"));
-	const bool skipped = json_object_get(e, "skipped");
-	int len;
-	const char *line = line_of(text, n, &len);
-
-	printf("%s:%u: %.6f s: %.*s%s%s\n", name, n, ns / 1e9, len, line,
-	       skipped ? ": it was never so, nothing was done" : why ? ": FAILED: " : "", why ? why : "");
+	fab_script_print(name, text, (unsigned int)json_integer_value(json_object_get(e, "line")),
+			 (double)json_integer_value(json_object_get(e, "ns")), json_object_get(e, "skipped"),
+			 json_string_value(json_object_get(e, "error")));
 }
 
 /* Whether reply @v is about script @number. */

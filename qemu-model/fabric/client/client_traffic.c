@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client.h"
 #include "fabric/fault/words.h"
 #include "usage.h"
 
@@ -152,6 +153,9 @@ bool fab_traffic_option(struct fab_traffic_options *o, int code, const char *arg
 		return true;
 	case FAB_TRAFFIC_INTERVAL:
 		return set_interval(o, arg);
+	case FAB_TRAFFIC_SCRIPT:
+		o->script = arg;
+		return true;
 	default:
 		fab_usage_error("leave out what --help does not list");
 		return false;
@@ -286,6 +290,21 @@ static bool end_series(const struct fab_traffic_options *o, struct watch *w)
 	return ok;
 }
 
+/* ---- faults ---------------------------------------------------------------------- */
+
+/* @text: of file @name */
+struct script {
+	const char *name;
+	char text[FAB_CONTROL_LINE];
+};
+
+static void print_played(void *arg, const struct fab_script_entry *e)
+{
+	const struct script *s = arg;
+
+	fab_script_print(s->name, s->text, e->line, (double)e->ns, e->skipped, e->why[0] ? e->why : NULL);
+}
+
 int fab_traffic_client(struct fab *f, const struct fab_traffic_options *o)
 {
 	struct watch w = { .f = f, .interval_ns = o->interval_ns };
@@ -295,11 +314,18 @@ int fab_traffic_client(struct fab *f, const struct fab_traffic_options *o)
 		.flows = o->flows ? print_flows : NULL,
 		.arg = &w,
 	};
+	static struct script text;
+	struct fab_traffic_script script = { .text = text.text, .played = print_played, .arg = &text };
 	struct fab_traffic_cfg cfg = o->cfg;
 	struct fab_traffic_result r;
-	char why[128];
+	char why[FAB_REQUEST_WHY + 128];
 	bool ran;
 
+	text.name = o->script;
+	if (o->script && !fab_script_read(o->script, text.text, &script.len))
+		return EXIT_FAILURE;
+	if (o->script)
+		cfg.script = &script;
 	if (o->series)
 		w.series = fopen(o->series, "w");
 	if (o->series && !w.series) {
@@ -315,5 +341,5 @@ int fab_traffic_client(struct fab *f, const struct fab_traffic_options *o)
 	} else {
 		fprintf(stderr, "ohca-fabric: %s\n", why);
 	}
-	return end_series(o, &w) && ran ? EXIT_SUCCESS : EXIT_FAILURE;
+	return end_series(o, &w) && ran && !r.failed ? EXIT_SUCCESS : EXIT_FAILURE;
 }

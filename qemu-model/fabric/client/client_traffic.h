@@ -18,7 +18,8 @@ enum fab_traffic_code {
 	FAB_TRAFFIC_ADAPTIVE,
 	FAB_TRAFFIC_FLOWS,
 	FAB_TRAFFIC_SERIES,
-	FAB_TRAFFIC_INTERVAL
+	FAB_TRAFFIC_INTERVAL,
+	FAB_TRAFFIC_SCRIPT
 };
 
 #define FAB_TRAFFIC_OPTIONS \
@@ -33,7 +34,8 @@ enum fab_traffic_code {
 	{ "adaptive", optional_argument, NULL, FAB_TRAFFIC_ADAPTIVE }, \
 	{ "flows", no_argument, NULL, FAB_TRAFFIC_FLOWS }, \
 	{ "series", required_argument, NULL, FAB_TRAFFIC_SERIES }, \
-	{ "interval", required_argument, NULL, FAB_TRAFFIC_INTERVAL }
+	{ "interval", required_argument, NULL, FAB_TRAFFIC_INTERVAL }, \
+	{ "script", required_argument, NULL, FAB_TRAFFIC_SCRIPT }
 
 #define FAB_TRAFFIC_HELP \
 	"      --pattern NAME        uniform, permutation, incast, incast-victim, hot-spot,\n" \
@@ -56,7 +58,9 @@ enum fab_traffic_code {
 	"                            order, after a pause; adaptive on alone is kept\n" \
 	"      --flows               print the rate of each host while all send\n" \
 	"      --series FILE         write the rate of each host in each interval, as CSV\n" \
-	"      --interval TIME       of --series (10us)\n\n"
+	"      --interval TIME       of --series (10us)\n" \
+	"      --script FILE         faults at their times, as of the verb script, from the begin on;\n" \
+	"                            the status is 1 if a line fails\n\n"
 
 /**
  * struct fab_traffic_options - what the command line says
@@ -64,6 +68,7 @@ enum fab_traffic_code {
  * @series: file of --series, or NULL
  * @flows: --flows is there
  * @interval_ns: of @series
+ * @script: file of --script, or NULL
  * @any: one of its options is there
  */
 struct fab_traffic_options {
@@ -74,6 +79,7 @@ struct fab_traffic_options {
 	const char *series;
 	uint64_t interval_ns;
 	bool flows;
+	const char *script;
 	bool any;
 };
 

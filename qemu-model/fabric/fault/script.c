@@ -47,6 +47,7 @@ struct event {
  * @start_ns: since when
  * @due_ns: of the next fault; UINT64_MAX: there is none
  * @failed: faults that could not be made
+ * @look_ns: between two looks at what is waited for
  * @event: [@n]
  * @played: lines that were played, the last ones are in @log
  * @heap: [@heaped] those of them that are still to be made; none is before the first
@@ -55,6 +56,7 @@ struct fab_script {
 	uint64_t start_ns;
 	uint64_t due_ns;
 	uint64_t failed;
+	uint64_t look_ns;
 	uint64_t played;
 	unsigned int n, heaped;
 	struct event event[FAB_SCRIPT_LINES];
@@ -396,23 +398,23 @@ static void script_advance(struct fab_script *s, struct event *e)
 }
 
 /*
- * What is expected is looked at once more, a ms later. While this process did not run nobody could make it
+ * What is expected is looked at once more, later. While this process did not run nobody could make it
  * so: the clock of the script stands as long. Return: false: its time is over.
  */
 static bool look_again(struct fab_script *s, struct event *e, uint64_t now_ns)
 {
 	if (e->next_ns >= e->until_ns)
 		return false;
-	if (now_ns - s->due_ns > MS)
-		s->start_ns += now_ns - s->due_ns - MS;
-	e->next_ns = e->until_ns - e->next_ns < MS ? e->until_ns : e->next_ns + MS;
+	if (now_ns - s->due_ns > s->look_ns)
+		s->start_ns += now_ns - s->due_ns - s->look_ns;
+	e->next_ns = e->until_ns - e->next_ns < s->look_ns ? e->until_ns : e->next_ns + s->look_ns;
 	sink(s, 0);
 	set_due(s);
 	return true;
 }
 
 /*
- * The condition of @e is looked at once more, a ms later; looks that are late by more than that are left out.
+ * The condition of @e is looked at once more, later; looks that are late by more than their interval are left out.
  * Return: false: its time is over.
  */
 static bool look_later(struct fab_script *s, struct event *e, uint64_t now_ns)
@@ -421,9 +423,9 @@ static bool look_later(struct fab_script *s, struct event *e, uint64_t now_ns)
 
 	if (e->next_ns >= e->until_ns)
 		return false;
-	e->next_ns += MS;
+	e->next_ns += s->look_ns;
 	if (e->next_ns < now)
-		e->next_ns += (now - e->next_ns) / MS * MS;
+		e->next_ns += (now - e->next_ns) / s->look_ns * s->look_ns;
 	if (e->next_ns > e->until_ns)
 		e->next_ns = e->until_ns;
 	sink(s, 0);
@@ -486,6 +488,7 @@ unsigned int fab_script_start(struct fab_mgmt *m, const char *text, size_t len,
 	fab_script_stop(m);
 	m->scripts++;
 	r.s->start_ns = m->now_ns;
+	r.s->look_ns = m->look_ns ? m->look_ns : MS;
 	script_order(r.s);
 	m->script = r.s;
 	fab_mgmt_seed(m, m->seed);

@@ -53,15 +53,19 @@ static void run_instant(struct fab_traffic *t)
 
 static void run_all(struct fab_traffic *t)
 {
-	for (run_instant(t); t->sent > t->came + dropped(t) || t->due.first || t->refused;) {
+	for (run_instant(t); t->sent > t->came + dropped(t) || t->due.first || t->refused || t->has_faults;) {
 		const uint64_t host = fab_timers_due(&t->due), data = fab_data_timer(t->d);
 		uint64_t next = host > t->now_ns && host != UINT64_MAX ? host - t->now_ns : data;
 
 		next = data < next ? data : next;
+		if (t->fault_ns != UINT64_MAX && t->fault_ns - t->now_ns < next)
+			next = t->fault_ns - t->now_ns;
 		/* nothing ever happens again: what is left is lost */
 		if (next == UINT64_MAX)
 			return;
 		t->now_ns += next;
+		if (t->fault_ns <= t->now_ns)
+			traffic_faults_turn(t);
 		run_instant(t);
 	}
 }
@@ -210,23 +214,29 @@ bool fab_traffic_run(struct fab *f, const struct fab_traffic_cfg *cfg,
 	struct fab_circle circle = { 0 };
 	const char *wrong = t.m ? prepare_all(&t, &circle) : "out of memory";
 
-	if (!wrong) {
+	const bool ok = !wrong && traffic_faults_begin(&t, why, len);
+
+	if (ok) {
 		run_all(&t);
 		judge(&t, r);
+		r->failed = traffic_faults_end(&t);
 		r->circle = circle;
 		if (cfg->watcher)
 			traffic_flows_end(&t);
 	} else {
-		snprintf(why, len, "%s", wrong);
+		if (wrong)
+			snprintf(why, len, "%s", wrong);
 		fab_circle_end(&circle);
 	}
 	fab_data_free(t.d);
-	if (t.m)
+	if (t.m) {
+		fab_script_stop(t.m);
 		fab_mad_forget(t.m);
+	}
 	free(t.m);
 	free(t.host);
 	free(t.msg);
 	free(t.took);
 	traffic_flows_free(&t);
-	return !wrong;
+	return ok;
 }

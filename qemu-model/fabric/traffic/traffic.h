@@ -14,6 +14,7 @@
  *	congestion.c	hosts that send more slowly when a switch says so
  *	reduce.c	the steps of an all-reduce
  *	flows.c		how much of each host's messages comes, and when
+ *	faults.c	a script of faults by the same clock
  *	routes.c	forwarding tables
  *	paths.c		service levels of paths
  *	circle.c	whether packets by these may wait for each other for ever
@@ -26,6 +27,7 @@
 #include <stdint.h>
 
 #include "circle.h"
+#include "fabric/fault/script.h"
 #include "fabric/graph/adaptive.h"
 #include "ib/cc.h"
 #include "ib/vl.h"
@@ -96,6 +98,19 @@ struct fab_traffic_watcher {
 };
 
 /**
+ * struct fab_traffic_script - faults while traffic runs
+ * @text: [@len] of a script (fault/script.h), which begins with the traffic
+ * @played: is told at the end what became of each line that was played
+ * @arg: of it
+ */
+struct fab_traffic_script {
+	const char *text;
+	size_t len;
+	void (*played)(void *arg, const struct fab_script_entry *e);
+	void *arg;
+};
+
+/**
  * struct fab_traffic_cfg - what is sent
  * @pattern: who sends to whom
  * @routing: by which ways
@@ -113,6 +128,7 @@ struct fab_traffic_watcher {
  * @cc: congestion control, or NULL: there is none
  * @adaptive: adaptive routing of all switches, or NULL: there is none
  * @watcher: or NULL: nobody watches
+ * @script: or NULL. Links that come back are Active at once, and no table changes
  */
 struct fab_traffic_cfg {
 	enum fab_pattern pattern;
@@ -128,6 +144,7 @@ struct fab_traffic_cfg {
 	const struct fab_congestion_cfg *cc;
 	const struct fab_adaptive_cfg *adaptive;
 	const struct fab_traffic_watcher *watcher;
+	const struct fab_traffic_script *script;
 };
 
 /**
@@ -155,6 +172,7 @@ struct fab_traffic_flow {
  * @ccti_max: the highest CCTI that a host had
  * @adaptive: times that a packet left a switch by another port than its LinearForwardingTable has;
  *	@reordered: packets that have come behind a later one of the same message
+ * @failed: lines of the script that could not be done, or were not as expected
  * @circle: of channels that may wait for each other for ever; for fab_circle_end()
  * @p50_ns, @p90_ns, @p99_ns, @max_ns: so many percent of the messages have taken no longer, from when
  *	they were to begin to when they had come
@@ -173,11 +191,12 @@ struct fab_traffic_result {
 	uint64_t fecns, becns;
 	uint64_t ccti_max;
 	uint64_t adaptive, reordered;
+	uint64_t failed;
 	struct fab_circle circle;
 };
 
 /**
- * fab_traffic_run() - until all messages have come or are lost
+ * fab_traffic_run() - until all messages have come or are lost, and the script has ended
  * @f: sealed, without a data path; its tables and states change, unless its tables are loaded
  * @why: what is wrong, for people; [@len]
  *

@@ -5,6 +5,7 @@
 
 #include "fabric/base/timers.h"
 #include "fabric/data/hport.h"
+#include "fabric/fault/script.h"
 #include "traffic.h"
 
 struct fab_traffic;
@@ -100,6 +101,7 @@ struct traffic_message {
  * @share, @share_ns: as of struct fab_traffic_result, at the clock's time; 0: no host has sent all
  * @hot, @victim: of an incast; @ccti_max: as of struct fab_traffic_result
  * @flows: of all hosts
+ * @fault_ns: when cfg.script, or what it has begun, does something next; @has_faults: there are more lines
  */
 struct fab_traffic {
 	struct fab *f;
@@ -124,6 +126,8 @@ struct fab_traffic {
 	struct traffic_flow hot, victim;
 	uint16_t ccti_max;
 	struct traffic_flows flows;
+	uint64_t fault_ns;
+	bool has_faults;
 };
 
 /** traffic_below() - by chance, a number below @n */
@@ -173,6 +177,15 @@ void traffic_flows_sent(const struct traffic_host *h);
 
 /** traffic_flows_end() - all is over: the rest is told */
 void traffic_flows_end(struct fab_traffic *t);
+
+/** traffic_faults_begin() - cfg.script, if there is one, begins. Return: false: @why, [@len], says why not. */
+bool traffic_faults_begin(struct fab_traffic *t, char *why, size_t len);
+
+/** traffic_faults_turn() - what is due of it is done */
+void traffic_faults_turn(struct fab_traffic *t);
+
+/** traffic_faults_end() - cfg.script is told what became of its lines. Return: how many have failed. */
+uint64_t traffic_faults_end(struct fab_traffic *t);
 
 /** traffic_congestion_set() - switches mark packets. Return: false: out of memory. */
 bool traffic_congestion_set(struct fab_traffic *t);
