@@ -75,9 +75,14 @@ class Tables:
                     for lid in lids:
                         yield (name, number, lid), self.way(name, number, lid)
 
-    def lost(self):
-        """The first few pairs between which packets do not arrive."""
-        return [pair for pair, way in self.ways() if way is None][:4]
+    def routers(self):
+        """LIDs of routers' ports."""
+        return {lid for (name, _), lids in self.ends.items()
+                if self.nodes[name]["type"] == "router" for lid in lids}
+
+    def lost(self, but=()):
+        """The first few pairs between which packets do not arrive, but those to some LIDs."""
+        return [pair for pair, way in self.ways() if way is None and pair[2] not in but][:4]
 
     def circle(self, vls=None):
         """Channels that wait for each other, or None; vls(pair, way): the VL on each link."""
