@@ -792,7 +792,7 @@ as_printed() {
 	echo "$n commands"
 }
 expect 'a page has what traffic prints' 0 '^5 commands' as_printed ../../Documentation/slow-job.rst
-expect 'a page has what cables can carry' 0 '^11 commands' as_printed ../../Documentation/bisection.rst
+expect 'a page has what cables can carry' 0 '^12 commands' as_printed ../../Documentation/bisection.rst
 expect 'check what cables carry' 1 'there are no two hosts' sh -c "\"$fabric\" generate star:1 | \"$fabric\" check --bisection -"
 expect 'check something else' 2 'leave out what' "$fabric" check --bisect "$dir/hosts"
 expect 'so has that of adaptive routing' 0 '^3 commands' as_printed ../../Documentation/adaptive.rst
