@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import fake
 
 # pylint: disable=wrong-import-order
-from ohca_plot import cli, draw, sweep
+from ohca_plot import cli, draw, series, sweep
 
 # It has a rate that falls with the load, and more with --adaptive; it cannot run with a load of 7.
 FABRIC = """#!/bin/sh
@@ -25,6 +25,8 @@ while [ $# -gt 0 ]; do
 	--load=*) load=${1#*=} ;;
 	--adaptive) more=2 ;;
 	--star) ;;
+	--series=*) printf 'us,"h1","h 2","h3"\\n10.000,0.000,1.000,4.000\\n20.000,0.000,3.000,2.000\\n' >"${1#*=}" ;;
+	--interval=*) interval=${1#*=}; [ "$interval" = 10us ] || { echo "ohca-fabric: interval" >&2; exit 1; } ;;
 	*) echo "ohca-fabric: $1?" >&2; exit 1 ;;
 	esac
 	shift
@@ -87,6 +89,26 @@ load plain, Gb/s adaptive, Gb/s
             self.assertEqual(f.read(), "load,plain (Gb/s),adaptive (Gb/s)\n"
                                        "10,10.5,20.5\n20,20.5,40.5\n")
 
+    def test_time(self):
+        name = os.path.join(self.dir.name, "out.csv")
+        self.assertEqual(self.plot("--time", "10us", "--csv", name, "--", "--star"), (0, """\
+==== ========== ==============
+host mean, Gb/s greatest, Gb/s
+==== ========== ==============
+h 2  2          3
+h3   3          4
+==== ========== ==============
+""", ""))
+        with open(name, encoding="ascii") as f:
+            self.assertEqual(f.read(), "us,h 2,h3\n10,1,4\n20,3,2\n")
+        _, text, _ = self.plot("--time", "10us", "--hosts", "all,h3", "--line", "a:", "--line",
+                               "b:--adaptive")
+        self.assertEqual([line[:5].strip() for line in text.splitlines()[3:-1]],
+                         ["a all", "a h3", "b all", "b h3"])
+        found = series.Series("10us", {"": []}, ["all"]).measure([]).figure("t").gnuplot()
+        self.assertIn('$d0 << EOD\n10 5 5 5 ""\n20 5 5 5 ""\nEOD\n', found)
+        self.assertIn("plot $d0 using 1:2 with lines title 'all'\n", found)
+
     def test_columns_of_several_keys(self):
         _, text, _ = self.plot("--x", "load=1", "--y", "host,packets", "--line", "plain:")
         self.assertIn("load plain, host, Gb/s plain, packets\n", text)
@@ -95,7 +117,12 @@ load plain, Gb/s adaptive, Gb/s
 
     def test_what_is_wrong_is_said(self):
         for status, why, *argv in (
-                (2, "the following arguments are required: --x"),
+                (2, "one of the arguments --x --time is required"),
+                (2, "not allowed with argument --x", "--x", "load=1", "--time", "10us"),
+                (2, "--hosts is for --time", "--x", "load=1", "--hosts", "h3"),
+                (1, "host h1 has sent nothing; there are h 2, h3", "--time", "10us", "--hosts",
+                 "h1"),
+                (1, "ohca-fabric: interval", "--time", "1us"),
                 (2, "'load' is not OPTION=VALUE", "--x", "load"),
                 (2, "'load=1,' is not OPTION=VALUE", "--x", "load=1,"),
                 (2, "'load=1,1' has a value twice", "--x", "load=1,1"),

@@ -6,7 +6,7 @@ import shlex
 import signal
 import sys
 
-from ohca_plot import draw, sweep
+from ohca_plot import draw, series, sweep
 
 EPILOG = """What follows -- are options of ohca-fabric traffic, for all runs. An example:
 ohca-plot --svg load.svg --x load=20,40,60,80,100 --line minhop: --line adaptive:--adaptive
@@ -40,8 +40,12 @@ def parser():
     p = argparse.ArgumentParser(
         prog="ohca-plot", description="Runs ohca-fabric traffic for each value of one of its "
         "options, prints a table, and draws it.", epilog=EPILOG)
-    p.add_argument("--x", required=True, type=values_of_option, metavar="OPTION=V,V...",
-                   help="the option, and its values; with | between values that have a comma")
+    what = p.add_mutually_exclusive_group(required=True)
+    what.add_argument("--x", type=values_of_option, metavar="OPTION=V,V...",
+                      help="the option, and its values; with | between values that have a comma")
+    what.add_argument("--time", metavar="INTERVAL",
+                      help="the rate of each host over the time of one run: 10us, 1ms...")
+    p.add_argument("--hosts", metavar="HOST[,HOST...]", help="of --time; all: the sum of all hosts")
     p.add_argument("--line", type=words_of_line, action="append", default=[],
                    metavar="NAME:OPTIONS", help="a line of the figure, and its options")
     p.add_argument("--y", default="host", metavar="KEY[,KEY...]",
@@ -87,26 +91,50 @@ def main(argv=None):
     if len(lines) < len(opt.line):
         print("ohca-plot: two lines have one name", file=sys.stderr)
         return 2
-    keys = opt.y.split(",")
-    if len(set(keys)) < len(keys):
-        print("ohca-plot: --y has a key twice", file=sys.stderr)
+    if opt.hosts and not opt.time:
+        print("ohca-plot: --hosts is for --time", file=sys.stderr)
         return 2
-    s = sweep.Sweep(*opt.x, lines, keys)
     try:
-        s.measure(opt.options)
-        header = [s.option, *(f"{c}, {s.units[k]}" if s.units[k] else c for c, _, k in s.columns())]
-        print(draw.simple_table(header, [[v, *(draw.number(s.cells[v][c])
-                                               for c, _, _ in s.columns())] for v in s.values]),
-              end="")
-        if opt.csv:
-            write_csv(s, opt.csv)
-        if opt.svg:
-            svg = draw.draw(figure_of(s, opt.title or shlex.join(opt.options), opt.log, opt.bars))
-            with open(opt.svg, "w", encoding="utf-8") as f:
-                f.write(svg)
+        if opt.time:
+            return over_time(opt, lines)
+        return over_option(opt, lines)
     except (sweep.SweepError, draw.DrawError, OSError) as e:
         print(f"ohca-plot: {e}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
+
+
+def write_svg(name, figure):
+    """A figure, if there is a NAME for it."""
+    if name:
+        svg = draw.draw(figure)
+        with open(name, "w", encoding="utf-8") as f:
+            f.write(svg)
+
+
+def over_time(opt, lines):
+    """The rate of hosts over the time of a run. Returns the exit status."""
+    hosts = opt.hosts.split(",") if opt.hosts else []
+    s = series.Series(opt.time, lines, hosts).measure(opt.options)
+    print(s.table(), end="")
+    if opt.csv:
+        s.write_csv(opt.csv)
+    write_svg(opt.svg, s.figure(opt.title or shlex.join(opt.options)))
+    return 0
+
+
+def over_option(opt, lines):
+    """What is measured for each value of an option. Returns the exit status."""
+    keys = opt.y.split(",")
+    if len(set(keys)) < len(keys):
+        print("ohca-plot: --y has a key twice", file=sys.stderr)
+        return 2
+    s = sweep.Sweep(*opt.x, lines, keys).measure(opt.options)
+    header = [s.option, *(f"{c}, {s.units[k]}" if s.units[k] else c for c, _, k in s.columns())]
+    print(draw.simple_table(header, [[v, *(draw.number(s.cells[v][c]) for c, _, _ in s.columns())]
+                                     for v in s.values]), end="")
+    if opt.csv:
+        write_csv(s, opt.csv)
+    write_svg(opt.svg, figure_of(s, opt.title or shlex.join(opt.options), opt.log, opt.bars))
     return 0

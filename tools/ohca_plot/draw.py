@@ -41,9 +41,10 @@ def in_data(text):
 
 
 class Figure:
-    """TITLE, XLABEL and YLABEL are texts; KIND is "lines" or "bars"; LOG names axes.
+    """TITLE, XLABEL and YLABEL are texts; KIND is "lines", "bars" or "time"; LOG names axes.
 
-    Points of a series are (x, y, least, greatest, label); x of bars is the number of the group.
+    Points of a series are (x, y, least, greatest, label); x of bars is the number of the group. A
+    series in time has lines without points.
     """
 
     def __init__(self, title, xlabel, ylabel, kind, log=""):
@@ -81,6 +82,9 @@ class Figure:
                      if not formula else
                      f"$d{i} using 1:2:xtic(5) with lines dashtype 2 title {quoted(name)}"
                      for i, (name, _, formula) in enumerate(self.series)]
+        elif self.kind == "time":
+            plots = [f"$d{i} using 1:2 with lines title {quoted(name)}"
+                     for i, (name, _, _) in enumerate(self.series)]
         else:
             head += ["set style fill solid 0.8", f"set boxwidth {1 / n:.3f}",
                      f"set xtics rotate by -35 left ({self.labels()})", "set xrange [-0.7:*]"]
