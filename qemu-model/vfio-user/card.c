@@ -3,26 +3,14 @@
 
 #include <endian.h>
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "ohca_hw.h"
+#include "vfio-user/say.h"
 
 #define MS	1000000ull
 #define SHIFT	12u		/* of UAR pages, until the driver says another one */
-
-void vu_say(const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	fputs("ohca-vfio-user: ", stderr);
-	vfprintf(stderr, fmt, ap);
-	fputc('\n', stderr);
-	va_end(ap);
-}
 
 static uint64_t card_now_ns(void)
 {

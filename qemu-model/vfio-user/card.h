@@ -54,9 +54,6 @@ struct vu_card {
 	struct vu_mem mem;
 };
 
-/** vu_say() - print a line about the card, for the user */
-void vu_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-
 /** vu_card_open() - have an HCA made for a new VMM. Return: false: there is none, which was said. */
 bool vu_card_open(struct vu_card *c, const struct vu_cfg *cfg);
 

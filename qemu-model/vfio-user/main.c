@@ -14,6 +14,7 @@
 
 #include "front/hello.h"
 #include "link/link.h"
+#include "vfio-user/say.h"
 #include "vfio-user/serve.h"
 
 #define EXIT_USAGE	2
@@ -168,6 +169,8 @@ static int run(const struct vu_cfg *cfg, const char *path)
 		vu_say("--socket: %s", err.text);
 		return EXIT_FAILURE;
 	}
+	puts("ohca-vfio-user: ready");
+	fflush(stdout);
 	ok = vu_serve(cfg, listener, stop);
 	unlink(path);
 	close(listener);

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "vfio-user/say.h"
 #include "vfio-user/socket.h"
 
 #define BURST	64u	/* messages of the VMM before others are looked at */

@@ -10,6 +10,7 @@
 #include <sys/eventfd.h>
 
 #include "front_world.h"
+#include "vfio-user/say.h"
 #include "vfio-user/serve.h"
 
 #define VMM_WORK	7u		/* id of commands that are answered */
@@ -31,6 +32,26 @@ struct vmm {
 	int irq[VU_VECTORS];
 	pthread_t thread;
 };
+
+/* What users were told last. */
+static char vmm_said[256];
+
+void vu_say(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(vmm_said, sizeof(vmm_said), fmt, ap);
+	va_end(ap);
+	if (getenv("OHCA_TRACE"))
+		print_message("%s\n", vmm_said);
+}
+
+static inline void vmm_expect_said(const char *what)
+{
+	if (!strstr(vmm_said, what))
+		fail_msg("'%s' instead of '%s'", vmm_said, what);
+}
 
 /** struct vmm_message - a message with room */
 struct vmm_message {
