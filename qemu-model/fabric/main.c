@@ -98,6 +98,8 @@ static const char usage_text[] =
 	"      --stats               print counts of links at the end\n"
 	"      --trace PATTERN       report events of HCAs of this process whose names match:\n"
 	"                            'ohca_*' all, 'ohca_err_*' what should not be\n"
+	"      --virtual             time stands, but while the verb run lets it run, as fast as the\n"
+	"                            processor can: without machines and wires of others\n"
 	"      --no-sandbox          keep the rights of the user: files, system calls\n\n";
 
 /* A string has 8,191 bytes at most. */
@@ -133,7 +135,7 @@ static int out_of_memory(void)
 /*
  * What the command line of hosts and serve says; @vls, @mtu: as in struct fab; @pkeys: entries of a
  * P_KeyTable; 0: the usual. @route: [@nroutes] as of fab_prefix_route_add(). @token, @listen_tcp: room for
- * what @cfg refers to
+ * what @cfg refers to; @is_virtual: so is the time
  */
 struct serve_options {
 	struct fab_serve_cfg cfg;
@@ -148,6 +150,7 @@ struct serve_options {
 	struct fab_traffic_options traffic;
 	char token[FAB_TOKEN_MAX + 1];
 	char listen_tcp[OHCA_LINK_TCP_MAX];
+	bool is_virtual;
 };
 
 /*
@@ -295,9 +298,11 @@ static int check_files(int argc, char **argv)
 	return rc;
 }
 
+#define SECOND_NS	1000000000u	/* when virtual time begins, which is never 0 */
+
 enum { O_SHIFT = 256, O_HOQ, O_SPIN, O_STATS, O_HOSTS_OFF, O_CAPTURE, O_CAPTURE_PORT, O_PKEYS,
        O_UDP, O_SEED, O_TRACE, O_NO_SANDBOX, O_WIRE, O_LISTEN_TCP, O_TOKEN, O_SITE, O_DISK_MEMORY, O_PREFIX_ROUTE,
-       O_LISTEN_NODE, O_FRONT_MEMORY, O_HCA_MEMORY, O_RATE };
+       O_LISTEN_NODE, O_FRONT_MEMORY, O_HCA_MEMORY, O_RATE, O_VIRTUAL };
 
 /* SIZE[,ALL] */
 static bool set_front_memory(struct serve_options *o, const char *arg)
@@ -520,6 +525,9 @@ static bool set_option(struct serve_options *o, int c, char *arg)
 	case O_STATS:
 		o->cfg.stats = true;
 		return true;
+	case O_VIRTUAL:
+		o->is_virtual = true;
+		return true;
 	case O_NO_SANDBOX:
 		o->cfg.sandbox = false;
 		return true;
@@ -593,6 +601,7 @@ static int parse_options(struct serve_options *o, int argc, char **argv)
 		{ "listen-tcp", required_argument, NULL, O_LISTEN_TCP },
 		{ "token", required_argument, NULL, O_TOKEN },
 		{ "site", required_argument, NULL, O_SITE },
+		{ "virtual", no_argument, NULL, O_VIRTUAL },
 		{ "no-sandbox", no_argument, NULL, O_NO_SANDBOX },
 		{ 0 },
 	};
@@ -613,6 +622,9 @@ static int parse_options(struct serve_options *o, int argc, char **argv)
 		return fab_usage_error("--listen-tcp needs --wire, a port for what comes");
 	if (o->cfg.listen_tcp && !o->cfg.token && !ohca_link_is_loopback(o->cfg.listen_tcp))
 		return fab_usage_error("--listen-tcp needs --token: other hosts reach that address");
+	if (o->is_virtual && (o->cfg.listen || o->cfg.ntenants || o->cfg.nwires))
+		return fab_usage_error("--virtual is without --listen, --listen-node and --wire: machines and "
+				       "other daemons live by the real clock");
 	if (!o->cfg.capture != !o->cfg.ncaptured)
 		return fab_usage_error("--capture needs --capture-port");
 	return EXIT_SUCCESS;
@@ -646,9 +658,17 @@ static void steady_malloc(void)
 
 static int serve(struct fab *f, const struct serve_options *o)
 {
+	struct fab_serve_time time = { .now_ns = SECOND_NS, .until_ns = SECOND_NS };
+	struct fab_serve_cfg cfg = o->cfg;
+
 	raise_files();
 	steady_malloc();
-	return fab_serve(f, &o->cfg);
+	if (o->is_virtual) {
+		cfg.time = &time;
+		cfg.data.clock = fab_serve_clock;
+		cfg.data.arg = &time;
+	}
+	return fab_serve(f, &cfg);
 }
 
 static int traffic(struct fab *f, const struct serve_options *o)

@@ -176,6 +176,28 @@ static int wait_events(struct loop *l, struct epoll_event *ev, uint64_t ns)
 	return n;
 }
 
+uint64_t fab_serve_clock(void *arg)
+{
+	const struct fab_serve_time *t = arg;
+
+	return t->now_ns;
+}
+
+/*
+ * Virtual time that runs is that of the next event, which is in @ns. Return: false: it stands, and waits for
+ * sockets.
+ */
+static bool pass_time(const struct loop *l, uint64_t ns)
+{
+	struct fab_serve_time *t = l->cfg->time;
+	struct pollfd p = { .fd = l->sigfd, .events = POLLIN };
+
+	if (!t || t->now_ns >= t->until_ns || (l->sigfd >= 0 && poll(&p, 1, 0) == 1))
+		return false;
+	t->now_ns += ns < t->until_ns - t->now_ns ? ns : t->until_ns - t->now_ns;
+	return true;
+}
+
 /* Ask the kernel whether others want the processors, now and then. */
 static void look_around(struct loop *l, uint64_t now)
 {
@@ -285,7 +307,11 @@ static void run(struct loop *l)
 			fab_spool_flush(l->capture);
 		if (l->control)
 			fab_control_flush(l->control);
-		n = wait_events(l, ev, sleeps ? next : 0);
+		if (sleeps && pass_time(l, next)) {
+			fab_data_awake(l->data);
+			continue;
+		}
+		n = wait_events(l, ev, !sleeps ? 0 : l->cfg->time ? UINT64_MAX : next);
 		begin = sleeps ? now_ns(l) : now;
 		if (sleeps) {
 			fab_hcas_awake(l->hcas);
@@ -711,6 +737,8 @@ int fab_serve(struct fab *f, const struct fab_serve_cfg *cfg)
 	fab_mgmt_init(&l->m, f, nobody, NULL);
 	fab_mgmt_seed(&l->m, cfg->seed);
 	l->cfg = cfg;
+	if (cfg->time)
+		l->m.until_ns = &cfg->time->until_ns;
 	/*
 	 * So that a client which has followed the daemon before this one is behind by too much. In us: programs whose
 	 * numbers have 53 bits know them all.

@@ -22,6 +22,16 @@ struct fab_serve_hooks {
 	void *arg;
 };
 
+/**
+ * struct fab_serve_time - virtual time: it stands but while a client lets it run
+ * @now_ns: it is now, not 0
+ * @until_ns: it runs until then, from one event to the next, and no socket is looked at meanwhile
+ */
+struct fab_serve_time {
+	uint64_t now_ns;
+	uint64_t until_ns;
+};
+
 #define FAB_SERVE_TENANTS	64u
 
 /**
@@ -48,6 +58,8 @@ struct fab_serve_hooks {
  * @spin_us: wait awake that long for packets and doorbells before sleeping; FAB_SPIN_AUTO: for as
  *	long as it pays (base/spin.h), with @listen
  * @data: of the data path; without a log of its own links are reported on standard error
+ * @time: virtual time, of which @data.clock is fab_serve_clock(), or NULL: that of this host. There are no
+ *	machines and no wires of others then
  * @hooks: or NULL: signals of the process end it
  */
 struct fab_serve_cfg {
@@ -77,8 +89,12 @@ struct fab_serve_cfg {
 	unsigned int seed;
 	unsigned int spin_us;
 	struct fab_data_cfg data;
+	struct fab_serve_time *time;
 	const struct fab_serve_hooks *hooks;
 };
+
+/** fab_serve_clock() - what a struct fab_serve_time, @arg, says; as of struct fab_data_cfg */
+uint64_t fab_serve_clock(void *arg);
 
 /**
  * fab_serve() - run the sealed fabric @f until SIGTERM, SIGINT or SIGHUP

@@ -224,6 +224,28 @@ expect 'traffic without a subnet manager' 1 'no two hosts with LIDs' "$fabric" t
 kill $runs
 wait $runs
 expect 'traffic of one' 1 'no two hosts' "$fabric" traffic -g star:1
+# virtual time stands, but while it is let run
+serve_virtual()
+{
+	"$fabric" serve -q --virtual -g fat-tree:4 --seed 3 -c "$dir/virtual" >"$dir/virtual.out" 2>&1 &
+	virtual=$!
+	says ready "$dir/virtual.out"
+}
+printf 'every 1s for 3600s link flap leaf1:any --down 100ms\nat 7200s node kill leaf2\n' >"$dir/hours"
+for run in one two; do
+	serve_virtual
+	expect "hours of virtual time, $run" 0 '' "$fabric" script "$dir/hours" -c "$dir/virtual"
+	expect "it stands, $run" 0 '^script_left: 3600$' "$fabric" status -c "$dir/virtual"
+	expect "it runs, $run" 0 '"now_ns": 7202000000000' "$fabric" run 7201s -j -c "$dir/virtual"
+	expect "it has run, $run" 0 '^script_left: 0$' "$fabric" status -c "$dir/virtual"
+	expect "its log, $run" 0 '^7201.000000 s script 1 line 2: node kill leaf2$' "$fabric" log -c "$dir/virtual"
+	{ "$fabric" counters -c "$dir/virtual"; "$fabric" log -c "$dir/virtual" | grep -v pid; } >"$dir/virtual.$run"
+	kill "$virtual"
+	wait "$virtual"
+done
+expect 'the same seed, the same bytes' 0 '^$' diff "$dir/virtual.one" "$dir/virtual.two"
+expect 'run what' 2 'write run TIME' "$fabric" run 7 -c "$dir/virtual"
+expect 'virtual time with machines' 2 'without --listen' "$fabric" serve --virtual -g star:2 -l "$dir/listen"
 expect 'traffic, no pattern' 2 'none of uniform' "$fabric" traffic -g star:4 --pattern ring
 expect 'traffic, no size' 2 'not a size from 1' "$fabric" traffic -g star:4 --size 0
 expect 'traffic, no load' 2 'at least 1' "$fabric" traffic -g star:4 --load 0

@@ -146,7 +146,7 @@ static void print_when(json_int_t ns, json_int_t now_ns)
 	printf("%s.%06u", text, (unsigned int)(at % 1000000));
 }
 
-/* What was done: when, by whom, and what. */
+/* What was done: when, by whom, and what. Virtual time is told as it is. */
 static void print_log(json_t *v)
 {
 	const json_int_t now_ns = json_integer_value(json_object_get(v, "now_ns"));
@@ -154,7 +154,12 @@ static void print_log(json_t *v)
 	size_t i;
 
 	json_array_foreach(json_object_get(v, "log"), i, e) {
-		print_when(json_integer_value(json_object_get(e, "ns")), now_ns);
+		const json_int_t ns = json_integer_value(json_object_get(e, "ns"));
+
+		if (json_object_get(v, "virtual"))
+			printf("%.6f s", (double)ns / 1e9);
+		else
+			print_when(ns, now_ns);
 		if (json_object_get(e, "script"))
 			printf(" script %" JSON_INTEGER_FORMAT " line %" JSON_INTEGER_FORMAT ": ",
 			       json_integer_value(json_object_get(e, "script")),
@@ -199,7 +204,7 @@ bool fab_is_control_verb(const char *verb)
 {
 	return find_verb(verb) < IB_ARRAY_SIZE(verbs) || fab_is_fault_verb(verb) ||
 	       !strcmp(verb, "capture") || !strcmp(verb, "script") || !strcmp(verb, "metrics") ||
-	       !strcmp(verb, "adaptive");
+	       !strcmp(verb, "adaptive") || !strcmp(verb, "run");
 }
 
 /* ---- the socket ---------------------------------------------------------------- */
@@ -344,6 +349,16 @@ static json_t *trace_words(const char *from, const char *to, const char *mlid)
 			 "multicast", mlid ? json_integer(n) : NULL);
 }
 
+/* A request that lets virtual time run. Return: NULL: the words are wrong. */
+static json_t *run_words(int n, char **word)
+{
+	uint64_t ns;
+
+	if (n != 1 || !fab_word_time(word[0], &ns))
+		return NULL;
+	return json_pack("{s:s, s:I}", "command", "run", "time_ns", (json_int_t)ns);
+}
+
 bool fab_client_pages(FILE *s, const char *command, const char *node, bool file,
 		      bool (*part)(void *ctx, json_t *v), void *ctx)
 {
@@ -468,7 +483,11 @@ int fab_control_client(int argc, char **argv)
 		return fab_adaptive_client(argc, argv);
 	if (!parse_line(&l, argc, argv))
 		return FAB_EXIT_USAGE;
-	if (verb == IB_ARRAY_SIZE(verbs)) {
+	if (!strcmp(argv[0], "run")) {
+		once = run_words(l.n, l.word);
+		if (!once)
+			return fab_usage_error("write run TIME, as 10ms or 1.5s");
+	} else if (verb == IB_ARRAY_SIZE(verbs)) {
 		once = strcmp(argv[0], "script") ? fab_fault_words(argv[0], l.n, l.word, &why) :
 		       fab_script_words(l.n, l.word, &name, &why);
 		if (!once)
@@ -491,6 +510,10 @@ int fab_control_client(int argc, char **argv)
 	if (rc == EXIT_SUCCESS && l.wait)
 		rc = fab_script_wait(s, name, json_string_value(json_object_get(once, "text")),
 				     script);
+	/* no request is answered while it runs */
+	if (rc == EXIT_SUCCESS && !strcmp(argv[0], "run"))
+		rc = ask_once(s, json_pack("{s:s, s:i}", "command", "run", "time_ns", 0), NULL, false, l.json,
+			      &script);
 	json_decref(once);
 	fclose(s);
 	return rc;

@@ -448,6 +448,7 @@ static const struct {
 	{ "script", fab_request_script },
 	{ "adaptive", fab_request_adaptive },
 	{ "log", fab_request_log },
+	{ "run", fab_request_run },
 };
 
 /* Members of the request @v. Return: its command, or NULL, r->why says why. */
@@ -470,7 +471,8 @@ static const char *parse_request(struct fab_request *r, json_t *v)
 			   !(!strcmp(key, "since") && json_is_integer(member)) &&
 			   !(!strcmp(key, "file") && json_is_boolean(member)) &&
 			   !fab_is_capture_member(key) && !fab_is_trace_member(key) &&
-			   !fab_is_adaptive_member(key)) {
+			   !fab_is_adaptive_member(key) &&
+			   !fab_is_run_member(key)) {
 			snprintf(r->why, sizeof(r->why),
 				 "a request has \"command\", and some have \"first\", a "
 				 "number from 0, and \"node\", a text: leave out what is else");
@@ -498,7 +500,7 @@ static json_t *run_command(struct fab_request *r, const char *command)
 	if (fab_is_fault_command(command))
 		return fab_request_fault(r, command);
 	snprintf(r->why, sizeof(r->why), "there is no such command: use status, topology, "
-		 "counters, changes, lft, tables, trace, capture, script, adaptive, log, "
+		 "counters, changes, lft, tables, trace, capture, script, adaptive, log, run, "
 		 FAB_FAULT_VERBS);
 	return NULL;
 }

@@ -11,6 +11,7 @@
  *	script_request.c	requests for a script of faults
  *	adaptive_request.c	requests for adaptive routing
  *	log_request.c		requests for what was done by requests
+ *	run_request.c		requests that let virtual time run
  *
  * fault/request.c has the requests that do something to the fabric, client/ the commands.
  *
@@ -27,7 +28,7 @@
  * versions understand each other as far as they can: what they cannot is an error, which names
  * both.
  */
-#define FAB_CONTROL_VERSION	11
+#define FAB_CONTROL_VERSION	12
 
 #define FAB_CONTROL_CLIENTS	16u
 #define FAB_CONTROL_CAPTURES	8u		/* clients that have a capture at a time */
@@ -165,6 +166,7 @@ struct fab *fab_client_fabric(const char *path);
 	"                            at these switches or all; on: once more when tables have\n" \
 	"                            changed. --order kept|any (kept), --sls 0,2-5 (all),\n" \
 	"                            --gap T (1ms)\n" \
+	"  run TIME                  let the time of serve --virtual run: 10ms, 1.5s\n" \
 	"  log                       the last 1,024 commands that have changed the fabric, of clients\n" \
 	"                            and of scripts, with their times\n" \
 	"A NODE is a NodeDescription, a NodeGUID or a PortGUID: 0x5254..., 5254..., S-5254...\n" \

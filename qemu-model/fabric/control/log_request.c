@@ -36,6 +36,8 @@ json_t *fab_request_log(struct fab_request *r)
 	for (; n < end && json_array_size(list) < PAGE_LOG; n++)
 		json_array_append_new(list, entry_json(&j->entry[n % FAB_JOURNAL], n));
 	v = json_pack("{s:o, s:I}", "log", list, "now_ns", (json_int_t)r->m->now_ns);
+	if (r->m->until_ns)
+		json_object_set_new(v, "virtual", json_true());
 	if (n < end)
 		json_object_set_new(v, "next", json_integer((json_int_t)n));
 	return v;

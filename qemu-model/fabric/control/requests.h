@@ -64,4 +64,10 @@ json_t *fab_request_script(struct fab_request *r);
 /** fab_request_log() - command log. Return: the reply; NULL: out of memory. */
 json_t *fab_request_log(struct fab_request *r);
 
+/** fab_is_run_member() - a request for virtual time may have a member @key */
+bool fab_is_run_member(const char *key);
+
+/** fab_request_run() - command run: virtual time. Return: the reply; NULL: r->why says why. */
+json_t *fab_request_run(struct fab_request *r);
+
 #endif

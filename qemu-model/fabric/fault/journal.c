@@ -30,6 +30,7 @@ static const struct {
 	{ "guid", "@ as" },
 	{ "preset", "@ counter value" },
 	{ "adaptive", "state @" },
+	{ "run", "time_ns" },
 };
 
 /* A text that grows, and is cut where its room ends. */

@@ -270,6 +270,7 @@ enum fab_occupant {
  * @rng: state of the generator for choices
  * @script: that plays, see script.h, or NULL
  * @scripts: that have been started
+ * @until_ns: virtual time runs until then, if it is not NULL
  * @look_ns: between two looks of a script at what it waits for; 0: a ms
  * @journal: of what is done by requests, see fault/journal.h, or NULL
  * @deadline_ns: fab_mgmt_timer() has something to do then; UINT64_MAX: never
@@ -297,6 +298,7 @@ struct fab_mgmt {
 	uint64_t rng;
 	struct fab_script *script;
 	uint64_t scripts;
+	uint64_t *until_ns;
 	uint64_t look_ns;
 	struct fab_journal *journal;
 	uint64_t now_ns;
