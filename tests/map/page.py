@@ -135,6 +135,53 @@ class Page(rest.Case):
         b.until(EVENT, "The script plays")
         b.until(EVENT, "Init to Down")
 
+    def fault(self, node, port, text, want):
+        """One that is made by a click; the line of a script that it is."""
+        b = self.browser
+        self.click(node)
+        b.push(str(port), "#ports")
+        b.until("return document.querySelector('#port h2')?.textContent === arguments[0] && "
+                "document.querySelector('#port h3')?.textContent === 'Faults'", f"{node}:{port}")
+        b.push(text, "#port")
+        if want is None:
+            return
+        self.assertEqual(b.text("#what"), want)
+        b.push("Make it", "#confirm")
+        b.until(EVENT, f"Fault: {want}")
+
+    def test_faults(self):
+        """Each kind is made by a click, and is in the script."""
+        self.begin("fat-tree:4")
+        b = self.browser
+        b.until(STATE, "16 of 16 links Active")
+        b.run("document.querySelector('#record').click()")
+        lines = []
+        for node, port, text, line in (
+                ("leaf1", 1, "Bit errors", "ber leaf1:1 0.0001"),
+                ("leaf1", 2, "Delay", "delay leaf1:2 20000ns"),
+                ("leaf1", 3, "Lose credits", "credits leaf1:3 0 2000"),
+                ("host1", 1, "Stall", "stall host1:1"), ("host1", 1, "Resume", "resume host1:1")):
+            with self.subTest(line=line):
+                self.fault(node, port, text, line)
+                lines.append(line)
+        self.fault("leaf1", 1, "Swap...", None)
+        self.fault("leaf2", 1, "Swap with leaf1:1", "swap leaf2:1 leaf1:1")
+        lines.append("swap leaf2:1 leaf1:1")
+        # the map has the new ends
+        b.until("return byGuid.get(nodes.find(n => n.name === 'host1').ports[1].peer)?.name === "
+                "'leaf2'")
+        # the page asks by GUIDs
+        done = "\n".join(e["text"] for e in self.ask(command="log")["log"])
+        for node in self.ask(command="topology")["nodes"]:
+            done = done.replace(node["guid"], node["description"])
+        self.assertEqual(done.splitlines(), [line.replace("20000ns", "20us") for line in lines])
+        script = b.run("return document.querySelector('#script').value")
+        self.assertEqual([line.split(" ", 2)[2] for line in script.splitlines()], lines)
+        self.picture("map-faults")
+        # what was recorded can be played
+        b.push("Play")
+        b.until(EVENT, "The script plays")
+
     def test_keys(self):
         """Nothing needs a mouse."""
         self.begin("dragonfly:4,2,2")

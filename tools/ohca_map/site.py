@@ -15,7 +15,8 @@ from ohca_web.shape import HttpError, Text, object_of
 
 PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "map.html")
 READS = ("status", "topology", "counters", "changes", "lft", "trace")
-FAULTS = ("link", "node", "loss", "corrupt", "delay", "drop", "refuse", "guid", "preset", "script")
+FAULTS = ("link", "node", "swap", "loss", "ber", "corrupt", "delay", "stall", "resume", "credits",
+          "drop", "refuse", "guid", "preset", "script")
 ROOM = 2 << 20          # bytes of replies in one answer; the page asks for the rest
 
 
