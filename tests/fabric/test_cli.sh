@@ -227,7 +227,8 @@ expect 'traffic of one' 1 'no two hosts' "$fabric" traffic -g star:1
 # virtual time stands, but while it is let run
 serve_virtual()
 {
-	"$fabric" serve -q --virtual -g fat-tree:4 --seed 3 -c "$dir/virtual" >"$dir/virtual.out" 2>&1 &
+	"$fabric" serve -q --virtual -g fat-tree:4 --seed 3 -c "$dir/virtual" --rate-scale 1000 \
+		--capture "$dir/virtual.pcapng" --capture-port leaf1:1 >"$dir/virtual.out" 2>&1 &
 	virtual=$!
 	says ready "$dir/virtual.out"
 }
@@ -244,6 +245,7 @@ for run in one two; do
 	wait "$virtual"
 done
 expect 'the same seed, the same bytes' 0 '^$' diff "$dir/virtual.one" "$dir/virtual.two"
+expect 'a capture says how slow wires are' 0 'rates of wires are divided by 1000 (--rate-scale)' cat "$dir/virtual.pcapng"
 expect 'run what' 2 'write run TIME' "$fabric" run 7 -c "$dir/virtual"
 expect 'virtual time with machines' 2 'without --listen' "$fabric" serve --virtual -g star:2 -l "$dir/listen"
 expect 'traffic, no pattern' 2 'none of uniform' "$fabric" traffic -g star:4 --pattern ring

@@ -119,13 +119,20 @@ static bool section(struct fab_capture *c)
 	static const char by[] = "ohca-fabric";
 	const uint16_t version[2] = { 1, 0 };
 	const uint64_t unknown = UINT64_MAX;
+	const unsigned int scale = c->d->cfg.rate_scale;
 	struct block k;
+	char text[64];
+	int len;
 
 	block_begin(&k, PCAPNG_SECTION);
 	put32(&k, PCAPNG_BYTE_ORDER);
 	put(&k, version, sizeof(version));
 	put(&k, &unknown, sizeof(unknown));
 	option(&k, PCAPNG_SHB_USERAPPL, by, sizeof(by) - 1);
+	if (scale) {
+		len = snprintf(text, sizeof(text), "rates of wires are divided by %u (--rate-scale)", scale);
+		option(&k, PCAPNG_OPT_COMMENT, text, (uint16_t)len);
+	}
 	return block_end(c, &k);
 }
 
