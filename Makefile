@@ -41,7 +41,8 @@ help:
 	@echo 'make opensm-suite  OpenSM against fabrics that break (OPENSM=debian12|debian14|PROGRAM: another one;'
 	@echo '                   NAMES="test_lids ...": some tests)'
 	@echo 'make lab           everything tools/ohca-lab needs (default)'
-	@echo '                   (GUEST=debian12|debian14|backports|arm64|s390x: for --guest of this name)'
+	@echo '                   (GUEST=debian12|debian14|backports|arm64|s390x: for --guest of this name;'
+	@echo '                   ATTACH=vfio-user: with QEMU as Debian 14 has it, none is built; so with demo)'
 	@echo 'make matrix        the tools and tests in the guests of all releases (MATRIX="debian12 ...": some)'
 	@echo 'make deps          install what this host lacks'
 	@echo 'make buildroot     Debian 13 root that builds the rest'
@@ -188,7 +189,16 @@ $(STAMP)/debug-layer: $(STAMP)/modules-debug $(STAMP)/layer-debian13
 	@tools/mklayer
 	@touch $@
 
-lab: $(STAMP)/qemu $(addprefix $(STAMP)/qemu-,$(filter $(FOREIGN_GUESTS),$(GUEST))) fabric layer
+# Adapters are in our QEMU, or beside Debian's.
+ATTACH ?= qemu
+ifeq ($(filter $(ATTACH),qemu vfio-user),)
+$(error '$(ATTACH)' is no way to attach adapters: ATTACH is qemu or vfio-user)
+endif
+$(STAMP)/stock-qemu: tools/mkqemu tools/packages/qemu | $(STAMP)/deps
+	@tools/mkqemu
+	@mkdir -p $(@D) && touch $@
+
+lab: $(if $(filter vfio-user,$(ATTACH)),$(STAMP)/stock-qemu,$(STAMP)/qemu) $(addprefix $(STAMP)/qemu-,$(filter $(FOREIGN_GUESTS),$(GUEST))) fabric layer
 
 units: $(STAMP)/deps
 	@tests/run units
@@ -266,7 +276,7 @@ mutants: | $(ROOT) $(if $(filter provider,$(or $(PART),provider)),$(STAMP)/provi
 
 # The demo is Python, which a fresh host may lack.
 demo: $(STAMP)/deps
-	@tools/demo
+	@tools/demo --attach $(ATTACH)
 
 # Nothing is built here, so that it may run as root.
 install:

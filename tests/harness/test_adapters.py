@@ -3,6 +3,7 @@
 """What QEMU is told of the adapters, NUMA nodes and root ports of nodes; no lab is started."""
 import contextlib
 import io
+import json
 import os
 import re
 import sys
@@ -94,6 +95,43 @@ class Machines(unittest.TestCase):
         self.assertEqual([d.split(",")[0] for d in self.devices(1, "--hcas", "2", "--arch",
                                                                 "arm64")],
                          ["pcie-root-port", "ohca", "pcie-root-port", "ohca"])
+
+    def test_vfio_user(self):
+        """At Debian's QEMU each adapter is a process, which has the place, and QEMU a socket."""
+        made = self.lab("--attach", "vfio-user")
+        vm = made.MACHINE(made, 2)
+        words = vm.argv()
+        self.assertEqual(os.path.basename(paths.qemu_program(words)), "qemu-system-x86_64")
+        self.assertIn("stock-qemu", paths.qemu_program(words))
+        self.assertFalse([x for x in words if x.startswith("ohca,")])
+        self.assertEqual([json.loads(x) for x in words if x.startswith("{")], [
+            {"driver": "vfio-user-pci",
+             "socket": {"type": "unix", "path": f"{self.dir}/x/vfio-user-2.0"}}])
+        self.assertEqual(vm.processes(), {"vfio-user-2.0": [
+            paths.VFIO_USER, "--fabric", f"{self.dir}/x/fabric", "--socket",
+            f"{self.dir}/x/vfio-user-2.0", "--node-desc", "node2", "--ports", "1"]})
+        self.assertEqual(made.MACHINE(self.lab(), 1).processes(), {})
+
+    def test_vfio_user_rails(self):
+        """Each of two has a root port, and the GUID and rate of its place."""
+        made = self.lab("--attach", "vfio-user", "--hcas", "2")
+        vm = made.MACHINE(made, 1)
+        self.assertEqual([json.loads(x)["bus"] for x in vm.argv() if x.startswith("{")],
+                         ["rail0", "rail1"])
+        self.assertEqual(vm.processes()["vfio-user-1.1"][5:],
+                         ["--node-desc", "node1 ohca_1", "--ports", "1", "--guid", "0x11",
+                          "--width", "4x", "--speed", "edr", "--uars", "256"])
+
+    def test_vfio_user_refused(self):
+        """What does not go with it."""
+        for argv, why in ((["--fabric", "rxe"], "have no adapter"), (["--device", "mtu=256"],
+                          "properties of -device ohca"), (["--arch", "arm64"], "nodes of amd64")):
+            opt = cli.complete(cli.parser().parse_args(["up", "--attach", "vfio-user", *argv]))
+            self.assertIn(why, cli.wrong_lab(opt))
+        made = self.lab("--attach", "vfio-user")
+        made.vms = [made.MACHINE(made, 1)]
+        with self.assertRaisesRegex(lab.LabError, "does not migrate"):
+            made.migrate(1)
 
     def test_refused(self):
         """What no machine can have, and what to do."""

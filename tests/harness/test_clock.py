@@ -89,7 +89,7 @@ class Rate(unittest.TestCase):
     def test_given_to_the_kernel(self):
         opt = types.SimpleNamespace(nodes=1, numa=None, kernel="stock", append=[], share=None,
                                     no_driver=False, cpus=[1], memory=[64], names=[], qemu=[],
-                                    trace=[], gdb=False, fabric="none")
+                                    trace=[], gdb=False, fabric="none", attach="qemu")
         for accel, khz, given in (("tcg", 2500123, True), ("tcg", None, False),
                                   ("kvm", None, False)):
             lab = types.SimpleNamespace(opt=opt, dir="/l", name="l", first=1, accel=accel,

@@ -48,6 +48,7 @@ memory: 700
 cpus: 4
 numa: 2
 fabric: ohca
+attach: vfio-user
 hcas: 2
 ports: 2
 device: {x-uars: 0x10}
@@ -119,8 +120,9 @@ class Files(unittest.TestCase):
         same = cli.parser().parse_args([
             "run", "-n", "3", "--guest", "debian12,arm64,arm64", "--memory", "2048,700,700",
             "--cpus", "2,4,4", "--kernel", "stock", "--accel", "tcg", "--numa", "2", "--fabric",
-            "ohca", "--hcas", "2", "--ports", "2", "--device", "x-uars=0x10",
-            "--device", "1:smp=off", "--device", "2:speed=HDR", "--device", "2.1:width=4x",
+            "ohca", "--attach", "vfio-user", "--hcas", "2", "--ports", "2",
+            "--device", "x-uars=0x10", "--device", "1:smp=off", "--device", "2:speed=HDR",
+            "--device", "2.1:width=4x",
             "--topology", "fat-tree:4,3", "--serve=--mtu=2048", "--opensm=-R ftree", "--append",
             "debug", "--package", "strace", "--package", "gdb", "--share", self.dir, "--log",
             os.path.join(self.dir, "logs"), "--trace", "ohca_*", "--gdb", "--qemu=-s", "--timeout",

@@ -28,7 +28,7 @@ class Domains(unittest.TestCase):
         self.dir = where.name
         for target, name, value in ((libvirt.LibvirtLab, "_check_parts", lambda _: None),
                                     (paths, "runtime", lambda: self.dir),
-                                    (paths, "qemu", lambda: ["/bin/echo", "a b"])):
+                                    (paths, "qemu", lambda **_: ["/bin/echo", "a b"])):
             patch = mock.patch.object(target, name, value)
             patch.start()
             self.addCleanup(patch.stop)

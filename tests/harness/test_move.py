@@ -209,7 +209,7 @@ class Share(unittest.TestCase):
         """Moves a node; returns why not, or None. mounted: the status of mount."""
         node = types.SimpleNamespace(name="node1", process=True, image=None)
         that = types.SimpleNamespace(
-            vms=[node], opt=types.SimpleNamespace(share=share), stood=[],
+            vms=[node], opt=types.SimpleNamespace(share=share, attach="qemu"), stood=[],
             capture=lambda k, script: (0, "") if script.startswith("umount") else
             (mounted, "mount: no such device\n"), _write_state=lambda: None)
         that.stood_still = that.stood.append

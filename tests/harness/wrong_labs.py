@@ -78,7 +78,7 @@ WRONG = (
      "1:1: there is no key 'memry' here: did you mean 'memory'?"),
     ("colour: red\n",
      "1:1: there is no key 'colour' here: there are name, nodes, guest, image, kernel, accel, "
-     "memory, cpus, numa, fabric, hcas, ports, device, topology, serve, opensm, no-sm, "
+     "memory, cpus, numa, fabric, attach, hcas, ports, device, topology, serve, opensm, no-sm, "
      "no-driver, append, package, share, log, trace, gdb, qemu, timeout, partitions, faults, "
      "files, before, commands, after"),
     ("image: [a, b]\n",

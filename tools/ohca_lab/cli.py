@@ -14,7 +14,8 @@ import time
 import traceback
 import tty
 
-from . import course, doctor, gdb, image, job, join, labfile, libvirt, move, paths, prepare, traffic
+from . import (attach, course, doctor, gdb, image, job, join, labfile, libvirt, move, paths,
+               prepare, traffic)
 from .channel import SIZE, Channel, GuestGone, Timeout
 from .document import FileError
 from .lab import (COMMAND_S, Lab, command_argv, connect_console, environment_of, finish, labs,
@@ -424,6 +425,10 @@ def lab_options(p, said):
     p.add_argument("--log", metavar="DIR", help="keep consoles, dmesg and logs there")
     p.add_argument("--fabric", choices=("ohca", "rxe", "none"), default="ohca",
                    help="rxe: RoCE in software over the management network instead")
+    p.add_argument("--attach", choices=("qemu", "vfio-user"), default="qemu",
+                   help="what the nodes' adapters are: -device ohca of our QEMU, or processes of "
+                        "their own, ohca-vfio-user, at Debian's QEMU as it is, which is "
+                        "experimental; 'make lab ATTACH=vfio-user' installs that (qemu)")
     p.add_argument("--hcas", type=int, metavar="N",
                    help="adapters of each node, 1 to 16, each at the leaf of its rail (1; with "
                         "--topology: those of the host)")
@@ -611,7 +616,7 @@ def wrong_lab(opt):
     if memory > total_memory():
         return (f"--memory: {opt.nodes} nodes of {memory} MiB in all do not fit into the "
                 f"{total_memory()} MiB of this machine: take --memory M or fewer nodes")
-    return wrong_machine(opt) or wrong_fabric(opt) or join.wrong(opt)
+    return wrong_machine(opt) or wrong_fabric(opt) or attach.wrong(opt) or join.wrong(opt)
 
 
 def wrong_fabric(opt):

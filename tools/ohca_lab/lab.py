@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 
-from . import clock, image, job, join, move, paths, places
+from . import attach, clock, image, job, join, move, paths, places
 from .channel import Channel, GuestGone, Timeout
 from .vm import MOUNT_SHARE, VM, choose_accelerator, of_node, spawn, stop
 from .words import LabError, say
@@ -141,7 +141,8 @@ class Lab:
         self.images = image.of_nodes(opt)
         self._check_parts()
         self.places = self._places()
-        self.accel, self.reason = choose_accelerator(opt.accel)
+        self.accel, self.reason = choose_accelerator(
+            opt.accel, qemu=paths.qemu(attach=opt.attach))
         self.tsc_khz = clock.tsc_khz() if self.accel == "tcg" else None
         self.slow = (4 if opt.kernel == "debug" else 1) * (1 + opt.nodes / 4)
 
@@ -150,9 +151,12 @@ class Lab:
         need = {paths.HUB: "lab"}
         if opt.fabric == "ohca":
             need[paths.FABRIC] = "lab"
+            if opt.attach == "vfio-user":
+                need[paths.VFIO_USER] = "lab ATTACH=vfio-user"
         for guest in self.guests():
-            need[paths.qemu(guest.machine)[3]] = (
-                guest.target() if guest.machine != "x86_64" else f"qemu QEMU={paths.QEMU}")
+            need[paths.qemu_program(paths.qemu(guest.machine, opt.attach))] = (
+                guest.target() if guest.machine != "x86_64" else
+                "lab ATTACH=vfio-user" if opt.attach == "vfio-user" else f"qemu QEMU={paths.QEMU}")
             need[guest.vmlinux] = guest.target()
             if opt.fabric == "ohca":
                 need[guest.layer] = guest.target()
@@ -231,6 +235,8 @@ class Lab:
             self.start_fabric()
         self.vms = [self.machine(k + 1) for k in range(self.opt.nodes)]
         for vm in self.vms:
+            for name, argv in vm.processes().items():
+                self._helper(argv, "vfio-user", name)
             vm.start()
         self._write_state()
         self.each(lambda vm: Channel(vm.dir, time.monotonic() + vm.BOOT_S * self.slow,
@@ -277,6 +283,7 @@ class Lab:
     def migrate(self, k):
         """Moves a node to another QEMU; what runs there goes on, but for commands of ours."""
         vm = self.vms[k - 1]
+        attach.no_migration(self.opt, vm)
         if not vm.process:
             raise LabError(f"libvirt runs {vm.name}: virsh migrate")
         if vm.image:
@@ -317,27 +324,28 @@ class Lab:
         stop(fabric)
         self.helpers.remove(fabric)
 
-    def _helper(self, argv, name):
-        """Starts one, and waits until it says that it is ready.
+    def _helper(self, argv, name, what=None):
+        """Starts one, and waits until it says that it is ready; what: its own name of several.
 
         The file of a socket does not tell: it is there before anybody listens.
         """
-        path = os.path.join(self.dir, f"{name}.log")
+        what = what or name
+        path = os.path.join(self.dir, f"{what}.log")
         with open(path, "ab") as log, open(path, "rb") as written:
             written.seek(0, os.SEEK_END)
             process = spawn(argv, stdout=log, stderr=subprocess.STDOUT)
-            process.what, said = name, b""
+            process.what, said = what, b""
             self.helpers.append(process)
             for _ in range(3000):
                 ended = process.poll() is not None
                 said += written.read()
                 if ended:
-                    raise LabError(f"ohca-{name} ended: "
+                    raise LabError(f"ohca-{what} ended: "
                                    f"{said[-500:].decode(errors='replace').strip()}")
                 if f"ohca-{name}: ready".encode() in said:
                     return
                 time.sleep(0.01)
-        raise LabError(f"ohca-{name} is not ready")
+        raise LabError(f"ohca-{what} is not ready")
 
     def _fabric(self):
         opt = self.opt

@@ -29,8 +29,8 @@ Faults = namedtuple("Faults", "text where")
 
 NEEDS = "install python3-yaml and python3-jsonschema" + (
     ", as 'make deps' does" if paths.CHECKOUT else "")
-SAME = ("name", "kernel", "accel", "numa", "fabric", "hcas", "ports", "no-sm", "no-driver",
-        "gdb", "timeout", "serve", "opensm", "append", "package", "trace", "qemu")
+SAME = ("name", "kernel", "accel", "numa", "fabric", "attach", "hcas", "ports", "no-sm",
+        "no-driver", "gdb", "timeout", "serve", "opensm", "append", "package", "trace", "qemu")
 
 
 def faults_of(path):

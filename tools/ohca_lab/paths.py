@@ -11,6 +11,7 @@ ROOT = os.path.join(BUILD, "root")
 VMLINUX_DEBUG = os.path.join(BUILD, "debug-kernel", "bzImage")
 FABRIC = os.path.join(BUILD, "fabric", "ohca-fabric") if CHECKOUT else os.path.abspath(
     os.path.join(TOP, "..", "..", "bin", "ohca-fabric"))
+VFIO_USER = os.path.join(os.path.dirname(FABRIC), "ohca-vfio-user")
 HUB = os.path.join(BUILD, "fabric" if CHECKOUT else "lab", "ohca-hub")
 # which build of QEMU: 10.0, or what 'make qemu QEMU=...' was told
 QEMU = os.environ.get("OHCA_QEMU") or "10.0"
@@ -93,8 +94,27 @@ def guest_files():
     return [*(os.path.join(where, x) for x in ("image-init", "hotplug", "hosts")), agent]
 
 
-def qemu(machine="x86_64"):
-    """The beginning of a command line of QEMU for this machine."""
+def stock_qemu():
+    """The beginning of a command line of Debian's QEMU, from its root, or of the host's own."""
+    if not CHECKOUT:
+        return [shutil.which("qemu-system-x86_64") or "/usr/bin/qemu-system-x86_64"]
+    root = os.path.join(BUILD, "stock-qemu", "root")
+    lib, share = (os.path.join(root, "usr", x) for x in ("lib/x86_64-linux-gnu", "share"))
+    return ["/usr/bin/env", f"QEMU_MODULE_DIR={lib}/qemu",
+            os.path.join(root, "usr", "lib64", "ld-linux-x86-64.so.2"), "--library-path", lib,
+            os.path.join(root, "usr", "bin", "qemu-system-x86_64"),
+            "-L", f"{share}/qemu", "-L", f"{share}/seabios"]
+
+
+def qemu_program(command):
+    """The file of QEMU in a command line of it."""
+    return next(x for x in command if os.path.basename(x).startswith("qemu-system-"))
+
+
+def qemu(machine="x86_64", attach="qemu"):
+    """The beginning of a command line of QEMU for this machine and this way to attach adapters."""
+    if attach == "vfio-user":
+        return stock_qemu()
     out = QEMU_DIR if machine == "x86_64" else os.path.join(BUILD, "qemu-foreign")
     return [*in_root(os.path.join(out, f"qemu-system-{machine}")),
             "-L", os.path.join(out, "firmware")]

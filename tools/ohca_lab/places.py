@@ -104,14 +104,19 @@ def defaults(all_machines):
     return [m for _, _, m in sorted(rank, key=lambda x: x[:2])]
 
 
-def rate_properties(host):
-    """The properties of -device ohca that give an adapter the rate of its host's port."""
+def rate(host):
+    """The options that give an adapter the rate of its host's port, by name."""
     m = re.fullmatch(r"(\d+x)(\w+)", host.rate)
     if not m:
-        return ""
-    # what -device ohca does not have
+        return {}
+    # what an adapter does not have
     speed = {"FDR10": "QDR"}.get(m[2], m[2])
-    return f"width={m[1]},speed={speed.lower()},"
+    return {"width": m[1], "speed": speed.lower()}
+
+
+def rate_properties(host):
+    """The same as properties of -device ohca."""
+    return "".join(f"{k}={v}," for k, v in rate(host).items())
 
 
 def _named(able, all_machines, opt):

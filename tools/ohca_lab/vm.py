@@ -8,7 +8,7 @@ import subprocess
 import time
 from collections import namedtuple
 
-from . import gdb, paths, places
+from . import attach, gdb, paths, places
 from .channel import CHANNELS
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -68,7 +68,7 @@ def stop(process):
         process.wait()
 
 
-def choose_accelerator(wanted=None, probe=True):
+def choose_accelerator(wanted=None, probe=True, qemu=None):
     """Returns (name, reason): what was asked for, or kvm where a guest kernel really runs in it.
 
     Without probe no kernel is booted to find out.
@@ -95,7 +95,8 @@ def choose_accelerator(wanted=None, probe=True):
     if not probe:
         return "kvm", "the first lab will try whether a guest kernel boots in it"
     guest = paths.Guest(paths.GUESTS[0])
-    process = spawn([*paths.qemu(), "-M", "q35", "-accel", "kvm", "-cpu", "host", "-m", "256",
+    process = spawn([*(qemu or paths.qemu()), "-M", "q35", "-accel", "kvm", "-cpu", "host",
+                   "-m", "256",
                    "-nodefaults", "-display", "none", "-no-reboot",
                    "-kernel", guest.vmlinux, "-initrd", guest.initrd,
                    "-append", "quiet panic=-1 lab.probe"],
@@ -181,7 +182,7 @@ class VM:
     def argv(self):
         """The QEMU command line."""
         lab, d, machine = self.lab, self.dir, MACHINES[self.guest.machine]
-        a = [*paths.qemu(self.guest.machine), "-name", f"{lab.name}-{self.name}",
+        a = [*paths.qemu(self.guest.machine, lab.opt.attach), "-name", f"{lab.name}-{self.name}",
              "-machine", machine.options,
              "-accel", "kvm" if self.kvm() else "tcg,thread=multi",
              "-cpu", "host" if self.kvm() else machine.cpu, *self.memory(),
@@ -223,6 +224,19 @@ class VM:
                   if opt.numa else ["-machine", f"memory-backend=ram{n}"])
         return a
 
+    def has_ports(self):
+        """Whether each adapter is below a root port."""
+        machine, of = MACHINES[self.guest.machine], len(self.lab.places[self.k - 1])
+        return bool(self.lab.opt.numa) or machine.root_ports and of > 1
+
+    def processes(self):
+        """The command lines of processes that are its adapters, by name; QEMU connects to them."""
+        if self.lab.opt.attach != "vfio-user":
+            return {}
+        return {attach.name(self, i): attach.process(self, i, place,
+                                                     FEW_UARS if self.has_ports() else None)
+                for i, place in enumerate(self.lab.places[self.k - 1])}
+
     def adapters(self):
         """The adapters; each of several, or of one with a NUMA node, is below a root port."""
         opt, lab, machine = self.lab.opt, self.lab, MACHINES[self.guest.machine]
@@ -234,9 +248,13 @@ class VM:
                              f"numa_node={numa_node(i, len(places_), opt.numa)}"]
         for i, place in enumerate(places_):
             bus, name = f",bus=pxb{i}" if opt.numa else "", place.name.replace(",", ",,")
-            if opt.numa or machine.root_ports and len(places_) > 1:
+            if self.has_ports():
                 a += ["-device", f"pcie-root-port,id=rail{i}{bus},chassis={FIRST_CHASSIS + i}"]
                 bus = f"id=ohca_{i},bus=rail{i},addr=0x0,x-uars={FEW_UARS},"
+            if opt.attach == "vfio-user":
+                a += ["-device", attach.device(self, i, {"id": f"ohca_{i}", "bus": f"rail{i}"}
+                                               if self.has_ports() else {})]
+                continue
             identity = f"guid={place.guid},{places.rate_properties(place)}" if place.guid else ""
             extra = "".join(f",{x}" for x in own_properties(opt.device, self.k, i))
             a += ["-device", f"ohca,{bus}fabric={lab.dir}/fabric,ports={opt.ports},{identity}"
