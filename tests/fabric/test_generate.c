@@ -114,6 +114,16 @@ static void distances(void **st)
 	assert_int_equal(within(f, 64, 7), f->nodes);
 	assert_int_equal(within(f, 64, 6), f->nodes - 1);
 	fab_free(f);
+	/* two nodes of two ports, and a host at the last one */
+	f = from_spec("star:5,2,2,7");
+	assert_int_equal(f->nodes, 4);
+	assert_string_equal(f->desc[0].text, "node7");
+	assert_string_equal(f->desc[1].text, "node8");
+	assert_string_equal(f->desc[2].text, "host5");
+	for (unsigned int p = 1; p <= 5; p++)
+		assert_int_equal(f->port[f->port[fab_port_of(&f->node[3], p)].peer].node, (p - 1) / 2);
+	assert_int_equal(free_ports(f), 0);
+	fab_free(f);
 	/* a rail's machines share a leaf */
 	f = from_spec("rails:2,4,2");
 	assert_int_equal(within(f, 0, 2), 2 + 3 + 2);
@@ -187,7 +197,7 @@ static void speeds(void **st)
 static void refused(void **st)
 {
 	static const char * const specs[] = {
-		"", "star", "star:", "star:0", "star:255", "star:1,2", "star:x", "star:1 ",
+		"", "star", "star:", "star:0", "star:255", "star:1,2", "star:5,3,2", "star:5,1,0", "star:5,1,1,1,1", "star:x", "star:1 ",
 		"starr:1", "fat-tree:5", "fat-tree:0", "fat-tree:36,1", "fat-tree:36,4",
 		"fat-tree:60,3", "fat-tree:256", "torus:3x3x3x3", "torus:x", "torus:2x", "torus:1x1,0",
 		"ring:0", "ring:40000,2", "dragonfly:2,1", "dragonfly:200,200,200", "dragonfly+:0,1,1,1",

@@ -99,11 +99,11 @@ class Join(unittest.TestCase):
     def test_fabric(self):
         """The lab that listens has a wire at each free port; one that joins has one, and a site."""
         opt = options("-n", "34", "--listen", THERE, "--token", "t")
-        self.assertEqual(places.fabric_options(opt)[1], "star:36")
+        self.assertEqual(places.fabric_options(opt)[1], "star:36,34,1,1")
         self.assertEqual(join.serve(opt), ["--token", "t", "--listen-tcp", THERE,
                                            "--wire", "switch1:35", "--wire", "switch1:36"])
         opt = options("-n", "3", "--join", THERE, "--number", "9")
-        self.assertEqual(places.fabric_options(opt)[1], "star:4")
+        self.assertEqual(places.fabric_options(opt)[1], "star:4,3,1,9")
         self.assertEqual(join.serve(opt), ["--site", "9", "--wire", f"switch1:4={THERE}"])
         self.assertEqual([h.name for (h,) in places.choose(opt)], ["node9", "node10", "node11"])
         self.assertEqual(join.serve(options()), [])

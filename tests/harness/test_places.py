@@ -141,8 +141,9 @@ class Rails(unittest.TestCase):
 
     def test_default(self):
         """Without --topology: a leaf for each port, and links to the spines that come out even."""
-        for opt, spec in ((options(4, topology=None), "star:36"),
-                          (options(4, topology=None, hcas=1), "star:36"),
+        for opt, spec in ((options(4, topology=None), "star:36,4,1,1"),
+                          (options(4, topology=None, hcas=1), "star:36,4,1,1"),
+                          (options(20, topology=None, ports=2), "star:40,20,2,1"),
                           (options(4, topology=None, hcas=2), "rails:1,4,2,1"),
                           (options(3, topology=None, hcas=2, ports=2), "rails:1,4,4,2"),
                           (options(2, topology=None, hcas=8), "rails:1,4,8,1")):

@@ -4,7 +4,7 @@ import re
 
 from .words import LabError
 
-SWITCH_PORTS = 36   # of the switch that a lab without --topology has
+SWITCH_PORTS = 36   # of the switch of a lab without --topology, unless its nodes have more
 LAST_NODE = 64      # the highest number for which a node's image has names and addresses
 JOIN_S = 300        # how long a joined port may wait for the other lab's OpenSM
 
@@ -80,8 +80,10 @@ def serve(opt):
 
 
 def switch(opt):
-    """The SPEC of the switch of a lab without --topology: its nodes, and ports for others."""
-    return f"star:{opt.nodes + 1 if opt.join else SWITCH_PORTS}"
+    """The SPEC of the switch of a lab without --topology: its nodes in order, then others."""
+    ports = opt.nodes * opt.ports
+    size = opt.nodes + 1 if opt.join else max(ports, SWITCH_PORTS)
+    return f"star:{size},{opt.nodes},{opt.ports},{opt.number or 1}"
 
 
 def routes(lab):

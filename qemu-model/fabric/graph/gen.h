@@ -57,7 +57,8 @@ struct gen_model {
  * @next_port: [FAB_MAX_NODES] the first that is free
  * @cable: [@cables], room for @cables_cap
  * @rate: of cables by level
- * @machines: how many there are; @adapters: of each; 0: one, and a host is named "host1"
+ * @machines: how many there are; @adapters: of each; 0: one, and a host is named by @role and its
+ *	number, which is @first for the first one: "host1"
  * @failed: an error was written to @why[@size]
  */
 struct gen {
@@ -71,6 +72,8 @@ struct gen {
 	uint32_t cables, cables_cap;
 	uint8_t rate[GEN_LEVELS];
 	uint32_t machines, adapters;
+	const char *role;
+	uint32_t first;
 	bool failed;
 	char *why;
 	size_t size;

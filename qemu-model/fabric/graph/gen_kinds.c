@@ -5,17 +5,32 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Nodes with all their ports come first, and hosts have the number of their port. */
 static void star(struct gen *g)
 {
-	uint32_t n = (uint32_t)g->arg[0], sw;
+	const uint32_t n = (uint32_t)g->arg[0], nodes = g->args > 1 ? (uint32_t)g->arg[1] : 0;
+	const uint32_t ports = g->args > 2 ? (uint32_t)g->arg[2] : 1;
+	const uint64_t taken = (uint64_t)nodes * ports;
+	uint32_t sw;
 
 	if (!gen_fits(g, n, 1, n))
 		return;
-	gen_hosts(g, n, 0, 1);
+	if (!ports || taken > n || (nodes && g->plan->nvidia)) {
+		gen_fail(g, "%u nodes of %u ports: they need a port or more each, at most %u together, and "
+			 "have names of their own", nodes, ports, n);
+		return;
+	}
+	g->first = g->args > 3 ? (uint32_t)g->arg[3] : 1;
+	g->role = "node";
+	gen_hosts(g, nodes, 0, ports);
+	g->first = (uint32_t)taken + 1;
+	g->role = "host";
+	gen_hosts(g, n - (uint32_t)taken, 0, 1);
 	sw = g->f->nodes;
 	gen_switch(g, n, (struct gen_place){ .role = "switch", .num = 1 });
-	for (uint32_t i = 0; i < n; i++)
-		gen_cable(g, 0, i, sw);
+	for (uint32_t i = 0; i < sw; i++)
+		for (unsigned int p = 0; p < g->f->node[i].nports; p++)
+			gen_cable(g, 0, i, sw);
 }
 
 /* The leaf of channel adapter @h of a fat tree, of @half below each leaf. */
@@ -307,7 +322,7 @@ static const struct {
 	unsigned int least, most;	/* arguments */
 	void (*make)(struct gen *g);
 } kinds[] = {
-	{ "star", 1, 1, star },
+	{ "star", 1, 4, star },
 	{ "fat-tree", 1, 2, fat_tree },
 	{ "ring", 1, 2, ring },
 	{ "torus", 4, 4, torus },

@@ -140,7 +140,7 @@ void gen_host_name(const struct gen *g, uint32_t machine, uint32_t adapter,
 	else if (g->adapters)
 		snprintf(name, FAB_DESC_LEN + 1, "node%u ohca_%u", machine + 1, adapter);
 	else
-		snprintf(name, FAB_DESC_LEN + 1, "host%u", machine + 1);
+		snprintf(name, FAB_DESC_LEN + 1, "%s%u", g->role, machine + g->first);
 }
 
 static bool is_board(const struct gen *g, const struct gen_place *at)

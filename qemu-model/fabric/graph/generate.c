@@ -20,7 +20,8 @@ static bool plan_is_good(struct gen *g)
 bool fab_generate_plan(struct fab *f, const struct fab_plan *plan, struct fab_damages *damages,
 		       char *why, size_t size)
 {
-	struct gen g = { .f = f, .plan = plan, .why = why, .size = size };
+	struct gen g = { .f = f, .plan = plan, .why = why, .size = size,
+			 .role = "host", .first = 1 };
 
 	if (damages)
 		*damages = (struct fab_damages){ 0 };

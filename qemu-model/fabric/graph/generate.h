@@ -12,7 +12,8 @@
 
 /* One line for each SPEC, for a usage text. */
 #define FAB_GENERATE_HELP \
-	"  star:N                N hosts at one switch\n" \
+	"  star:N[,NODES[,PORTS[,FIRST]]] N hosts at one switch; the first ones are NODES nodes of\n" \
+	"                        PORTS (1) ports, of which node FIRST (1) is the first\n" \
 	"  fat-tree:K[,LEVELS]   of K-port switches; 2 levels (K^2/2 hosts) or 3 (K^3/4)\n" \
 	"  ring:N[,HOSTS]        N switches, each with HOSTS hosts (1)\n" \
 	"  torus:AxB[xC][,HOSTS] switches in a grid that wraps around, each with HOSTS hosts (1)\n" \
