@@ -160,6 +160,58 @@ class Channels(unittest.TestCase):
             with self.assertRaisesRegex(channel.GuestGone, why):
                 self.runs(data)
 
+    def feeds(self, size, takes, deadline=None):
+        """A command gets bytes; its agent says that it has them if takes.
+
+        Return: the bytes that have come, how many were on their way at most, what was raised
+        """
+        come, most = bytearray(), [0]
+
+        def agent(peer, nonce):
+            peer.sendall(frame(channel.READY, nonce))
+            on_way = 0
+            while head := peer.recv(8, socket.MSG_WAITALL):
+                kind, length = struct.unpack("<II", head)
+                data = peer.recv(length, socket.MSG_WAITALL) if length else b""
+                if kind == channel.EOF:
+                    peer.sendall(frame(channel.EXIT, b"\0\0\0\0"))
+                if kind != channel.IN:
+                    continue
+                come.extend(data)
+                on_way += len(data)
+                most[0] = max(most[0], on_way)
+                # late, so that the host goes on meanwhile
+                if takes and on_way > channel.IN_WINDOW - channel.MAX_IN:
+                    peer.sendall(frame(channel.TAKEN, struct.pack("<I", on_way)))
+                    on_way = 0
+
+        def work():
+            with tempfile.TemporaryFile() as f:
+                f.write(bytes(range(250)) * (size // 250))
+                f.seek(0)
+                ch = channel.Channel(self.dir, time.monotonic() + LONG_S)
+                try:
+                    ch.run(["x"], {}, None, deadline, f.fileno())
+                finally:
+                    ch.close()
+
+        self.plays(agent)
+        raised = self.bounded(work)
+        return come, most[0], raised
+
+    def test_input(self):
+        """All input arrives, and no more of it is on its way than the agent keeps."""
+        come, most, raised = self.feeds(1000000, True)
+        self.assertIsNone(raised)
+        self.assertEqual(come, bytes(range(250)) * 4000)
+        self.assertTrue(channel.IN_WINDOW - channel.MAX_IN < most <= channel.IN_WINDOW, most)
+
+    def test_reads_nothing(self):
+        """A command that reads nothing gets no more than that, and the deadline counts."""
+        come, _, raised = self.feeds(1000000, False, time.monotonic() + 0.5)
+        self.assertIsInstance(raised, channel.Timeout)
+        self.assertEqual(len(come), channel.IN_WINDOW)
+
     def test_deadline(self):
         """A command that writes without end is not done in time."""
         with self.assertRaises(channel.Timeout):

@@ -8,7 +8,9 @@
  *
  * A frame is a little-endian u32 type, a u32 length and that many bytes.
  * Host to guest: SYNC nonce, EXEC, IN bytes, EOF, SIG u32, SIZE u16 u16.
- * Guest to host: READY nonce, OUT bytes, ERR bytes, EXIT u32.
+ * Guest to host: READY nonce, OUT bytes, ERR bytes, TAKEN u32, EXIT u32.
+ * TAKEN says how many bytes of IN the command has got. The host keeps at most IN_WINDOW bytes for which
+ * it has no TAKEN, so the port is read even while a command reads nothing: SIG and SYNC arrive.
  * EXEC is u32 flags (1: terminal), u16 rows, u16 columns, u32 argc, then argc
  * strings and any number of NAME=VALUE strings, each ended by a zero byte.
  * SYNC may come at any time and ends what ran before it; its nonce is 16 bytes
@@ -44,6 +46,7 @@
 
 #define MAX_FRAME	(256 * 1024)
 #define OUT_CHUNK	(32 * 1024)
+#define IN_WINDOW	(64 * 1024)
 #define AWAY_MS		500
 #define SYNC_MAGIC	"ohcasync"
 #define HOTPLUG		"/usr/lib/ohca/hotplug"
@@ -51,7 +54,7 @@
 
 enum frame_type {
 	F_SYNC = 1, F_EXEC, F_IN, F_EOF, F_SIG, F_SIZE,
-	F_READY = 16, F_OUT, F_ERR, F_EXIT,
+	F_READY = 16, F_OUT, F_ERR, F_EXIT, F_TAKEN,
 };
 
 /* One served port and the command that runs for it, if any. */
@@ -60,6 +63,9 @@ struct session {
 	pid_t pid;		/* 0: no command */
 	int in, out, err;	/* -1: closed; a terminal is all of in and out */
 	bool tty;
+	bool eof;		/* its input ends after what is in @wait */
+	uint8_t *wait;		/* [IN_WINDOW + 1] input that the command has not got yet */
+	size_t waiting;
 	uint8_t *buf;		/* bytes from the host, not yet whole frames */
 	size_t have;
 };
@@ -149,6 +155,8 @@ static void stop_command(struct session *s)
 		waitpid(s->pid, NULL, 0);
 	}
 	s->pid = 0;
+	s->eof = false;
+	s->waiting = 0;
 	if (s->in == s->out)
 		s->in = -1;
 	close_fd(&s->in);
@@ -156,12 +164,17 @@ static void stop_command(struct session *s)
 	close_fd(&s->err);
 }
 
-static void send_exit(struct session *s, uint32_t status)
+static bool send_u32(struct session *s, uint32_t type, uint32_t value)
 {
 	uint8_t v[4];
 
-	put32(v, status);
-	send_frame(s, F_EXIT, v, sizeof(v));
+	put32(v, value);
+	return send_frame(s, type, v, sizeof(v));
+}
+
+static void send_exit(struct session *s, uint32_t status)
+{
+	send_u32(s, F_EXIT, status);
 }
 
 static void run_child(char **argv, char **env)
@@ -237,6 +250,7 @@ static void start_command(struct session *s, uint8_t *p, size_t len)
 		stop_command(s);
 		return send_exit(s, 126);
 	}
+	fcntl(s->in, F_SETFL, O_NONBLOCK);
 	fcntl(s->out, F_SETFL, O_NONBLOCK);
 	if (s->err >= 0)
 		fcntl(s->err, F_SETFL, O_NONBLOCK);
@@ -280,27 +294,50 @@ static void command_ended(struct session *s, int status)
 	send_exit(s, WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
 }
 
-static void write_in(struct session *s, const uint8_t *p, size_t len)
+/* Passes on what the command takes now of the input that waits for it. */
+static void feed(struct session *s)
 {
-	while (len && s->in >= 0) {
-		ssize_t n = write(s->in, p, len);
+	size_t pos = 0;
 
-		if (n > 0) {
-			p += n;
-			len -= n;
-		} else if (errno == EAGAIN) {
-			usleep(1000);
-			if (!pump(s, &s->out, F_OUT))
-				pump(s, &s->err, F_ERR);
-		} else if (errno != EINTR) {
+	while (pos < s->waiting && s->in >= 0) {
+		ssize_t n = write(s->in, s->wait + pos, s->waiting - pos);
+
+		if (n > 0)
+			pos += n;
+		else if (errno == EAGAIN)
+			break;
+		else if (errno != EINTR) {
+			/* it reads no more: the rest is for nobody */
 			if (!s->tty)
 				close_fd(&s->in);
-			return;
+			pos = s->waiting;
 		}
 	}
+	if (s->in < 0)
+		pos = s->waiting;
+	s->waiting -= pos;
+	memmove(s->wait, s->wait + pos, s->waiting);
+	if (pos && s->pid && !send_u32(s, F_TAKEN, pos)) {
+		stop_command(s);
+		return;
+	}
+	if (s->eof && !s->waiting && !s->tty)
+		close_fd(&s->in);
 }
 
-static void handle_frame(struct session *s, uint32_t type, uint8_t *p, size_t len)
+/* Input from the host, or the end of a terminal's; false when it is more than there may be. */
+static bool take_in(struct session *s, const uint8_t *p, size_t len)
+{
+	if (len > IN_WINDOW + 1 - s->waiting)
+		return false;
+	memcpy(s->wait + s->waiting, p, len);
+	s->waiting += len;
+	feed(s);
+	return true;
+}
+
+/* Does what a frame says; false when no host says so. */
+static bool handle_frame(struct session *s, uint32_t type, uint8_t *p, size_t len)
 {
 	struct winsize size = { 0 };
 
@@ -315,13 +352,12 @@ static void handle_frame(struct session *s, uint32_t type, uint8_t *p, size_t le
 		start_command(s, p, len);
 		break;
 	case F_IN:
-		write_in(s, p, len);
-		break;
+		return take_in(s, p, len);
 	case F_EOF:
 		if (s->tty)
-			write_in(s, (const uint8_t *)"\004", 1);
-		else
-			close_fd(&s->in);
+			return take_in(s, (const uint8_t *)"\004", 1);
+		s->eof = true;
+		feed(s);
 		break;
 	case F_SIG:
 		if (s->pid && len >= 4)
@@ -335,6 +371,7 @@ static void handle_frame(struct session *s, uint32_t type, uint8_t *p, size_t le
 		}
 		break;
 	}
+	return true;
 }
 
 /*
@@ -376,7 +413,8 @@ static bool take_input(struct session *s)
 				return false;
 			break;
 		}
-		handle_frame(s, type, s->buf + pos + 8, len);
+		if (!handle_frame(s, type, s->buf + pos + 8, len))
+			return false;
 		pos += 8 + len;
 	}
 	s->have -= pos;
@@ -399,17 +437,19 @@ static void serve_port(const char *dev)
 	signal(SIGPIPE, SIG_IGN);
 	sig = signalfd(-1, &wake, SFD_NONBLOCK | SFD_CLOEXEC);
 	s.buf = malloc(MAX_FRAME + 8);
+	s.wait = malloc(IN_WINDOW + 1);
 	s.port = open(dev, O_RDWR | O_NONBLOCK | O_CLOEXEC);
-	if (s.port < 0 || sig < 0 || !s.buf)
+	if (s.port < 0 || sig < 0 || !s.buf || !s.wait)
 		_exit(1);
 	/* The port says by SIGIO when the host connects: nothing to poll until then. */
 	fcntl(s.port, F_SETOWN, getpid());
 	fcntl(s.port, F_SETFL, O_NONBLOCK | O_ASYNC);
 
 	for (;;) {
-		struct pollfd pfd[4] = {
+		struct pollfd pfd[5] = {
 			{ .fd = sig, .events = POLLIN }, { .fd = s.port, .events = POLLIN },
 			{ .fd = s.out, .events = POLLIN }, { .fd = s.err, .events = POLLIN },
+			{ .fd = s.waiting ? s.in : -1, .events = POLLOUT },
 		};
 		struct signalfd_siginfo info;
 		int status;
@@ -421,12 +461,12 @@ static void serve_port(const char *dev)
 			if (now_ms() - away > AWAY_MS) {
 				stop_command(&s);
 				s.have = 0;
-				pfd[2].fd = pfd[3].fd = -1;
+				pfd[2].fd = pfd[3].fd = pfd[4].fd = -1;
 			}
 		} else {
 			away = 0;
 		}
-		if (poll(pfd, 4, s.pid && away ? 50 : 1000) < 0 && errno != EINTR)
+		if (poll(pfd, 5, s.pid && away ? 50 : 1000) < 0 && errno != EINTR)
 			_exit(1);
 		while (read(sig, &info, sizeof(info)) > 0)
 			;
@@ -434,6 +474,8 @@ static void serve_port(const char *dev)
 			stop_command(&s);
 			s.have = 0;
 		}
+		if (s.waiting)
+			feed(&s);
 		pump(&s, &s.out, F_OUT);
 		pump(&s, &s.err, F_ERR);
 		if (s.pid && waitpid(s.pid, &status, WNOHANG) == s.pid)

@@ -15,8 +15,10 @@ import time
 
 CHANNELS = 8
 SYNC, EXEC, IN, EOF, SIG, SIZE = range(1, 7)
-READY, OUT, ERR, EXIT = range(16, 20)
+READY, OUT, ERR, EXIT, TAKEN = range(16, 21)
 MAX_FRAME = 32 * 1024   # bytes that a frame of the agent has at most
+MAX_IN = 16 * 1024      # bytes of input that a frame has at most
+IN_WINDOW = 64 * 1024   # bytes of input that are on their way at most: a command may read none
 
 
 class GuestGone(Exception):
@@ -149,15 +151,21 @@ class Channel:
         self.start(argv, env, tty)
         if stdin is None:
             self.send(EOF)
+        sent = 0    # bytes of input of which the agent has not said that the command has them
         while True:
             frame = self._frame()
             if frame is None:
-                ready = self._fill(deadline, () if stdin is None else (stdin,))
-                if stdin is not None and stdin in ready:
-                    data = os.read(stdin, 16384)
+                full = (stdin is None or sent > IN_WINDOW - MAX_IN or
+                        not self._has_room())
+                ready = self._fill(deadline, () if full else (stdin,))
+                if not full and stdin in ready:
+                    data = os.read(stdin, MAX_IN)
+                    sent += len(data)
                     self.send(*((IN, data) if data else (EOF,)))
                     if not data:
                         stdin = None
+            elif frame[0] == TAKEN and len(frame[1]) == 4:
+                sent = max(0, sent - struct.unpack("<I", frame[1])[0])
             elif frame[0] in (OUT, ERR):
                 out(frame[0] == ERR, frame[1])
             elif frame[0] == EXIT:

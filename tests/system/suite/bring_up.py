@@ -1,6 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """From power-on to a working subnet."""
+import hashlib
+import random
 import re
+import tempfile
+import time
+
+from ohca_lab.channel import Channel, Timeout
 
 from .harness import DEV, Failure, Group, find, need, tail, until
 
@@ -123,6 +129,35 @@ def devices(b):
     text = b.sh(1, "echo a >/tmp/a; bash -c 'diff /tmp/a <(echo a) && echo b | cat /dev/stdin "
                    ">/dev/stdout && echo c >/dev/stderr'")
     need(text.split() == ["b", "c"], text)
+
+
+@GROUP.test(debug=False)
+def stdin(b):
+    """A command that reads no input ends in time beside others; one that reads gets all."""
+    with tempfile.TemporaryFile() as f:
+        f.write(random.Random(1).randbytes(1 << 20))
+        f.seek(0)
+        want = hashlib.sha256(f.read()).hexdigest()
+        f.seek(0)
+        vm, said = b.lab.vms[0], []
+        ch = Channel(vm.dir, time.monotonic() + 30, vm.alive)
+        try:
+            ch.run(["sleep", "600"], {}, lambda *_: None, time.monotonic() + 1, f.fileno())
+            raise Failure("sleep 600 has ended")
+        except Timeout:
+            need(b.sh(1, "echo meanwhile").split() == ["meanwhile"], "another command")
+        finally:
+            ch.close()
+        f.seek(0)
+        # the same port, whose command has left input unread; cat writes more than a pipe holds
+        ch = Channel(vm.dir, time.monotonic() + 30, vm.alive)
+        try:
+            ch.run(["cat"], {}, lambda _, data: said.append(data), time.monotonic() + 60,
+                   f.fileno())
+        finally:
+            ch.close()
+    got = b"".join(said)
+    need(hashlib.sha256(got).hexdigest() == want, f"cat wrote {len(got)} other bytes")
 
 
 @GROUP.test
