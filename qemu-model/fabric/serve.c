@@ -14,7 +14,6 @@
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -28,6 +27,7 @@
 #include "fabric/fault/script.h"
 #include "fabric/sim/umad2sim.h"
 #include "fabric/graph/names.h"
+#include "front/slice.h"
 
 #define EVENTS		32
 #define LOOK_NS		50000u		/* busy rounds between looks at the sockets, ... */
@@ -541,32 +541,14 @@ static void close_capture(struct loop *l)
 		close(l->file);
 }
 
-struct sched_attr_v0 {
-	uint32_t size;
-	uint32_t policy;
-	uint64_t flags;
-	int32_t nice;
-	uint32_t priority;
-	uint64_t runtime;
-	uint64_t deadline;
-	uint64_t period;
-};
-
-/*
- * A short slice: when a packet wakes the daemon while virtual CPUs spin on every core, the
- * kernel runs it within microseconds instead of at the end of their slice. Older
- * kernels ignore or refuse it.
- */
-static void short_slice(void)
+/* This thread runs soon when a doorbell or a packet wakes it, and its timers of HCAs end in time. */
+static void run_soon(void)
 {
-	struct sched_attr_v0 a = { .size = sizeof(a), .runtime = 100000 };
-
-	if (syscall(SYS_sched_setattr, 0, &a, 0)) {
-		/* Without it wake-ups take longer. */
+	if (ohca_short_slice()) {
+		/* Wake-ups take longer. */
 	}
-	/* and timers of HCAs end some 50 us late */
 	if (prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)) {
-		/* They do. */
+		/* They end some 50 us late. */
 	}
 }
 
@@ -749,7 +731,7 @@ int fab_serve(struct fab *f, const struct fab_serve_cfg *cfg)
 	if (ok) {
 		/* without packets OpenSM had better send several SMPs before each wake-up */
 		if ((has_machines(cfg) || cfg->nwires) && !cfg->hooks)
-			short_slice();
+			run_soon();
 		confine(l, cfg);
 		ready(l);
 		run(l);

@@ -22,6 +22,7 @@
 #include "qemu/rcu.h"
 #include "ohca.h"
 #include "core/firmware-if/ohca_hw.h"
+#include "core/front/slice.h"
 #include "trace.h"
 
 /* For the process to answer HELLO: while QEMU starts, when plugged in, later. */
@@ -272,9 +273,12 @@ static void *ohca_hosted_irqs(void *opaque)
 {
     OhcaState *s = opaque;
     struct ohca_front *f = ohca_front_of(s);
+    int err = ohca_short_slice();
 
     rcu_register_thread();
-    ohca_short_slice();
+    if (err) {
+        trace_ohca_no_slice(err);
+    }
     while (ohca_front_irq_wait(f)) {
         ohca_irq_flush(s);
     }

@@ -11,48 +11,10 @@
  * scheduled, which on a busy host doubles the time a completion event takes.
  */
 #include "qemu/osdep.h"
-#include <sys/syscall.h>
 #include "hw/core/cpu.h"
 #include "hw/pci/msix.h"
 #include "ohca.h"
 #include "trace.h"
-
-/* Longest slice that the thread requests, to preempt spinning vCPUs soon. */
-#define OHCA_SLICE_NS       100000
-
-/* From linux/sched/types.h, which clashes with the C library's sched.h. */
-typedef struct OhcaSchedAttr {
-    uint32_t size;
-    uint32_t sched_policy;
-    uint64_t sched_flags;
-    int32_t sched_nice;
-    uint32_t sched_priority;
-    uint64_t sched_runtime;
-    uint64_t sched_deadline;
-    uint64_t sched_period;
-} OhcaSchedAttr;
-
-/**
- * ohca_short_slice: have the calling thread run soon when it wakes
- *
- * A short slice gets a waking thread onto a busy CPU within microseconds.
- */
-void ohca_short_slice(void)
-{
-#if defined(SYS_sched_getattr) && defined(SYS_sched_setattr)
-    OhcaSchedAttr attr = { .size = sizeof(attr) };
-
-    if (!syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0)) {
-        attr.size = sizeof(attr);
-        attr.sched_flags = 0;
-        attr.sched_runtime = OHCA_SLICE_NS;
-        /* Older kernels refuse it; the slices are longer then. */
-        if (syscall(SYS_sched_setattr, 0, &attr, 0)) {
-            trace_ohca_no_slice(errno);
-        }
-    }
-#endif
-}
 
 /* BQL. */
 static void ohca_irq_deliver(OhcaState *s)

@@ -168,7 +168,6 @@ void ohca_set_stride(OhcaState *s, uint64_t shift);
 uint64_t ohca_read_as_told(OhcaState *s, hwaddr addr, uint64_t val);
 
 /* ohca-irq.c */
-void ohca_short_slice(void);
 void ohca_irq_flush(OhcaState *s);
 
 /* ohca-hosted.c; all under the BQL */

@@ -9,13 +9,13 @@
  * attached beside the two and send nothing (0).
  */
 #include "ep.h"
+#include "front/slice.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #define MAX_IDLE	250
@@ -35,20 +35,6 @@ static double now(void)
 	return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
 }
 
-/* The same slice as the fabric asks for. */
-static void short_slice(void)
-{
-	struct {
-		uint32_t size, policy;
-		uint64_t flags;
-		int32_t nice;
-		uint32_t prio;
-		uint64_t runtime, deadline, period;
-	} a = { .size = 48, .runtime = 100000 };
-
-	syscall(SYS_sched_setattr, 0, &a, 0);
-}
-
 static void nap(struct ep *e)
 {
 	struct pollfd pf = { .fd = ohca_link_event_fd(e->l), .events = POLLIN };
@@ -66,7 +52,7 @@ static void *sender(void *arg)
 	size_t at = 0;
 
 	(void)arg;
-	short_slice();
+	ohca_short_slice();
 	ib_build_bth(ib_build_lrh(lrh, 0, 0, IB_LNH_IBA_LOCAL, ep[1].lid,
 				  (uint16_t)(frame_len / 4), ep[0].lid),
 		     IB_OP_UC_SEND_ONLY, 0, 0, IB_DEFAULT_PKEY, 5, false, 0);
@@ -96,7 +82,7 @@ static void *receiver(void *arg)
 	size_t at = 0;
 
 	(void)arg;
-	short_slice();
+	ohca_short_slice();
 	while (!stop) {
 		struct ohca_link_frame f;
 		int n;
@@ -122,7 +108,7 @@ static void *pinger(void *arg)
 	uint8_t pkt[256] = { 0 };
 	double t = now();
 
-	short_slice();
+	ohca_short_slice();
 	ib_build_bth(ib_build_lrh(pkt, 0, 0, IB_LNH_IBA_LOCAL, to->lid,
 				  (uint16_t)(frame_len / 4), e->lid),
 		     IB_OP_UC_SEND_ONLY, 0, 0, IB_DEFAULT_PKEY, 5, false, 0);
