@@ -300,24 +300,11 @@ static bool goes_on(bool mine)
 	return data[0];
 }
 
-/* What tests read while this runs: rounds, lanes that failed, lanes that came back. */
-static void tell(int fd, uint32_t rounds)
-{
-	char text[64];
-	int n = snprintf(text, sizeof(text), "%10u %10llu %10llu\n", rounds,
-			 (unsigned long long)rs.lost, (unsigned long long)rs.healed);
-
-	if (pwrite(fd, text, (size_t)n, 0) != n)
-		fail("state: %s", strerror(errno));
-}
-
 void allreduce_main(double seconds, int me, int all)
 {
 	const char *nodes = getenv("OHCA_NODES");
 	const int64_t end = ms_now() + (int64_t)(seconds * 1000);
 	uint32_t round = 0;
-	char name[64];
-	int fd;
 
 	/* later than any patience of who waits for it */
 	alarm((unsigned int)seconds + 900);
@@ -325,11 +312,7 @@ void allreduce_main(double seconds, int me, int all)
 	ranks = all;
 	if (!nodes || ranks < 2 || ranks > 8 || rank < 0 || rank >= ranks)
 		fail("rank %d of %d, and $OHCA_NODES", rank, ranks);
-	snprintf(name, sizeof(name), "/tmp/allreduce.%d", rank);
-	fd = open(name, O_RDWR | O_CREAT | O_TRUNC, 0600);
-	data = mmap(NULL, MOST + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (data == MAP_FAILED)
-		fail("mmap: %s", strerror(errno));
+	data = hca_memory(MOST + 4096);
 	rails_open(&rs, rank);
 	rails_reg(&rs, data, MOST + 4096, data_mr);
 	meet(atoi(nodes));
@@ -337,11 +320,11 @@ void allreduce_main(double seconds, int me, int all)
 	if (seconds > 0) {
 		uint64_t dice = 1;
 
-		while (goes_on(ms_now() < end && access("/tmp/allreduce.stop", F_OK))) {
+		while (goes_on(progress_goes_on("allreduce", end))) {
 			uint32_t most = MOST_TIMED >> rnd(&dice) % 21;
 
 			reduce(1 + (uint32_t)rnd(&dice) % most, round, round & 1);
-			tell(fd, ++round);
+			progress_tell("allreduce", rank, ++round, rs.lost, rs.healed);
 		}
 	} else {
 		/* the largest by a ring alone */

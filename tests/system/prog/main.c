@@ -3,12 +3,15 @@
 #include "local.h"
 #include "peer.h"
 #include "rail.h"
+#include "session.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+static const struct pattern *const patterns[] = { &slices, &lists, &blocks };
 
 int main(int argc, char **argv)
 {
@@ -23,6 +26,7 @@ int main(int argc, char **argv)
 			"       ohca-peer endure SECONDS [HOST]\n"
 			"       ohca-peer alltoall SECONDS NODE NODES\n"
 			"       ohca-peer allreduce SECONDS RANK RANKS\n"
+			"       ohca-peer slices|lists|blocks SECONDS [HOST]\n"
 			"       ohca-peer deceived SECONDS\n"
 			"       ohca-peer migrate link|driver [HOST]\n"
 			"       ohca-peer tenant P_KEY,MLID,0|1 [HOST]\n"
@@ -98,6 +102,12 @@ int main(int argc, char **argv)
 	if (!strcmp(argv[1], "allreduce") && argc > 4) {
 		allreduce_main(atof(argv[2]), atoi(argv[3]), atoi(argv[4]));
 		return 0;
+	}
+	for (unsigned int i = 0; i < sizeof(patterns) / sizeof(*patterns); i++) {
+		if (!strcmp(argv[1], patterns[i]->name)) {
+			session_main(patterns[i], atof(argv[2]), argv[3]);
+			return 0;
+		}
 	}
 	if (!strcmp(argv[1], "deceived")) {
 		deceived_main(atof(argv[2]));

@@ -4,183 +4,93 @@
 
 #include <arpa/inet.h>
 #include <endian.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
-#define DEPTH		64u	/* WQEs of each queue */
-#define LANE_TIMEOUT	14	/* 67 ms; with RETRIES a lane that is cut fails within 1 to 2 s */
-#define RETRIES		5
 #define SELF_TIMEOUT	12
 
-void rail_must(int rc, const char *what)
-{
-	if (rc)
-		fail("%s: %s", what, strerror(rc));
-}
-
-static void *must_have(void *p, const char *what)
-{
-	if (!p)
-		fail("%s: %s", what, strerror(errno));
-	return p;
-}
-
-static void *zeroed(size_t len)
-{
-	void *m = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (m == MAP_FAILED)
-		fail("mmap: %s", strerror(errno));
-	return m;
-}
-
-/* ---- QPs ---------------------------------------------------------------------------- */
-
-static void to_init(struct ibv_qp *qp)
-{
-	struct ibv_qp_attr a = {
-		.qp_state = IBV_QPS_INIT, .port_num = 1,
-		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
-	};
-
-	rail_must(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-			   IBV_QP_ACCESS_FLAGS), "to INIT");
-}
+/* ---- setup -------------------------------------------------------------------------- */
 
 /* Rail 0 addresses by LID alone, the others by LID and GRH. */
-static void to_rts(struct ibv_qp *qp, unsigned int r, uint16_t lid, const union ibv_gid *gid,
-		   uint32_t qpn, uint32_t rq_psn, uint32_t sq_psn, uint8_t timeout)
+static bool with_grh(unsigned int r)
 {
-	struct ibv_qp_attr a = {
-		.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_4096, .dest_qp_num = qpn,
-		.rq_psn = rq_psn, .sq_psn = sq_psn, .max_dest_rd_atomic = 1, .max_rd_atomic = 1,
-		.min_rnr_timer = 12, .timeout = timeout, .retry_cnt = RETRIES, .rnr_retry = 7,
-		.ah_attr = { .dlid = lid, .port_num = 1, .is_global = r > 0,
-			     .grh = { .dgid = *gid, .hop_limit = 64 } },
-	};
-	int rtr = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-	int rts = IBV_QP_STATE | IBV_QP_SQ_PSN;
-
-	if (qp->qp_type == IBV_QPT_RC) {
-		rtr |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-		rts |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-		       IBV_QP_MAX_QP_RD_ATOMIC;
-	}
-	rail_must(ibv_modify_qp(qp, &a, rtr), "to RTR");
-	a.qp_state = IBV_QPS_RTS;
-	rail_must(ibv_modify_qp(qp, &a, rts), "to RTS");
-}
-
-void qp_again(struct ibv_qp *qp)
-{
-	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
-
-	rail_must(ibv_modify_qp(qp, &reset, IBV_QP_STATE), "to RESET");
-	to_init(qp);
-}
-
-static struct ibv_qp *make_qp(struct rail *rail, struct ibv_cq *cq, enum ibv_qp_type type)
-{
-	struct ibv_qp_init_attr init = {
-		.send_cq = cq, .recv_cq = cq, .qp_type = type,
-		.cap = { .max_send_wr = DEPTH, .max_recv_wr = DEPTH, .max_send_sge = 1,
-			 .max_recv_sge = 1, .max_inline_data = sizeof(struct cts) },
-	};
-	struct ibv_qp *qp = must_have(ibv_create_qp(rail->pd, &init), "ibv_create_qp");
-
-	to_init(qp);
-	return qp;
+	return r > 0;
 }
 
 static void self_connect(struct rail *rail, unsigned int r)
 {
-	const uint32_t psn = lane_psn(rail->self, 0);
+	const uint32_t qpn = rail->self->qp_num;
 
-	to_rts(rail->self, r, rail->lid, &rail->gid, rail->self->qp_num, psn, psn, SELF_TIMEOUT);
+	hca_qp_rts(rail->self, &(struct hca_path) {
+		.lid = rail->hca->lid, .gid = rail->hca->gid, .grh = with_grh(r), .qpn = qpn,
+		.rq_psn = hca_psn(qpn, 0), .sq_psn = hca_psn(qpn, 0), .timeout = SELF_TIMEOUT,
+	});
 }
 
 static void uc_open(struct rails *rs, struct link *l, unsigned int r)
 {
-	struct rail *rail = &rs->rail[r];
+	struct hca *hca = &rs->hca[r];
 	struct lane *n = &l->lane[r];
 
-	n->uc_cq = must_have(ibv_create_cq(rail->ctx, 4 * UC_RECVS, NULL, rail->channel, 0), "CQ");
-	n->uc = make_qp(rail, n->uc_cq, IBV_QPT_UC);
-	n->uc_buf = zeroed(2 * UC_RECVS * sizeof(*n->uc_buf));
-	n->uc_mr = must_have(ibv_reg_mr(rail->pd, n->uc_buf, 2 * UC_RECVS * sizeof(*n->uc_buf),
-					IBV_ACCESS_LOCAL_WRITE), "ibv_reg_mr");
+	n->uc_cq = hca_cq(hca, 4 * UC_RECVS, true);
+	n->uc = hca_qp(hca, n->uc_cq, IBV_QPT_UC);
+	n->uc_buf = hca_memory(2 * UC_RECVS * sizeof(*n->uc_buf));
+	n->uc_mr = hca_have(ibv_reg_mr(hca->pd, n->uc_buf, 2 * UC_RECVS * sizeof(*n->uc_buf),
+				       IBV_ACCESS_LOCAL_WRITE), "ibv_reg_mr");
 }
 
-static void uc_connect(struct rails *rs, struct link *l, unsigned int r)
+static void uc_connect(struct link *l, unsigned int r)
 {
 	struct lane *n = &l->lane[r];
 
-	to_rts(n->uc, r, n->lid, &n->gid, n->uc_qpn, 0, 0, 0);
+	hca_qp_rts(n->uc, &(struct hca_path) {
+		.lid = n->lid, .gid = n->gid, .grh = with_grh(r), .qpn = n->uc_qpn,
+	});
 	uc_recvs(n);
 }
 
-/* ---- setup -------------------------------------------------------------------------- */
-
 void rails_reg(struct rails *rs, void *buf, size_t len, struct ibv_mr *mr[RAILS])
 {
-	const int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-			   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_RELAXED_ORDERING;
-
 	for (unsigned int r = 0; r < rs->n; r++)
-		mr[r] = must_have(ibv_reg_mr_iova2(rs->rail[r].pd, buf, len, (uintptr_t)buf,
-						   access), "ibv_reg_mr_iova2");
+		mr[r] = hca_reg(&rs->hca[r], buf, len);
 }
 
 void rails_open(struct rails *rs, int rank)
 {
-	struct ibv_device **list = ibv_get_device_list(NULL);
-	struct ibv_port_attr port;
-
 	memset(rs, 0, sizeof(*rs));
 	rs->rank = rank;
-	for (; list && list[rs->n] && rs->n < RAILS; rs->n++) {
-		struct rail *rail = &rs->rail[rs->n];
+	rs->n = hca_open_all(rs->hca);
+	for (unsigned int r = 0; r < rs->n; r++) {
+		struct rail *rail = &rs->rail[r];
 
-		rail->ctx = must_have(ibv_open_device(list[rs->n]), "ibv_open_device");
-		rail->pd = must_have(ibv_alloc_pd(rail->ctx), "ibv_alloc_pd");
-		rail->channel = must_have(ibv_create_comp_channel(rail->ctx), "channel");
-		fcntl(rail->channel->fd, F_SETFL, O_NONBLOCK);
-		rail_must(ibv_query_port(rail->ctx, 1, &port), "ibv_query_port");
-		if (port.state != IBV_PORT_ACTIVE || port.link_layer != IBV_LINK_LAYER_INFINIBAND)
-			fail("%s is not ACTIVE", ibv_get_device_name(list[rs->n]));
-		rail->lid = port.lid;
-		rail_must(ibv_query_gid(rail->ctx, 1, 0, &rail->gid), "ibv_query_gid");
-		rail->self_cq = must_have(ibv_create_cq(rail->ctx, 4, NULL, NULL, 0), "CQ");
-		rail->self = make_qp(rail, rail->self_cq, IBV_QPT_RC);
-		rail->read_mr = must_have(ibv_reg_mr(rail->pd, rail->read, sizeof(rail->read),
-						     IBV_ACCESS_LOCAL_WRITE), "ibv_reg_mr");
-		self_connect(rail, rs->n);
+		rail->hca = &rs->hca[r];
+		rail->self_cq = hca_cq(rail->hca, 4, false);
+		rail->self = hca_qp(rail->hca, rail->self_cq, IBV_QPT_RC);
+		rail->read_mr = hca_have(ibv_reg_mr(rail->hca->pd, rail->read, sizeof(rail->read),
+						    IBV_ACCESS_LOCAL_WRITE), "ibv_reg_mr");
+		self_connect(rail, r);
 	}
-	if (!rs->n)
-		fail("no verbs device");
 }
 
 void recv_one(struct lane *n, unsigned int q)
 {
 	struct ibv_recv_wr wr = { .wr_id = RAIL_WR(RAIL_RECV, 0, q) }, *bad;
 
-	rail_must(ibv_post_recv(n->qp[q], &wr, &bad), "ibv_post_recv");
+	hca_must(ibv_post_recv(n->qp[q], &wr, &bad), "ibv_post_recv");
 	n->recvs++;
 }
 
-void lane_connect(struct rails *rs, struct link *l, unsigned int r, const uint32_t psn[RAIL_QPS])
+void lane_connect(struct link *l, unsigned int r)
 {
 	struct lane *n = &l->lane[r];
 
 	for (unsigned int q = 0; q < RAIL_QPS; q++) {
-		for (unsigned int i = 0; i < DEPTH; i++)
+		for (unsigned int i = 0; i < HCA_DEPTH; i++)
 			recv_one(n, q);
-		to_rts(n->qp[q], r, n->lid, &n->gid, n->qpn[q], psn[q],
-		       lane_psn(n->qp[q], n->epoch), LANE_TIMEOUT);
+		hca_qp_rts(n->qp[q], &(struct hca_path) {
+			.lid = n->lid, .gid = n->gid, .grh = with_grh(r), .qpn = n->qpn[q],
+			.rq_psn = hca_psn(n->qpn[q], n->epoch),
+			.sq_psn = hca_psn(n->qp[q]->qp_num, n->epoch), .timeout = HCA_TIMEOUT,
+		});
 	}
 	n->up = true;
 }
@@ -188,61 +98,54 @@ void lane_connect(struct rails *rs, struct link *l, unsigned int r, const uint32
 /* What both sides tell each other of one rail, by TCP. */
 static void swap_lane(struct rails *rs, struct link *l, unsigned int r)
 {
-	uint64_t me[10], you[10];
+	uint64_t me[8], you[8];
 	struct peer p = { .sock = l->sock };
 	struct lane *n = &l->lane[r];
-	uint32_t psn[RAIL_QPS];
 
-	memcpy(me, rs->rail[r].gid.raw, 16);
+	memcpy(me, rs->hca[r].gid.raw, 16);
 	me[0] = be64toh(me[0]);
 	me[1] = be64toh(me[1]);
-	me[2] = rs->rail[r].lid;
+	me[2] = rs->hca[r].lid;
 	me[3] = n->uc->qp_num;
 	me[4] = l->fifo_mr[r]->rkey;
 	me[5] = (uintptr_t)l->fifo;
-	for (unsigned int q = 0; q < RAIL_QPS; q++) {
+	for (unsigned int q = 0; q < RAIL_QPS; q++)
 		me[6 + q] = n->qp[q]->qp_num;
-		me[8 + q] = lane_psn(n->qp[q], 0);
-	}
 	tcp_swap(&p, me, you, sizeof(me));
 	l->peer_fifo_rkey[r] = (uint32_t)you[4];
 	l->peer_fifo = you[5];
 	n->lid = (uint16_t)you[2];
 	n->uc_qpn = (uint32_t)you[3];
-	for (unsigned int q = 0; q < RAIL_QPS; q++) {
+	for (unsigned int q = 0; q < RAIL_QPS; q++)
 		n->qpn[q] = (uint32_t)you[6 + q];
-		psn[q] = (uint32_t)you[8 + q];
-	}
 	you[0] = htobe64(you[0]);
 	you[1] = htobe64(you[1]);
 	memcpy(n->gid.raw, you, 16);
-	uc_connect(rs, l, r);
-	lane_connect(rs, l, r, psn);
+	uc_connect(l, r);
+	lane_connect(l, r);
 	sync_at(&p, r);
 }
 
 struct link *rails_link(struct rails *rs, int peer, int sock)
 {
-	struct link *l = zeroed(sizeof(*l));
+	struct link *l = hca_memory(sizeof(*l));
 
 	l->peer = peer;
 	l->sock = sock;
 	l->next_out = 1;
 	l->next_in = 1;
-	l->fifo = zeroed(SLOTS * sizeof(struct cts));
-	l->stage = zeroed((size_t)SLOTS * SLICE);
+	l->fifo = hca_memory(SLOTS * sizeof(struct cts));
+	l->stage = hca_memory((size_t)SLOTS * SLICE);
 	rails_reg(rs, (void *)l->fifo, SLOTS * sizeof(struct cts), l->fifo_mr);
 	rails_reg(rs, l->stage, (size_t)SLOTS * SLICE, l->stage_mr);
 	for (unsigned int i = 0; i < SLOTS; i++)
 		l->in[(i + 1) % SLOTS].seq = i + 1;
 	for (unsigned int r = 0; r < rs->n; r++) {
-		struct rail *rail = &rs->rail[r];
 		struct lane *n = &l->lane[r];
 
-		n->cq = must_have(ibv_create_cq(rail->ctx, (int)(3 * DEPTH * RAIL_QPS), NULL,
-						rail->channel, 0), "CQ");
+		n->cq = hca_cq(&rs->hca[r], 3 * HCA_DEPTH * RAIL_QPS, true);
 		for (unsigned int q = 0; q < RAIL_QPS; q++)
-			n->qp[q] = make_qp(rail, n->cq, IBV_QPT_RC);
+			n->qp[q] = hca_qp(&rs->hca[r], n->cq, IBV_QPT_RC);
 		uc_open(rs, l, r);
 		swap_lane(rs, l, r);
 	}
@@ -265,7 +168,7 @@ static bool rail_for(const struct rails *rs, const struct link *l, uint64_t turn
 {
 	for (unsigned int i = 0; i < rs->n; i++) {
 		*r = (unsigned int)((turn + i) % rs->n);
-		if (l->lane[*r].up && l->lane[*r].sends < DEPTH / 2)
+		if (l->lane[*r].up && l->lane[*r].sends < HCA_DEPTH / 2)
 			return true;
 	}
 	return false;
@@ -304,7 +207,7 @@ static bool send_part(struct rails *rs, struct link *l, struct out *o, unsigned 
 	} else {
 		rs->splits++;
 	}
-	rail_must(ibv_post_send(l->lane[r].qp[q], o->parts == 1 ? &wr[1] : wr, &bad),
+	hca_must(ibv_post_send(l->lane[r].qp[q], o->parts == 1 ? &wr[1] : wr, &bad),
 		  "ibv_post_send");
 	l->lane[r].sends++;
 	rs->parts++;
@@ -332,7 +235,7 @@ static bool send_cts(struct rails *rs, struct link *l, unsigned int slot)
 		c.rkey[i] = htobe64(l->stage_mr[i]->rkey);
 	wr.wr.rdma.remote_addr = l->peer_fifo + slot * sizeof(c);
 	wr.wr.rdma.rkey = l->peer_fifo_rkey[r];
-	rail_must(ibv_post_send(l->lane[r].qp[0], &wr, &bad), "ibv_post_send");
+	hca_must(ibv_post_send(l->lane[r].qp[0], &wr, &bad), "ibv_post_send");
 	l->lane[r].sends++;
 	in->cts = CTS_FLYING;
 	in->cts_rail = r;
@@ -406,7 +309,7 @@ static void flush(struct rails *rs, struct link *l, unsigned int slot)
 		struct ibv_wc wc;
 
 		rail->read[0] = (uint8_t)~l->stage[slot * SLICE];
-		rail_must(ibv_post_send(rail->self, &wr, &bad), "ibv_post_send");
+		hca_must(ibv_post_send(rail->self, &wr, &bad), "ibv_post_send");
 		if (!wc_get(rail->self_cq, &wc, 20000))
 			fail("rank %d: no completion of a READ on rail %u", rs->rank, r);
 		if (wc.status == IBV_WC_SUCCESS) {
@@ -418,7 +321,7 @@ static void flush(struct rails *rs, struct link *l, unsigned int slot)
 		}
 		if (wc.status != IBV_WC_RETRY_EXC_ERR)
 			fail("rank %d: READ: %s", rs->rank, ibv_wc_status_str(wc.status));
-		qp_again(rail->self);
+		hca_qp_again(rail->self);
 		self_connect(rail, r);
 	}
 	fail("rank %d: no rail is up", rs->rank);

@@ -8,9 +8,9 @@
 #ifndef RAIL_H
 #define RAIL_H
 
-#include "peer.h"
+#include "hca.h"
 
-#define RAILS		2u		/* at most, one adapter each */
+#define RAILS		HCA_RAILS
 #define RAIL_QPS	2u		/* RC QPs of a link on each rail */
 #define PARTS		(RAILS * RAIL_QPS)
 #define SLOTS		8u		/* messages of a direction that may be on their way */
@@ -21,18 +21,13 @@
 /**
  * struct rail - an adapter of this process
  * @self: QP that is connected to itself, whose READ flushes what others wrote
- * @lid, @gid: of port 1
  */
 struct rail {
-	struct ibv_context *ctx;
-	struct ibv_pd *pd;
-	struct ibv_comp_channel *channel;
+	struct hca *hca;
 	struct ibv_cq *self_cq;
 	struct ibv_qp *self;
 	struct ibv_mr *read_mr;
 	uint8_t read[8];
-	uint16_t lid;
-	union ibv_gid gid;
 };
 
 /**
@@ -104,6 +99,7 @@ struct link {
 struct rails {
 	unsigned int n, nlinks, flusher;
 	int rank;
+	struct hca hca[RAILS];
 	struct rail rail[RAILS];
 	struct link *link[8];
 	uint64_t lost, healed, reads, parts, splits;
@@ -149,14 +145,11 @@ enum { RAIL_MORE = 1, RAIL_PART, RAIL_CTS, RAIL_RECV };
 #define RAIL_WR(kind, seq, part)	((uint64_t)(kind) << 56 | (uint64_t)(seq) << 8 | (part))
 
 /* rail.c, for rail_heal.c */
-void rail_must(int rc, const char *what);
-void qp_again(struct ibv_qp *qp);
 void recv_one(struct lane *n, unsigned int q);
 void link_push(struct rails *rs, struct link *l);
-void lane_connect(struct rails *rs, struct link *l, unsigned int r, const uint32_t psn[RAIL_QPS]);
+void lane_connect(struct link *l, unsigned int r);
 
 /* rail_heal.c, for rail.c */
-uint32_t lane_psn(const struct ibv_qp *qp, uint32_t epoch);
 void uc_recvs(struct lane *n);
 
 /** allreduce_main - all ranks, of which this is one: sums over rings and trees */

@@ -3,10 +3,11 @@
  * Completions of links, and how a lane that failed comes back.
  *
  * Who sees an error on a lane moves its QPs to ERR, takes all completions, resets the QPs and says
- * ALIVE on the UC QPs of all rails, again and again, with a new epoch, the QPs' new PSNs and the
- * parts of messages that it has. The peer does the same and answers ACK. From then on nothing that
- * was sent by the old QPs can arrive; so what did not arrive goes by another rail, once. What comes
- * over the failed rail itself says that packets pass there again: the RC QPs are connected.
+ * ALIVE on the UC QPs of all rails, again and again, with a new epoch, from which the QPs' PSNs
+ * follow, and the parts of messages that it has. The peer does the same and answers ACK. From then
+ * on nothing that was sent by the old QPs can arrive; so what did not arrive goes by another rail,
+ * once. What comes over the failed rail itself says that packets pass there again: the RC QPs are
+ * connected.
  */
 #include "rail.h"
 
@@ -24,15 +25,9 @@
 enum { ALIVE = 1, ACK };
 
 /* Words of a message over UC: WORD_IN is a pair for each slot, sequence number and parts. */
-enum { WORD_KIND, WORD_RAIL, WORD_EPOCH, WORD_PSN, WORD_IN = WORD_PSN + RAIL_QPS,
-	WORDS = WORD_IN + 2 * SLOTS };
+enum { WORD_KIND, WORD_RAIL, WORD_EPOCH, WORD_IN, WORDS = WORD_IN + 2 * SLOTS };
 
 static bool lane_poll(struct rails *rs, struct link *l, unsigned int r);
-
-uint32_t lane_psn(const struct ibv_qp *qp, uint32_t epoch)
-{
-	return ((qp->qp_num + epoch * 77777u) * 2654435761u) >> 8;
-}
 
 /* ---- completions -------------------------------------------------------------------- */
 
@@ -101,7 +96,7 @@ static void lane_fence(struct rails *rs, struct link *l, unsigned int r, uint32_
 	n->epoch = epoch;
 	n->next = 0;
 	for (unsigned int q = 0; q < RAIL_QPS; q++)
-		rail_must(ibv_modify_qp(n->qp[q], &err, IBV_QP_STATE), "to ERR");
+		hca_must(ibv_modify_qp(n->qp[q], &err, IBV_QP_STATE), "to ERR");
 	while (n->sends || n->recvs) {
 		lane_poll(rs, l, r);
 		if (ms_now() > end)
@@ -109,7 +104,7 @@ static void lane_fence(struct rails *rs, struct link *l, unsigned int r, uint32_
 			     rs->rank, r, l->peer, n->sends, n->recvs);
 	}
 	for (unsigned int q = 0; q < RAIL_QPS; q++)
-		qp_again(n->qp[q]);
+		hca_qp_again(n->qp[q]);
 	for (unsigned int i = 0; i < SLOTS; i++) {
 		l->out[i].unsure[r] |= l->out[i].flying[r];
 		l->out[i].flying[r] = 0;
@@ -153,7 +148,7 @@ static void uc_recv(struct lane *n, unsigned int i)
 	struct ibv_sge sge = { (uintptr_t)n->uc_buf[i], WORDS * 8, n->uc_mr->lkey };
 	struct ibv_recv_wr wr = { .wr_id = i, .sg_list = &sge, .num_sge = 1 }, *bad;
 
-	rail_must(ibv_post_recv(n->uc, &wr, &bad), "ibv_post_recv");
+	hca_must(ibv_post_recv(n->uc, &wr, &bad), "ibv_post_recv");
 }
 
 void uc_recvs(struct lane *n)
@@ -178,13 +173,11 @@ static void uc_say(struct rails *rs, struct link *l, unsigned int by, unsigned i
 	word[WORD_KIND] = htobe64((uint64_t)kind);
 	word[WORD_RAIL] = htobe64(r);
 	word[WORD_EPOCH] = htobe64(l->lane[r].epoch);
-	for (unsigned int q = 0; q < RAIL_QPS; q++)
-		word[WORD_PSN + q] = htobe64(lane_psn(l->lane[r].qp[q], l->lane[r].epoch));
 	for (unsigned int i = 0; i < SLOTS; i++) {
 		word[WORD_IN + 2 * i] = htobe64(l->in[i].seq);
 		word[WORD_IN + 2 * i + 1] = htobe64(l->in[i].got);
 	}
-	rail_must(ibv_post_send(n->uc, &wr, &bad), "ibv_post_send");
+	hca_must(ibv_post_send(n->uc, &wr, &bad), "ibv_post_send");
 	n->uc_sends++;
 	n->uc_turn++;
 }
@@ -216,7 +209,6 @@ static void uc_heard(struct rails *rs, struct link *l, unsigned int by, const ui
 {
 	const unsigned int r = (unsigned int)be64toh(word[WORD_RAIL]);
 	const uint32_t epoch = (uint32_t)be64toh(word[WORD_EPOCH]);
-	uint32_t psn[RAIL_QPS];
 	struct lane *n = &l->lane[r];
 
 	if (r >= rs->n)
@@ -227,9 +219,7 @@ static void uc_heard(struct rails *rs, struct link *l, unsigned int by, const ui
 		if (!n->fenced)
 			settle(l, r, word);
 		if (by == r) {
-			for (unsigned int q = 0; q < RAIL_QPS; q++)
-				psn[q] = (uint32_t)be64toh(word[WORD_PSN + q]);
-			lane_connect(rs, l, r, psn);
+			lane_connect(l, r);
 			rs->healed++;
 			printf("rank %d: rail %u to rank %d is back\n", rs->rank, r, l->peer);
 		}
@@ -293,8 +283,8 @@ static void arm(struct rails *rs)
 		for (unsigned int r = 0; r < rs->n; r++) {
 			struct lane *n = &rs->link[i]->lane[r];
 
-			rail_must(ibv_req_notify_cq(n->cq, 0), "ibv_req_notify_cq");
-			rail_must(ibv_req_notify_cq(n->uc_cq, 0), "ibv_req_notify_cq");
+			hca_must(ibv_req_notify_cq(n->cq, 0), "ibv_req_notify_cq");
+			hca_must(ibv_req_notify_cq(n->uc_cq, 0), "ibv_req_notify_cq");
 		}
 	}
 }
@@ -317,11 +307,11 @@ void rails_wait(struct rails *rs)
 	if (rails_poll(rs))
 		return;
 	for (unsigned int r = 0; r < rs->n; r++)
-		f[r] = (struct pollfd) { .fd = rs->rail[r].channel->fd, .events = POLLIN };
+		f[r] = (struct pollfd) { .fd = rs->hca[r].channel->fd, .events = POLLIN };
 	if (poll(f, rs->n, 1) <= 0)
 		return;
 	for (unsigned int r = 0; r < rs->n; r++)
-		while (!ibv_get_cq_event(rs->rail[r].channel, &cq, &arg))
+		while (!ibv_get_cq_event(rs->hca[r].channel, &cq, &arg))
 			ibv_ack_cq_events(cq, 1);
 	idle = 0;
 }

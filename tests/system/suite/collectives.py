@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What transports for collectives do to devices, by programs of ours: tests/system/prog/rail.h.
+"""What transports do to devices on two rails, by programs of ours: all-reduces of prog/rail.h, and
+the patterns of prog/session.h.
 
 Two nodes with two adapters each, the lab of the group rails.
 """
@@ -8,12 +9,13 @@ import random
 import re
 import time
 
-from .harness import Group, find, need, tail, until
+from .harness import PEER_PORT, Group, find, need, tail, until
 from .rails import GROUP as RAILS
 from .rails import HCAS, all_active
 from .tree import control
 
 RANKS = 4
+PATTERNS = ("slices", "lists", "blocks")
 FLAPS = 20       # of a campaign, at least
 
 GROUP = Group("collectives", RAILS.lab, debug=False, prepare=all_active)
@@ -77,103 +79,136 @@ def channels(b):
     need(int(find(r"4096 regions .* (\d+) events", text)) >= 64, tail(text))
 
 
-class Ranks:
-    """The processes of an all-reduce, two on each node."""
+class Rounds:
+    """Processes that verify rounds, and tell of them in /tmp/NAME.NUMBER: prog/hca.h."""
 
-    def __init__(self, b, seconds):
-        self.b = b
-        b.sh(1, "rm -f /tmp/allreduce.*")
-        b.sh(2, "rm -f /tmp/allreduce.*")
-        command = f"/share/ohca-peer allreduce {seconds}"
-        self.programs = [b.background(r % 2 + 1, f"{command} {r} {RANKS}") for r in range(RANKS)]
+    def __init__(self, b, name, seconds):
+        self.b, self.name = b, name
+        for node in (1, 2):
+            b.sh(node, f"rm -f /tmp/{name}.*")
+        command = f"/share/ohca-peer {name} {seconds}"
+        if name in PATTERNS:
+            listens = f"ss -Hltn | grep -q :{PEER_PORT}"
+            self.programs = [b.background(1, command, listens),
+                             b.background(2, f"{command} node1")]
+        else:
+            self.programs = [b.background(r % 2 + 1, f"{command} {r} {RANKS}")
+                             for r in range(RANKS)]
 
     def state(self):
-        """[rounds, lanes that failed, lanes that came back] of each rank."""
+        """[rounds, rails that failed, rails that came back] of each process."""
         return [[int(x) for x in text.split()] for node in (1, 2) for text in
-                self.b.sh(node, "cat /tmp/allreduce.[0-9] 2>&-; true").splitlines()]
+                self.b.sh(node, f"cat /tmp/{self.name}.[0-9] 2>&-; true").splitlines()]
+
+    def all_there(self):
+        """Waits for the first round of each process."""
+        until(60 * self.b.slow, lambda: len(self.state()) == len(self.programs), "no round")
 
     def go_on(self, why, seconds=60):
-        """Waits until each rank has verified more sums, and returns how long that took."""
+        """Waits until each process has verified more rounds, and returns how long that took."""
         begin = time.monotonic()
         before = self.state()
-        until(seconds * self.b.slow, lambda: len(now := self.state()) == RANKS and all(
-            x[0] > y[0] + 1 for x, y in zip(now, before or [[0]] * RANKS)),
+        until(seconds * self.b.slow, lambda: all(
+            x[0] > y[0] + 1 for x, y in zip(self.state(), before)),
             lambda: f"{why}: {before}, then {self.state()}")
         for p in self.programs:
             p.verdict()
         return time.monotonic() - begin
 
     def whole(self, why, seconds=60):
-        """Waits until all lanes that failed have come back."""
+        """Waits until all rails that failed have come back."""
         until(seconds * self.b.slow, lambda: all(x[1] == x[2] for x in self.state()),
               lambda: f"{why}: {self.state()}")
 
     def end(self):
-        """Ends them after a round; what they say."""
-        self.b.sh(1, "touch /tmp/allreduce.stop")
-        return [p.wait() for p in self.programs]
+        """Ends them after a round; rails have failed, and all of them are back."""
+        for node in (1, 2):
+            self.b.sh(node, f"touch /tmp/{self.name}.stop")
+        for p in self.programs:
+            text = p.wait()
+            lost = int(find(r"(\d+) (?:lanes|rails) failed", text))
+            need(0 < lost == int(find(r"(\d+) came back", text)), tail(text))
 
 
 @GROUP.test(timeout=240)
 def allreduce(b):
     """Sums of 1 byte to 64 MiB by rings, to 4 MiB by trees; long messages are cut among rails."""
-    ranks = Ranks(b, 0)
-    texts = [p.wait(200) for p in ranks.programs]
+    texts = [p.wait(200) for p in Rounds(b, "allreduce", 0).programs]
     for text in texts:
         need(int(find(r"(\d+) sums verified", text)) == 27, tail(text))
         need(int(find(r"(\d+) lanes failed", text)) == 0, tail(text))
         need(int(find(r"parts, (\d+) of long", text)) > 0, tail(text))
 
 
-def flap(b, ranks, hca, node):
-    """A cable is cut; sums go on by the other rail; it is plugged, and all lanes come back."""
-    before = ranks.state()
+def flap(b, rounds, hca, node):
+    """A cable is cut; rounds go on by the other rail; it is plugged, and all rails come back."""
+    before = rounds.state()
     control(b, "link", "down", f"node{node} {hca}:1")
     try:
-        # a sum that was under way has found out when the next ones are there
-        until(60 * b.slow, lambda: all(x[1] > y[1] for x, y in zip(ranks.state(), before)),
-              lambda: f"no lane fails: {ranks.state()}")
-        ranks.go_on(f"{hca} of node{node} is cut")
+        # a round that was under way has found out when the next ones are there
+        until(60 * b.slow, lambda: all(x[1] > y[1] for x, y in zip(rounds.state(), before)),
+              lambda: f"no rail fails: {rounds.state()}")
+        rounds.go_on(f"{hca} of node{node} is cut")
     finally:
         control(b, "link", "up", f"node{node} {hca}:1")
-    ranks.whole(f"{hca} of node{node} is back")
-    ranks.go_on(f"{hca} of node{node} is back")
+    rounds.whole(f"{hca} of node{node} is back")
+    rounds.go_on(f"{hca} of node{node} is back")
 
 
 @GROUP.test(timeout=240)
 def flaps(b):
     """A cable of each rail flaps under all-reduces: none hangs, none is wrong."""
-    ranks = Ranks(b, 3000)
-    until(60 * b.slow, lambda: len(ranks.state()) == RANKS, "no sum")
-    ranks.go_on("nothing happens")
-    flap(b, ranks, HCAS[0], 2)
-    flap(b, ranks, HCAS[1], 1)
-    for text in ranks.end():
-        need(int(find(r"(\d+) lanes failed", text)) > 0, tail(text))
+    rounds = Rounds(b, "allreduce", 3000)
+    rounds.all_there()
+    rounds.go_on("nothing happens")
+    flap(b, rounds, HCAS[0], 2)
+    flap(b, rounds, HCAS[1], 1)
+    rounds.end()
 
 
-@CAMPAIGN.test(timeout=86400)
-def rounds(b):
+def pattern(name, rail, node):
+    """A pattern of prog/session.h, and a cable that flaps under it."""
+    @GROUP.test(name=name, timeout=240)
+    def _(b):
+        for text in b.peer(f"{name} 0", 200):
+            need(int(find(r"(\d+) rounds verified on 2 rails", text)) == 28, tail(text))
+        rounds = Rounds(b, name, 3000)
+        rounds.all_there()
+        flap(b, rounds, HCAS[rail], node)
+        rounds.end()
+
+
+pattern("slices", 0, 1)
+pattern("lists", 1, 2)
+pattern("blocks", 0, 2)
+
+
+def campaign(name):
     """Twenty flaps and more, until --seconds are over: at any moment, short and long ones."""
-    dice, n = random.Random(b.run.opt.seed), 0
-    end = time.monotonic() + b.run.opt.seconds
-    ranks = Ranks(b, 80000)
-    until(60 * b.slow, lambda: len(ranks.state()) == RANKS, "no sum")
-    while n < FLAPS or time.monotonic() < end:
-        hca, node = dice.choice(HCAS), dice.choice((1, 2))
-        time.sleep(dice.random())
-        if dice.random() < 0.7:
-            flap(b, ranks, hca, node)
-        else:   # so short that retries may bridge it
-            control(b, "link", "down", f"node{node} {hca}:1")
-            try:
-                time.sleep(dice.random())
-            finally:
-                control(b, "link", "up", f"node{node} {hca}:1")
-            ranks.go_on(f"{hca} of node{node} has flapped")
-        ranks.whole(f"flap {n} of {hca} of node{node}")
-        n += 1
-        b.note(f"{n} flaps: {ranks.state()}")
-    for text in ranks.end():
-        need(int(find(r"(\d+) lanes failed", text)) > 0, tail(text))
-    print(f"campaign: {n} flaps", flush=True)
+    @CAMPAIGN.test(name=name, timeout=86400)
+    def _(b):
+        dice, n = random.Random(b.run.opt.seed), 0
+        end = time.monotonic() + b.run.opt.seconds
+        rounds = Rounds(b, name, 80000)
+        rounds.all_there()
+        while n < FLAPS or time.monotonic() < end:
+            hca, node = dice.choice(HCAS), dice.choice((1, 2))
+            time.sleep(dice.random())
+            if dice.random() < 0.7:
+                flap(b, rounds, hca, node)
+            else:   # so short that retries may bridge it
+                control(b, "link", "down", f"node{node} {hca}:1")
+                try:
+                    time.sleep(dice.random())
+                finally:
+                    control(b, "link", "up", f"node{node} {hca}:1")
+                rounds.go_on(f"{hca} of node{node} has flapped")
+            rounds.whole(f"flap {n} of {hca} of node{node}")
+            n += 1
+            b.note(f"{n} flaps: {rounds.state()}")
+        rounds.end()
+        print(f"campaign: {n} flaps", flush=True)
+
+
+for each in ("allreduce", *PATTERNS):
+    campaign(each)
