@@ -7,6 +7,7 @@
 
 #include "fabric/control/control.h"
 #include "fabric/fault/journal.h"
+#include "fabric/fault/request.h"
 #include "fabric/fault/script.h"
 #include "fabric/fault/words.h"
 
@@ -130,6 +131,26 @@ static void test_quoted(void **st)
 	assert_string_equal(journal.entry[1].text, "stall 'a host':1");
 }
 
+/* Nor does a name end a line, or need more room than there is. */
+static void test_any_name(void **st)
+{
+	char name[2 * FAB_JOURNAL_TEXT];
+	struct fab_request r = { .m = &m, .node = "a\nb\033[2J" };
+
+	(void)st;
+	r.in = json_pack("{s:s, s:s, s:s}", "command", "node", "state", "kill", "node", r.node);
+	fab_journal_add(&r);
+	assert_string_equal(journal.entry[0].text, "node kill a?b?[2J");
+	json_decref(r.in);
+	memset(name, 'n', sizeof(name) - 1);
+	name[sizeof(name) - 1] = 0;
+	r.node = name;
+	r.in = json_pack("{s:s, s:s, s:s}", "command", "node", "state", "kill", "node", name);
+	fab_journal_add(&r);
+	assert_int_equal(strlen(journal.entry[1].text), FAB_JOURNAL_TEXT - 1);
+	json_decref(r.in);
+}
+
 /* Lines of a script, each at its time, with the number of the script that was told when it began. */
 static void test_script(void **st)
 {
@@ -194,6 +215,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_words, setup_journal, teardown_journal),
 		cmocka_unit_test_setup_teardown(test_chosen, setup_journal, teardown_journal),
 		cmocka_unit_test_setup_teardown(test_quoted, setup_journal, teardown_journal),
+		cmocka_unit_test_setup_teardown(test_any_name, setup_journal, teardown_journal),
 		cmocka_unit_test_setup_teardown(test_script, setup_journal, teardown_journal),
 		cmocka_unit_test_setup_teardown(test_log, setup_journal, teardown_journal),
 	};

@@ -49,10 +49,11 @@ static void put(struct words *w, const char *text)
 	w->text[w->len] = 0;
 }
 
-/* A word, in quotes if it needs them. */
+/* A word, in quotes if it needs them. Machines choose their names: what would end a line, or steer a terminal, is ?. */
 static void put_word(struct words *w, const char *word)
 {
 	const char *quote = "";
+	const size_t from = w->len;
 
 	if (!*word || strpbrk(word, " \t#\""))
 		quote = strchr(word, '\'') ? "\"" : "'";
@@ -61,6 +62,9 @@ static void put_word(struct words *w, const char *word)
 	put(w, quote);
 	put(w, word);
 	put(w, quote);
+	for (size_t i = from; i < w->len; i++)
+		if ((unsigned char)w->text[i] < ' ' || w->text[i] == 0x7f)
+			w->text[i] = '?';
 }
 
 static void put_span(struct words *w, uint64_t ns)
