@@ -143,9 +143,9 @@ class HarnessTest(unittest.TestCase):
 
     def run_all(self, **options):
         """Runs the group; returns {name: (outcome, kind, reason)} of its cases, prints nothing."""
-        opt = argparse.Namespace(**{"kernel": "stock", "guest": ["debian13"], "repeat": 1,
-                                    "patience": 1, "names": [], "keep_going": False, "logs": "",
-                                    **options})
+        opt = argparse.Namespace(**{"kernel": "stock", "guest": ["debian13"], "attach": "qemu",
+                                    "repeat": 1, "patience": 1, "names": [], "keep_going": False,
+                                    "logs": "", **options})
         self.run_ = harness.Run(opt, [types.SimpleNamespace(GROUPS=[self.group])])
         out = io.StringIO()
         with contextlib.redirect_stdout(out):

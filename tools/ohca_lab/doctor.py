@@ -107,7 +107,9 @@ class Doctor:
         command = paths.qemu()
         binary = next((x for x in command if "qemu" in os.path.basename(x)), command[0])
         if not all(os.path.exists(x) for x in (command[0], binary)):
-            self.add(MISSING, "QEMU", f"no {binary}: {remedy('qemu')}")
+            stock = paths.CHECKOUT and os.path.exists(paths.qemu_program(paths.stock_qemu()))
+            self.add(NOTE if stock else MISSING, "QEMU", f"no {binary}: {remedy('qemu')}" +
+                     ("; labs run with --attach vfio-user" if stock else ""))
             return
         text = lines_of([*command, "-device", "help"])
         version = found(r"version (\S+)", lines_of([*command, "--version"]) or "")

@@ -18,7 +18,7 @@ import time
 import traceback
 
 from check.result import Case, write_junit
-from ohca_lab import cli, paths
+from ohca_lab import attach, cli, paths
 from ohca_lab.channel import GuestGone
 from ohca_lab.lab import Lab, LabError
 from ohca_lab.qmp import QmpError, qmp
@@ -211,8 +211,11 @@ class Bench:
         self.spent = False
         self.state, self.told, self.dead = {}, {}, set()
         argv = ["up", "--share", SHARE, "--kernel", self.run.opt.kernel,
-                "--guest", ",".join(self.run.opt.guest), *self.group.lab]
+                "--guest", ",".join(self.run.opt.guest), "--attach", self.run.opt.attach,
+                *self.group.lab]
         opt = cli.complete(cli.options(argv))
+        if why := attach.wrong(opt):
+            raise LabError(why)
         self.lab = Lab(f"t{os.getpid()}-{self.started}", opt)
         self.lab.slow *= self.run.opt.patience
         self.kernels = {k: KernelLog(os.path.join(self.lab.dir, f"n{k}", "console.log"))
