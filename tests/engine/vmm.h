@@ -33,23 +33,35 @@ struct vmm {
 	pthread_t thread;
 };
 
-/* What users were told last. */
-static char vmm_said[256];
+/* What users were told since the last server began, which says it in its thread. */
+static char vmm_said[8192];
+static pthread_mutex_t vmm_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 void vu_say(const char *fmt, ...)
 {
+	size_t at;
 	va_list ap;
 
+	pthread_mutex_lock(&vmm_mutex);
+	at = strlen(vmm_said);
 	va_start(ap, fmt);
-	vsnprintf(vmm_said, sizeof(vmm_said), fmt, ap);
+	vsnprintf(vmm_said + at, sizeof(vmm_said) - at, fmt, ap);
 	va_end(ap);
 	if (getenv("OHCA_TRACE"))
-		print_message("%s\n", vmm_said);
+		print_message("%s\n", vmm_said + at);
+	at = strlen(vmm_said);
+	snprintf(vmm_said + at, sizeof(vmm_said) - at, "\n");
+	pthread_mutex_unlock(&vmm_mutex);
 }
 
 static inline void vmm_expect_said(const char *what)
 {
-	if (!strstr(vmm_said, what))
+	bool said;
+
+	pthread_mutex_lock(&vmm_mutex);
+	said = strstr(vmm_said, what);
+	pthread_mutex_unlock(&vmm_mutex);
+	if (!said)
 		fail_msg("'%s' instead of '%s'", vmm_said, what);
 }
 
@@ -240,6 +252,9 @@ static inline void vmm_dial(struct vmm *v)
 	assert_int_equal(pipe(v->stop), 0);
 	v->sock = sv[0];
 	v->far = sv[1];
+	pthread_mutex_lock(&vmm_mutex);
+	vmm_said[0] = 0;
+	pthread_mutex_unlock(&vmm_mutex);
 	assert_int_equal(pthread_create(&v->thread, NULL, vmm_server, v), 0);
 }
 
