@@ -29,7 +29,7 @@ help:
 	@echo 'make try T=GROUP.TEST  builds what changed and runs one system test (KERNEL=debug: on that;'
 	@echo '                   QEMU=...: in that)'
 	@echo 'make campaign      attacks with fresh seeds, each for CAMPAIGN_SECONDS (600); CAMPAIGN="process ..." picks'
-	@echo 'make mutants       changes lines of PART (all seven) at random and counts what its units notice'
+	@echo 'make mutants       changes lines of PART (all eight) at random and counts what its units notice'
 	@echo '                   (MUTANTS_COUNT=40 a part, MUTANTS_SEED=N: the same changes again)'
 	@echo 'make bench         measures and writes build/bench, not on a busy machine (BENCH="native ..." picks;'
 	@echo '                   BENCH_BUSY=1: nevertheless; BENCH_DOCUMENT=1: into Documentation/benchmarks, too;'

@@ -65,6 +65,7 @@ class Part:
 FABRIC = "qemu-model/fabric"
 # the way of packets to and from an HCA in the fabric's process, which needs an engine
 HOSTED = tuple(f"{FABRIC}/data/{name}" for name in ("flow.c", "hport.c"))
+VFIO_USER = "qemu-model/vfio-user"
 PARTS = {p.name: p for p in (
     Part("ib", ("qemu-model/ib",), "tests/ib", "$(TESTS) $(IBMAD)"),
     Part("link", ("qemu-model/link",), "tests/link", "$(TESTS)", threads="$(TESTS:%=%.tsan)"),
@@ -80,6 +81,8 @@ PARTS = {p.name: p for p in (
          further=(("tests/engine", "$(TESTS_SWITCH)"),)),
     Part("front", ("qemu-model/front",), "tests/engine",
          "$(TESTS_FRONT) $(TESTS_OBJECTS) $(TESTS_SWITCH)"),
+    Part("vfio-user", (VFIO_USER,), "tests/engine", "test_vfio_user",
+         others=tuple(f"{VFIO_USER}/{name}" for name in ("main.c", "say.c", "say.h"))),
     Part("engine", ("qemu-model/engine", f"{FABRIC}/hca", *HOSTED), "tests/engine", "$(TESTS)"),
 )}
 
