@@ -280,12 +280,7 @@ static bool handle(struct loop *l, union fab_event e, uint64_t now)
 /* Announce a sleep. Return: false: there is something to do. */
 static bool may_sleep(struct loop *l)
 {
-	if (!fab_data_sleep(l->data))
-		return false;
-	if (fab_hcas_sleep(l->hcas))
-		return true;
-	fab_data_awake(l->data);
-	return false;
+	return fab_data_sleep(l->data) && fab_hcas_sleep(l->hcas);
 }
 
 static void run(struct loop *l)
@@ -307,16 +302,12 @@ static void run(struct loop *l)
 			fab_spool_flush(l->capture);
 		if (l->control)
 			fab_control_flush(l->control);
-		if (sleeps && pass_time(l, next)) {
-			fab_data_awake(l->data);
+		if (sleeps && pass_time(l, next))
 			continue;
-		}
 		n = wait_events(l, ev, !sleeps ? 0 : l->cfg->time ? UINT64_MAX : next);
 		begin = sleeps ? now_ns(l) : now;
-		if (sleeps) {
+		if (sleeps)
 			fab_hcas_awake(l->hcas);
-			fab_data_awake(l->data);
-		}
 		for (int i = 0; i < n; i++)
 			if (!handle(l, fab_event_of(&ev[i]), begin))
 				return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The control socket of an established link: training, loss of the peer.
+ * Messages of an established link: training, loss of the peer.
  */
 #include "link_priv.h"
 
@@ -51,14 +51,6 @@ void link_error_msg(struct ohca_wire_error *e, int code, const char *text)
 	link_hdr_init(&e->hdr, OHCA_WIRE_ERROR, sizeof(*e));
 	e->code = htole32((uint32_t)code);
 	memcpy(e->text, text, n < sizeof(e->text) ? n : sizeof(e->text) - 1);
-}
-
-void link_send_error(int sock, int code, const char *text)
-{
-	struct ohca_wire_error e;
-
-	link_error_msg(&e, code, text);
-	(void)link_send(sock, &e, sizeof(e));
 }
 
 /* Replaces control characters in the peer's text, for terminals and logs. */
@@ -149,11 +141,9 @@ static int send_state(struct ohca_link *l)
 	};
 
 	link_hdr_init(&m.hdr, OHCA_WIRE_STATE, sizeof(m));
-	for (unsigned int vl = 0; vl < OHCA_SHM_LANES; vl++)
-		m.fctbs[vl] = htole16((uint16_t)shm_load(&l->tx[vl].fctbs));
+	for (unsigned int vl = 0; vl < OHCA_WIRE_LANES; vl++)
+		m.fctbs[vl] = htole16((uint16_t)l->tx[vl].fctbs);
 	l->sent_seq = l->seq;
-	if (!l->stream)
-		return link_send(l->sock, &m, sizeof(m));
 	link_stream_forget(l);
 	return link_stream_post(l, &m, sizeof(m));
 }
@@ -195,8 +185,11 @@ static void try_up(struct ohca_link *l)
 		      l->peer.speed_ext_sup);
 	if (!width || (!speed && !ext))
 		return;
-	if (!link_rx_resync(l, p->fctbs))
+	if (!link_rx_resync(l, p->fctbs)) {
+		l->rx_broken = true;
+		snprintf(l->error, sizeof(l->error), "impossible FCTBS in training");
 		return;
+	}
 	l->state.up = true;
 	l->state.phys = PHYS_LINKUP;
 	l->state.width = width;
@@ -227,19 +220,17 @@ static bool take_state(struct ohca_link *l, const void *buf, size_t len)
 	memcpy(&m, buf, sizeof(m));
 	m.seq = le32toh(m.seq);
 	m.ack = le32toh(m.ack);
-	for (unsigned int vl = 0; vl < OHCA_SHM_LANES; vl++)
+	for (unsigned int vl = 0; vl < OHCA_WIRE_LANES; vl++)
 		m.fctbs[vl] = le16toh(m.fctbs[vl]) & FC_MASK;
 	if (!m.seq || m.enabled > 1)
 		return false;
 	news = !l->peer_seen || l->peer_state.seq != m.seq;
-	if (news && l->stream)
+	if (news)
 		go_down(l);
-	if (l->stream && !link_stream_state(l, m.fctbs))
+	if (!link_stream_state(l, m.fctbs))
 		return false;
 	l->peer_state = m;
 	l->peer_seen = true;
-	if (news)
-		go_down(l);
 	/* Sends an answer, or the training that waited. A peer that never reads loses its link. */
 	if (l->seq && (news || (l->sent_seq != l->seq && acknowledged(l))) && send_state(l) &&
 	    !peer_gone(errno))
@@ -282,10 +273,7 @@ static void send_error(struct ohca_link *l)
 	struct ohca_wire_error e;
 
 	link_error_msg(&e, OHCA_LINK_E_PEER, l->error);
-	if (l->stream)
-		(void)link_stream_post(l, &e, sizeof(e));
-	else
-		(void)link_send(l->sock, &e, sizeof(e));
+	(void)link_stream_post(l, &e, sizeof(e));
 }
 
 static enum ohca_link_event broke(struct ohca_link *l)
@@ -302,7 +290,7 @@ enum ohca_link_event ohca_link_ctrl(struct ohca_link *l)
 		uint8_t b[OHCA_WIRE_MSG_MAX];
 		struct ohca_wire_hdr align;
 	} buf;
-	unsigned int reads = STREAM_READS;
+	unsigned int reads = link_stream_reads(l);
 	struct ohca_link_err err;
 
 	for (int i = 0;; i++) {
@@ -315,11 +303,6 @@ enum ohca_link_event ohca_link_ctrl(struct ohca_link *l)
 		}
 		if (l->sock < 0)
 			return OHCA_LINK_EV_NONE;
-		if (atomic_load(&l->tx_broken) && !l->rx_broken) {
-			l->rx_broken = true;
-			snprintf(l->error, sizeof(l->error),
-				 "the peer broke the link's rules: impossible credit limit");
-		}
 		if (l->rx_broken)
 			return broke(l);
 		if (!l->state.up) {
@@ -329,13 +312,10 @@ enum ohca_link_event ohca_link_ctrl(struct ohca_link *l)
 			if (l->state.up)
 				return OHCA_LINK_EV_UP;
 		}
-		/* Only messages in the socket may wait, since the socket stays readable. */
-		if (i == CTRL_BUDGET && !l->stream)
-			return OHCA_LINK_EV_NONE;
+		/* Only what is in the socket may wait, since that stays readable. */
 		if (i == CTRL_BUDGET)
 			reads = 0;
-		n = l->stream ? link_stream_recv(l, buf.b, &reads) :
-		    link_recv(l->sock, l->cfg.closer, buf.b, sizeof(buf.b), NULL, 0);
+		n = link_stream_recv(l, buf.b, &reads);
 		if (n == STREAM_BROKEN)
 			return broke(l);
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -346,11 +326,6 @@ enum ohca_link_event ohca_link_ctrl(struct ohca_link *l)
 			close_link(l);
 			l->ev_down = false;
 			return OHCA_LINK_EV_CLOSED;
-		}
-		if ((size_t)n > sizeof(buf.b)) {
-			snprintf(l->error, sizeof(l->error),
-				 "the peer sent a control message of %zd bytes", n);
-			return broke(l);
 		}
 		type = link_check_hdr(buf.b, (size_t)n, &err);
 		if (type < 0) {

@@ -1,29 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Establishing a link: listening, connecting, the HELLO. tcp.c has what TCP does instead.
+ * How a link begins: the first message of each side. By TCP that has always OHCA_WIRE_MSG_MAX bytes,
+ * whatever version the peer has, and stays in the socket until all of it is there (SO_RCVLOWAT):
+ * nothing is kept for a peer that has not said who it is.
  */
 #include "link_priv.h"
 
 #include <endian.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
-#define NFDS	3	/* memfd, the listener's wake-up pipe, the connector's wake-up pipe */
+#include "hmac.h"
 
-#define LOCK_MS	2000	/* for others that begin to listen in the same directory */
-
-static int64_t hello_now_ms(void)
+int64_t link_now_ms(void)
 {
 	struct timespec ts;
 
@@ -66,7 +61,6 @@ void link_hello_fill(struct ohca_wire_hello *h, const struct ohca_link_cfg *c)
 {
 	memset(h, 0, sizeof(*h));
 	link_hdr_init(&h->hdr, OHCA_WIRE_HELLO, sizeof(*h));
-	h->features = htole64(OHCA_WIRE_FEAT_SHM);
 	h->node_guid = htole64(c->node_guid);
 	h->port_guid = htole64(c->port_guid);
 	h->node_type = c->node_type;
@@ -80,12 +74,20 @@ void link_hello_fill(struct ohca_wire_hello *h, const struct ohca_link_cfg *c)
 	h->width_sup = c->width_sup;
 	h->speed_sup = c->speed_sup;
 	h->speed_ext_sup = c->speed_ext_sup;
-	for (size_t i = 0; i < sizeof(h->desc) && c->desc[i]; i++)
-		h->desc[i] = (uint8_t)c->desc[i];
+	memcpy(h->desc, c->desc, strnlen(c->desc, sizeof(h->desc)));
+	memcpy(h->place, c->place, strnlen(c->place, sizeof(h->place)));
 }
 
-int link_hello_parse(const void *buf, size_t len, uint64_t feature, struct ohca_wire_hello *h,
-		     struct ohca_link_cfg *c, struct ohca_link_err *err)
+/* The peer's text, for terminals and logs. */
+static void hello_text(char *to, const uint8_t *from, size_t size)
+{
+	for (size_t i = 0; i + 1 < size && from[i]; i++)
+		to[i] = from[i] >= 0x20 && from[i] < 0x7f ? (char)from[i] : '?';
+}
+
+/* @h: filled in, as it came; @c: filled in from it, and checked. Return: 0 or -1. */
+static int hello_parse(const void *buf, size_t len, struct ohca_wire_hello *h,
+		       struct ohca_link_cfg *c, struct ohca_link_err *err)
 {
 	int type = link_check_hdr(buf, len, err);
 
@@ -96,10 +98,6 @@ int link_hello_parse(const void *buf, size_t len, uint64_t feature, struct ohca_
 				"the peer sent message type %d of %zu bytes instead of HELLO",
 				type, len);
 	memcpy(h, buf, sizeof(*h));
-	if (!(le64toh(h->features) & feature))
-		return link_err(err, OHCA_LINK_E_CONFIG, 0, "the peer cannot use %s",
-				feature == OHCA_WIRE_FEAT_SHM ? "shared-memory rings" :
-				"a stream");
 	memset(c, 0, sizeof(*c));
 	c->node_guid = le64toh(h->node_guid);
 	c->port_guid = le64toh(h->port_guid);
@@ -114,218 +112,192 @@ int link_hello_parse(const void *buf, size_t len, uint64_t feature, struct ohca_
 	c->width_sup = h->width_sup;
 	c->speed_sup = h->speed_sup;
 	c->speed_ext_sup = h->speed_ext_sup;
-	for (size_t i = 0; i + 1 < sizeof(c->desc) && h->desc[i]; i++)
-		c->desc[i] = h->desc[i] >= 0x20 && h->desc[i] < 0x7f ? (char)h->desc[i] : '?';
+	memcpy(c->proof, h->proof, sizeof(c->proof));
+	hello_text(c->desc, h->desc, sizeof(c->desc));
+	hello_text(c->place, h->place, sizeof(c->place));
 	return link_check_cfg(c, "the peer's", err);
+}
+
+/* Return: 0, or -1 with errno. */
+static int send_first(int fd, const void *msg, size_t len)
+{
+	uint8_t buf[OHCA_WIRE_MSG_MAX] = { 0 };
+
+	memcpy(buf, msg, len);
+	return link_send(fd, buf, link_is_tcp(fd) ? sizeof(buf) : len);
+}
+
+/* By TCP @buf has OHCA_WIRE_MSG_MAX bytes. Return: those of the message, or -1. */
+static ssize_t first_len(const uint8_t *buf, struct ohca_link_err *err)
+{
+	struct ohca_wire_hdr h;
+	uint32_t len;
+
+	memcpy(&h, buf, sizeof(h));
+	len = le32toh(h.len);
+	if (le32toh(h.magic) != OHCA_WIRE_MAGIC || len < sizeof(h) || len > OHCA_WIRE_MSG_MAX)
+		return link_err(err, OHCA_LINK_E_PROTO, 0,
+				"the peer does not speak the OpenHCA link protocol");
+	return (ssize_t)len;
+}
+
+/*
+ * The first message of the peer: @buf has room for OHCA_WIRE_MSG_MAX bytes.
+ * Return: its length, 0: it is not there yet, -1: it never will be
+ */
+static ssize_t recv_first(int fd, const struct ohca_link_closer *closer, uint8_t *buf,
+			  struct ohca_link_err *err)
+{
+	struct pollfd p = { .fd = fd, .events = POLLRDHUP };
+	const bool tcp = link_is_tcp(fd);
+	ssize_t n = tcp ? recv(fd, buf, OHCA_WIRE_MSG_MAX, MSG_DONTWAIT | MSG_PEEK) :
+		    link_recv(fd, closer, buf, OHCA_WIRE_MSG_MAX);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
+	if (n < 0 && errno == EMSGSIZE)
+		return link_err(err, OHCA_LINK_E_PROTO, 0,
+				"the peer sent a first message of more than %u bytes",
+				OHCA_WIRE_MSG_MAX);
+	if (n < 0)
+		return link_err(err, errno == ECONNREFUSED ? OHCA_LINK_E_PATH : OHCA_LINK_E_SYS,
+				errno, "the peer cannot be reached");
+	if (!n || (tcp && n < OHCA_WIRE_MSG_MAX))
+		return n && poll(&p, 1, 0) == 0 ? 0 :
+		       link_err(err, OHCA_LINK_E_PROTO, 0,
+				"the peer closed the socket before its first message");
+	if (!tcp)
+		return n;
+	if (recv(fd, buf, OHCA_WIRE_MSG_MAX, MSG_DONTWAIT) != OHCA_WIRE_MSG_MAX)
+		return link_err(err, OHCA_LINK_E_SYS, errno, "the peer cannot be reached");
+	return first_len(buf, err);
+}
+
+/* ---- the proof ------------------------------------------------------------------ */
+
+static void prove(const uint8_t *nonce, const char *token, uint8_t proof[OHCA_WIRE_PROOF])
+{
+	static_assert(OHCA_WIRE_PROOF == LINK_SHA256_LEN, "the proof is a code");
+
+	memset(proof, 0, OHCA_WIRE_PROOF);
+	if (token)
+		link_hmac(token, strlen(token), nonce, OHCA_WIRE_NONCE, proof);
+}
+
+bool ohca_link_proven(const struct ohca_link_cfg *peer, const uint8_t nonce[OHCA_LINK_NONCE],
+		      const char *token)
+{
+	uint8_t want[OHCA_WIRE_PROOF], differ = 0;
+
+	if (!token)
+		return true;
+	prove(nonce, token, want);
+	for (unsigned int i = 0; i < sizeof(want); i++)
+		differ |= want[i] ^ peer->proof[i];
+	return !differ;
+}
+
+/* ---- both sides ----------------------------------------------------------------- */
+
+static void free_rings(struct ohca_link *l)
+{
+	link_stream_free(l);
+	link_unmap(l);
+	free(l);
+}
+
+/* A link over @fd, which is the link's then. Return: NULL: failed. */
+static struct ohca_link *make_link(int fd, const struct ohca_link_cfg *cfg,
+				   const struct ohca_link_cfg *peer, unsigned int vls,
+				   unsigned int shift, struct ohca_link_err *err)
+{
+	struct ohca_link *l = link_new(cfg, peer, vls, shift);
+
+	if (l) {
+		l->sock = fd;
+		if (!link_stream_new(l)) {
+			link_tcp_begun(fd);
+			return l;
+		}
+	}
+	link_err(err, OHCA_LINK_E_SYS, errno, "making the link");
+	if (l)
+		free_rings(l);
+	return NULL;
+}
+
+void ohca_link_free(struct ohca_link *l)
+{
+	if (!l)
+		return;
+	if (l->sock >= 0)
+		link_close_sock(l->cfg.closer, l->sock);
+	link_close_all(l->cfg.closer, &l->my_wake, 1);
+	free_rings(l);
+}
+
+const struct ohca_link_cfg *ohca_link_peer(const struct ohca_link *l)
+{
+	return &l->peer;
+}
+
+unsigned int ohca_link_vls(const struct ohca_link *l)
+{
+	return l->vls;
 }
 
 /* ---- listening side ------------------------------------------------------------ */
 
-static int fill_addr(const char *path, struct sockaddr_un *sa, struct ohca_link_err *err)
-{
-	memset(sa, 0, sizeof(*sa));
-	sa->sun_family = AF_UNIX;
-	if (!*path)
-		return link_err(err, OHCA_LINK_E_PATH, 0, "the socket's path is empty");
-	if (strlen(path) >= sizeof(sa->sun_path))
-		return link_err(err, OHCA_LINK_E_PATH, 0,
-				"socket path '%.60s...' has %zu characters, the limit is %zu",
-				path, strlen(path), sizeof(sa->sun_path) - 1);
-	strcpy(sa->sun_path, path);
-	return 0;
-}
-
-/* Removes a socket of @type without a listener, which a process that died has left. */
-static int remove_stale(const char *path, const struct sockaddr_un *sa, int type,
-			struct ohca_link_err *err)
-{
-	struct stat st;
-	int fd, e;
-
-	if (lstat(path, &st))
-		return errno == ENOENT ? 0 :
-		       link_err(err, OHCA_LINK_E_PATH, errno, "cannot listen on '%s'", path);
-	if (!S_ISSOCK(st.st_mode))
-		return link_err(err, OHCA_LINK_E_PATH, 0,
-				"cannot listen on '%s': it exists and is not a socket", path);
-	fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return link_err(err, OHCA_LINK_E_SYS, errno, "socket");
-	e = connect(fd, (const struct sockaddr *)sa, sizeof(*sa)) ? errno : 0;
-	close(fd);
-	if (e != ECONNREFUSED)
-		return link_err(err, OHCA_LINK_E_PATH, 0,
-				"cannot listen on '%s': %s", path,
-				e == 0 || e == EAGAIN || e == EPROTOTYPE ?
-				"another process listens there" : strerror(e));
-	if (unlink(path))
-		return link_err(err, OHCA_LINK_E_PATH, errno,
-				"cannot replace the stale socket '%s'", path);
-	return 0;
-}
-
-int ohca_link_lock_dir(const char *path, struct ohca_link_err *err)
-{
-	const struct timespec pause = { .tv_nsec = 1000000 };
-	const char *slash = strrchr(path, '/');
-	int64_t end = hello_now_ms() + LOCK_MS;
-	struct sockaddr_un sa;		/* room for any path that fits */
-	int fd;
-
-	if (slash)
-		snprintf(sa.sun_path, sizeof(sa.sun_path), "%.*s", (int)(slash - path) + 1, path);
-	else
-		strcpy(sa.sun_path, ".");
-	fd = open(sa.sun_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		return link_err(err, OHCA_LINK_E_PATH, errno, "cannot listen on '%s'", path);
-	while (flock(fd, LOCK_EX | LOCK_NB)) {
-		if ((errno != EWOULDBLOCK && errno != EINTR) || hello_now_ms() >= end) {
-			link_err(err, OHCA_LINK_E_PATH, errno, "cannot lock '%s'", sa.sun_path);
-			close(fd);
-			return -1;
-		}
-		nanosleep(&pause, NULL);
-	}
-	return fd;
-}
-
-static int listen_unix(const char *path, int type, struct ohca_link_err *err)
-{
-	struct sockaddr_un sa;
-	int fd = -1, dir;
-
-	if (fill_addr(path, &sa, err))
-		return -1;
-	dir = ohca_link_lock_dir(path, err);
-	if (dir < 0)
-		return -1;
-	if (remove_stale(path, &sa, type, err))
-		goto out;
-	fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0) {
-		link_err(err, OHCA_LINK_E_SYS, errno, "socket");
-	} else if (bind(fd, (struct sockaddr *)&sa, sizeof(sa)) || listen(fd, 64)) {
-		link_err(err, OHCA_LINK_E_PATH, errno, "cannot listen on '%s'", path);
-		close(fd);
-		fd = -1;
-	}
-out:
-	close(dir);
-	return fd;
-}
-
 int ohca_link_listen(const char *path, struct ohca_link_err *err)
 {
-	return link_tcp_path(path) ? link_tcp_listen(path, err) :
-				     listen_unix(path, SOCK_SEQPACKET, err);
+	return link_path_is_tcp(path) ? link_tcp_listen(path, err) : link_unix_listen(path, err);
 }
 
-int ohca_link_listen_stream(const char *path, struct ohca_link_err *err)
+int ohca_link_greet(int fd, uint8_t nonce[OHCA_LINK_NONCE], struct ohca_link_err *err)
 {
-	return listen_unix(path, SOCK_STREAM, err);
+	struct ohca_wire_greeting g;
+
+	memset(nonce, 0, OHCA_LINK_NONCE);
+	if (!link_is_tcp(fd))
+		return 0;
+	link_tcp_prepare(fd);
+	if (getrandom(nonce, OHCA_LINK_NONCE, GRND_NONBLOCK) != OHCA_LINK_NONCE)
+		return link_err(err, OHCA_LINK_E_SYS, errno, "getrandom");
+	link_hdr_init(&g.hdr, OHCA_WIRE_GREETING, sizeof(g));
+	memcpy(g.nonce, nonce, sizeof(g.nonce));
+	return send_first(fd, &g, sizeof(g)) ?
+	       link_err(err, OHCA_LINK_E_SYS, errno, "sending GREETING") : 0;
 }
 
 void ohca_link_hello_reject(int fd, int code, const char *text)
 {
-	if (link_tcp_is_stream(fd))
-		link_tcp_send_error(fd, code, text);
-	else
-		link_send_error(fd, code, text);
+	struct ohca_wire_error e;
+
+	link_error_msg(&e, code, text);
+	(void)send_first(fd, &e, sizeof(e));
 }
 
 int ohca_link_hello_recv(int fd, const struct ohca_link_closer *closer, struct ohca_link_cfg *peer,
 			 struct ohca_link_err *err)
 {
-	struct ohca_link_err e;
-	struct ohca_wire_hello h;
 	uint8_t buf[OHCA_WIRE_MSG_MAX];
-	ssize_t n;
+	struct ohca_wire_hello h;
+	struct ohca_link_err e;
+	ssize_t n = recv_first(fd, closer, buf, &e);
 
-	if (link_tcp_is_stream(fd))
-		return link_tcp_hello_recv(fd, peer, err);
-	n = link_recv(fd, closer, buf, sizeof(buf), NULL, 0);
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+	if (!n)
 		return 0;
-	if (n < 0)
-		return link_err(err, OHCA_LINK_E_SYS, errno, "receiving HELLO");
-	if (n == 0)
-		return link_err(err, OHCA_LINK_E_PROTO, 0,
-				"the peer closed the socket before its HELLO");
-	if ((size_t)n > sizeof(buf))
-		link_err(&e, OHCA_LINK_E_PROTO, 0, "HELLO of %zd bytes", n);
-	else if (!link_hello_parse(buf, (size_t)n, OHCA_WIRE_FEAT_SHM, &h, peer, &e))
+	if (n > 0 && !hello_parse(buf, (size_t)n, &h, peer, &e))
 		return 1;
-	link_send_error(fd, e.code, e.text);
+	ohca_link_hello_reject(fd, e.code, e.text);
 	if (err)
 		*err = e;
 	return -1;
 }
 
-static int send_hello_fds(int sock, const struct ohca_wire_hello *h, const int fds[NFDS])
-{
-	union {
-		char buf[CMSG_SPACE(NFDS * sizeof(int))];
-		struct cmsghdr align;
-	} c;
-	struct iovec iov = { .iov_base = (void *)(uintptr_t)h, .iov_len = sizeof(*h) };
-	struct msghdr m = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = c.buf,
-		.msg_controllen = sizeof(c.buf),
-	};
-	struct cmsghdr *cm;
-
-	memset(&c, 0, sizeof(c));
-	cm = CMSG_FIRSTHDR(&m);
-	cm->cmsg_level = SOL_SOCKET;
-	cm->cmsg_type = SCM_RIGHTS;
-	cm->cmsg_len = CMSG_LEN(NFDS * sizeof(int));
-	memcpy(CMSG_DATA(cm), fds, NFDS * sizeof(int));
-	return sendmsg(sock, &m, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(*h) ? 0 : -1;
-}
-
-/*
- * O_NONBLOCK belongs to the open file description, which is shared
- * with a passed descriptor. So each end opens the pipes anew, for itself alone: to read
- * and to write, so that it never sees the end of file of a peer that closed its own.
- * The peer may have passed any descriptor; only a pipe has this name, and reading the name
- * accesses no file system.
- */
-static int wake_open(int fd, struct ohca_link_err *err)
-{
-	char name[16] = "", proc[32];
-	ssize_t n;
-	int own;
-
-	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", fd);
-	n = readlink(proc, name, sizeof(name) - 1);
-	if (n < 0)
-		return link_err(err, OHCA_LINK_E_SYS, errno, "reading %s", proc);
-	if (strncmp(name, "pipe:[", 6))
-		return link_err(err, OHCA_LINK_E_PROTO, 0,
-				"the peer passed something that is no pipe");
-	own = open(proc, O_RDWR | O_NONBLOCK | O_CLOEXEC);
-	return own >= 0 ? own : link_err(err, OHCA_LINK_E_SYS, errno, "opening the wake-up pipe");
-}
-
-/* Creates a pipe for the peer in *@pass, and our own descriptor. The peer may be another user. */
-static int wake_create(int *pass, struct ohca_link_err *err)
-{
-	int p[2];
-
-	if (pipe2(p, O_CLOEXEC | O_NONBLOCK))
-		return link_err(err, OHCA_LINK_E_SYS, errno, "creating a wake-up pipe");
-	close(p[1]);
-	*pass = p[0];
-	if (fchmod(p[0], 0666))
-		return link_err(err, OHCA_LINK_E_SYS, errno, "fchmod of a wake-up pipe");
-	return wake_open(p[0], err);
-}
-
-int link_hello_agree(const struct ohca_link_cfg *c, const struct ohca_link_cfg *peer,
-		     unsigned int *vls, unsigned int *shift, struct ohca_link_err *err)
+/* VLs and credit_shift of a listener @c and its peer. Return: 0 or -1. */
+static int agree(const struct ohca_link_cfg *c, const struct ohca_link_cfg *peer,
+		 unsigned int *vls, unsigned int *shift, struct ohca_link_err *err)
 {
 	const unsigned int lo = c->shift_min > peer->shift_min ? c->shift_min : peer->shift_min;
 	const unsigned int hi = c->shift_max < peer->shift_max ? c->shift_max : peer->shift_max;
@@ -341,225 +313,121 @@ int link_hello_agree(const struct ohca_link_cfg *c, const struct ohca_link_cfg *
 	return 0;
 }
 
-/* The link is made: of what was passed with HELLO it keeps the memory, if somebody else closes it. */
-static void link_keep(struct ohca_link *l, const int fds[NFDS])
-{
-	const unsigned int keep = l->cfg.closer ? 1 : 0;
-
-	if (keep)
-		l->mem = fds[0];
-	link_close_all(l->cfg.closer, fds + keep, NFDS - keep);
-}
-
 struct ohca_link *ohca_link_hello_reply(int fd, const struct ohca_link_cfg *peer,
 					const struct ohca_link_cfg *cfg,
 					struct ohca_link_err *err)
 {
-	unsigned int vls, shift;
-	int fds[NFDS] = { -1, -1, -1 }, my_wake = -1, peer_wake = -1;
+	unsigned int vls = 0, shift = 0;
 	struct ohca_link *l = NULL;
-	struct ohca_link_err e;
 	struct ohca_wire_hello h;
-	struct shm_map map = { 0 };
+	struct ohca_link_err e;
 
-	if (link_tcp_is_stream(fd))
-		return link_tcp_hello_reply(fd, peer, cfg, err);
-	if (link_hello_agree(cfg, peer, &vls, &shift, &e))
+	if (agree(cfg, peer, &vls, &shift, &e))
 		goto fail;
-	fds[0] = shm_create(vls, shift);
-	if (fds[0] < 0) {
-		link_err(&e, OHCA_LINK_E_SYS, errno, "creating shared memory");
+	l = make_link(fd, cfg, peer, vls, shift, &e);
+	if (!l)
 		goto fail;
-	}
-	my_wake = wake_create(&fds[1], &e);
-	if (my_wake < 0)
-		goto fail;
-	peer_wake = wake_create(&fds[2], &e);
-	if (peer_wake < 0)
-		goto fail;
-	if (shm_attach(&map, fds[0], vls, shift, 0, &e))
-		goto fail;
-	l = link_new(&map, true, vls, shift);
-	if (!l) {
-		link_err(&e, OHCA_LINK_E_SYS, ENOMEM, "allocating the link");
-		goto fail;
-	}
 	link_hello_fill(&h, cfg);
 	h.vls = (uint8_t)vls;
 	h.shift = (uint8_t)shift;
-	h.mem_size = htole64(shm_size(vls, shift));
-	if (send_hello_fds(fd, &h, fds)) {
-		link_err(&e, OHCA_LINK_E_SYS, errno, "sending HELLO");
-		goto fail;
-	}
-	l->my_wake = my_wake;
-	l->peer_wake = peer_wake;
-	l->sock = fd;
-	l->cfg = *cfg;
-	l->peer = *peer;
-	link_keep(l, fds);
-	return l;
+	if (!send_first(fd, &h, sizeof(h)))
+		return l;
+	link_err(&e, OHCA_LINK_E_SYS, errno, "sending HELLO");
 fail:
-	link_send_error(fd, e.code, e.text);
+	ohca_link_hello_reject(fd, e.code, e.text);
 	if (err)
 		*err = e;
-	free(l);
-	shm_detach(&map);
-	link_close_all(cfg->closer, fds, NFDS);
-	link_close_all(cfg->closer, (int[]){ my_wake, peer_wake }, 2);
-	link_close_sock(cfg->closer, fd);
+	if (l)
+		ohca_link_free(l);
+	else
+		link_close_sock(cfg->closer, fd);
 	return NULL;
-}
-
-static int wait_readable(int fd, int64_t end)
-{
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-	int64_t left = end - hello_now_ms();
-
-	return poll(&p, 1, left > 0 ? (int)left : 0);
 }
 
 /* ---- connecting side ----------------------------------------------------------- */
 
-static int do_connect(int fd, const struct sockaddr_un *sa, int64_t end,
+/* @nonce: of the listener, NULL: it has none. Return: 0 or -1. */
+static int send_hello(int sock, const struct ohca_link_cfg *cfg, const uint8_t *nonce,
 		      struct ohca_link_err *err)
 {
-	const struct timespec pause = { .tv_nsec = 10000000 };
-	int e;
-
-	for (;;) {
-		if (!connect(fd, (const struct sockaddr *)sa, sizeof(*sa)))
-			return 0;
-		e = errno;
-		/* EAGAIN: the listener's backlog is full. */
-		if ((e != EAGAIN && e != EINTR) || hello_now_ms() >= end)
-			break;
-		nanosleep(&pause, NULL);
-	}
-	switch (e) {
-	case ENOENT:
-		return link_err(err, OHCA_LINK_E_PATH, 0,
-				"no fabric socket '%s': is ohca-fabric running?", sa->sun_path);
-	case ECONNREFUSED:
-		return link_err(err, OHCA_LINK_E_PATH, 0,
-				"nobody listens on '%s': is ohca-fabric running?", sa->sun_path);
-	case EPROTOTYPE:
-		return link_err(err, OHCA_LINK_E_PATH, 0, "'%s' is not a fabric socket",
-				sa->sun_path);
-	case EAGAIN:
-		return link_err(err, OHCA_LINK_E_TIMEOUT, 0,
-				"'%s' has all the connections waiting that it can", sa->sun_path);
-	default:
-		return link_err(err, OHCA_LINK_E_PATH, e, "cannot connect to '%s'",
-				sa->sun_path);
-	}
-}
-
-int ohca_link_connect_finish(int sock, const struct ohca_link_cfg *cfg, struct ohca_link **link,
-			     struct ohca_link_err *err)
-{
-	int fds[NFDS] = { -1, -1, -1 }, my_wake = -1, peer_wake = -1;
-	uint8_t buf[OHCA_WIRE_MSG_MAX];
-	struct ohca_link *l = NULL;
-	struct ohca_link_cfg peer;
 	struct ohca_wire_hello h;
-	struct shm_map map = { 0 };
-	ssize_t n;
 
-	if (link_tcp_is_stream(sock))
-		return link_tcp_connect_finish(sock, cfg, link, err);
-	n = link_recv(sock, cfg->closer, buf, sizeof(buf), fds, NFDS);
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return 0;
-	if (n < 0) {
-		link_err(err, OHCA_LINK_E_SYS, errno, "receiving HELLO");
-		goto fail;
-	}
-	if (n == 0 || (size_t)n > sizeof(buf)) {
-		link_err(err, OHCA_LINK_E_PROTO, 0, n ? "the listener's HELLO is too long" :
-			 "the listener closed the socket without an answer");
-		goto fail;
-	}
-	if (link_hello_parse(buf, (size_t)n, OHCA_WIRE_FEAT_SHM, &h, &peer, err))
-		goto fail;
-	if (h.vls < 1 || h.vls > cfg->vl_cap || h.vls > 15 || h.shift < cfg->shift_min ||
-	    h.shift > cfg->shift_max || le64toh(h.mem_size) != shm_size(h.vls, h.shift)) {
-		link_err(err, OHCA_LINK_E_PROTO, 0,
-			 "the listener chose %u VLs, credit shift %u, %llu bytes: not ours",
-			 h.vls, h.shift, (unsigned long long)le64toh(h.mem_size));
-		goto fail;
-	}
-	if (fds[2] < 0) {
-		link_err(err, OHCA_LINK_E_PROTO, 0,
-			 "the listener did not pass memory and pipes");
-		goto fail;
-	}
-	peer_wake = wake_open(fds[1], err);
-	if (peer_wake < 0)
-		goto fail;
-	my_wake = wake_open(fds[2], err);
-	if (my_wake < 0 || shm_attach(&map, fds[0], h.vls, h.shift, 1, err))
-		goto fail;
-	l = link_new(&map, false, h.vls, h.shift);
-	if (!l) {
-		link_err(err, OHCA_LINK_E_SYS, ENOMEM, "allocating the link");
-		shm_detach(&map);
-		goto fail;
-	}
-	l->peer_wake = peer_wake;
-	l->my_wake = my_wake;
-	l->sock = sock;
-	l->cfg = *cfg;
-	l->peer = peer;
-	link_keep(l, fds);
-	*link = l;
-	return 1;
-fail:
-	link_close_all(cfg->closer, fds, NFDS);
-	link_close_all(cfg->closer, (int[]){ my_wake, peer_wake }, 2);
-	link_close_sock(cfg->closer, sock);
-	return -1;
+	link_hello_fill(&h, cfg);
+	if (nonce)
+		prove(nonce, cfg->token, h.proof);
+	return send_first(sock, &h, sizeof(h)) ?
+	       link_err(err, OHCA_LINK_E_SYS, errno, "sending HELLO") : 0;
 }
 
 int ohca_link_connect_start(const char *path, const struct ohca_link_cfg *cfg, int timeout_ms,
 			    struct ohca_link_err *err)
 {
-	int64_t end = hello_now_ms() + timeout_ms;
-	struct ohca_wire_hello h;
-	struct sockaddr_un sa;
+	const bool tcp = link_path_is_tcp(path);
 	int sock;
 
-	if (link_tcp_path(path))
-		return link_check_cfg(cfg, "our", err) ? -1 : link_tcp_connect_start(path, err);
-	if (link_check_cfg(cfg, "our", err) || fill_addr(path, &sa, err))
+	if (link_check_cfg(cfg, "our", err))
 		return -1;
-	sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (sock < 0)
-		return link_err(err, OHCA_LINK_E_SYS, errno, "socket");
-	if (do_connect(sock, &sa, end, err))
-		goto fail;
-	link_hello_fill(&h, cfg);
-	if (link_send(sock, &h, sizeof(h))) {
-		link_err(err, OHCA_LINK_E_SYS, errno, "sending HELLO");
-		goto fail;
-	}
-	return sock;
-fail:
+	sock = tcp ? link_tcp_connect(path, err) : link_unix_connect(path, timeout_ms, err);
+	if (sock < 0 || tcp || !send_hello(sock, cfg, NULL, err))
+		return sock;
 	link_close_sock(cfg->closer, sock);
 	return -1;
+}
+
+int ohca_link_connect_finish(int sock, const struct ohca_link_cfg *cfg, struct ohca_link **link,
+			     struct ohca_link_err *err)
+{
+	uint8_t buf[OHCA_WIRE_MSG_MAX];
+	struct ohca_wire_greeting g;
+	struct ohca_link *l = NULL;
+	struct ohca_link_cfg peer;
+	struct ohca_wire_hello h;
+	ssize_t n = recv_first(sock, cfg->closer, buf, err);
+	int type;
+
+	if (!n)
+		return 0;
+	type = n > 0 ? link_check_hdr(buf, (size_t)n, err) : -1;
+	if (type == OHCA_WIRE_GREETING && (size_t)n >= sizeof(g)) {
+		memcpy(&g, buf, sizeof(g));
+		if (!send_hello(sock, cfg, g.nonce, err))
+			return 0;
+	} else if (type >= 0 && !hello_parse(buf, (size_t)n, &h, &peer, err)) {
+		if (h.vls >= 1 && h.vls <= cfg->vl_cap && h.vls <= 15 &&
+		    h.shift >= cfg->shift_min && h.shift <= cfg->shift_max)
+			l = make_link(sock, cfg, &peer, h.vls, h.shift, err);
+		else
+			link_err(err, OHCA_LINK_E_PROTO, 0,
+				 "the listener chose %u VLs, credit shift %u: not ours", h.vls,
+				 h.shift);
+	}
+	if (!l) {
+		link_close_sock(cfg->closer, sock);
+		return -1;
+	}
+	*link = l;
+	return 1;
+}
+
+static int wait_readable(int fd, int64_t end)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	int64_t left = end - link_now_ms();
+
+	return poll(&p, 1, left > 0 ? (int)left : 0);
 }
 
 struct ohca_link *ohca_link_connect(const char *path, const struct ohca_link_cfg *cfg,
 				    int timeout_ms, struct ohca_link_err *err)
 {
-	int64_t end = hello_now_ms() + timeout_ms;
+	int64_t end = link_now_ms() + timeout_ms;
 	int sock = ohca_link_connect_start(path, cfg, timeout_ms, err);
 	struct ohca_link *l = NULL;
 
 	if (sock < 0)
 		return NULL;
 	while (!ohca_link_connect_finish(sock, cfg, &l, err)) {
-		if (wait_readable(sock, end) <= 0 && hello_now_ms() >= end) {
+		if (wait_readable(sock, end) <= 0 && link_now_ms() >= end) {
 			link_err(err, OHCA_LINK_E_TIMEOUT, 0,
 				 "the listener did not answer our HELLO in time");
 			link_close_sock(cfg->closer, sock);
@@ -567,30 +435,4 @@ struct ohca_link *ohca_link_connect(const char *path, const struct ohca_link_cfg
 		}
 	}
 	return l;
-}
-
-/* ---- both ---------------------------------------------------------------------- */
-
-void ohca_link_free(struct ohca_link *l)
-{
-	if (!l)
-		return;
-	if (l->sock >= 0)
-		link_close_sock(l->cfg.closer, l->sock);
-	link_close_all(l->cfg.closer, (int[]){ l->my_wake, l->peer_wake }, 2);
-	link_stream_free(l);
-	shm_detach(&l->map);
-	/* its pages are still there, so that whoever closes it frees them */
-	link_close_all(l->cfg.closer, &l->mem, 1);
-	free(l);
-}
-
-const struct ohca_link_cfg *ohca_link_peer(const struct ohca_link *l)
-{
-	return &l->peer;
-}
-
-unsigned int ohca_link_vls(const struct ohca_link *l)
-{
-	return l->vls;
 }

@@ -1,37 +1,32 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The wire between two InfiniBand ports, on one host or, by TCP, on two.
+ * The wire between two InfiniBand ports of two processes, on one host or on two.
  *
- * On one host, two processes that each own a port connect over a UNIX socket, exchange a versioned
- * HELLO, and then exchange packets through shared memory: per direction and
- * per virtual lane one ring, which is the receiver's buffer of that lane. Credits are
- * the specification's own (IBTA vol. 1, 7.9): the sender keeps FCTBS, the receiver
- * publishes FCCL, both modulo 4096 and in blocks of 64 << credit_shift bytes. VL15 has
- * no credits: when its ring is full the packet is dropped and counted.
+ * The processes connect by a socket, a UNIX socket or one of TCP, exchange a versioned HELLO, and
+ * then packets. Each end has, per direction and per virtual lane, a ring; that of what comes is the
+ * receiver's buffer of that lane. Credits are the specification's own (IBTA vol. 1, 7.9): the sender
+ * counts FCTBS, the receiver tells FCCL, both modulo 4096 and in blocks of 64 << credit_shift bytes,
+ * from end to end: who does not read holds up nobody but the lanes that lead to it, and an end takes
+ * no more memory for that. VL15 has no credits: when the peer has no room the packet is dropped and
+ * counted.
  *
  * A frame is a packet from the first byte of its LRH to the last byte of its ICRC
  * field, so its length is 4 * LRH.PktLen. The ICRC field is always present, but
- * valid only with OHCA_FRAME_ICRC; the VCRC is in the descriptor. Within a
- * host neither is computed unless a capture or a fault needs it.
+ * valid only with OHCA_FRAME_ICRC; the VCRC goes beside the frame. Neither is computed unless a
+ * capture or a fault needs it.
  *
- * By TCP frames go through the socket instead. The rings are each end's own, and credits go from
- * end to end all the same: who does not read holds up nobody but the lanes that lead to it, and
- * an end takes no more memory for that. Frames and credits arrive in ohca_link_ctrl() alone. They
- * leave in ohca_link_kick() and ohca_link_prepare_sleep(), with messages of ohca_link_ctrl() and
- * ohca_link_train(), and when the socket takes more, in ohca_link_awake(). The path of a TCP socket
- * is OHCA_LINK_TCP and a numeric ADDRESS:PORT, see ohca_link_resolve().
+ * Frames and credits arrive in ohca_link_ctrl() alone. They leave in ohca_link_kick() and
+ * ohca_link_prepare_sleep(), with messages of ohca_link_ctrl() and ohca_link_train(), and when the
+ * socket takes more, in ohca_link_awake(). The path of a TCP socket is OHCA_LINK_TCP and a numeric
+ * ADDRESS:PORT, see ohca_link_resolve().
  *
  * Threads: one at a time uses a link; several threads that use it serialize by a
  * lock. Only ohca_link_is_up() is for any thread at any time. Nothing on the data path logs
- * or allocates. On one host it enters the kernel only to wake a peer that sleeps; by TCP a kick
- * that has something to send is a system call, as is each reception.
+ * or allocates. A kick that has something to send is a system call, as is each reception.
  *
- * The peer is not trusted: contents of shared memory, and records of a TCP connection, that are
- * not valid end the link (OHCA_LINK_EV_ERROR, the reason in ohca_link_error()), and have no other
- * effect. With shared memory each end opens the wake-up pipes for itself, through /proc: nothing
- * that the peer sets on its own descriptors makes a write or a read of ours wait. One limit remains:
- * a pipe's lock is held while its bytes are copied, so a peer that reads into memory whose pages
- * come from a file system of its own (FUSE) can block us for as long as that takes.
+ * The peer is not trusted: what comes and is not valid ends the link (OHCA_LINK_EV_ERROR, the reason
+ * in ohca_link_error()), and has no other effect. Nothing that it does, or does not do, makes a call
+ * wait.
  */
 #ifndef OHCA_LINK_H
 #define OHCA_LINK_H
@@ -44,8 +39,8 @@
 extern "C" {
 #endif
 
-/** Version of the handshake and of the shared-memory layout; must be equal. */
-#define OHCA_LINK_VERSION	2
+/** Version of what a link's socket carries; must be equal. */
+#define OHCA_LINK_VERSION	3
 /** The longest frame: MTU 4096 plus all headers and ICRC, rounded up. */
 #define OHCA_LINK_MAX_FRAME	4224
 /** The shortest frame: LRH, BTH, ICRC (or a raw packet's LRH and one word). */
@@ -59,7 +54,7 @@ extern "C" {
 /**
  * Block size exponent used when the configuration asks for nothing else: a lane of 512
  * KiB. Larger ones need fewer wake-ups, but a ring is written from end to end and then
- * no longer fits the second-level caches; measured, 3 costs half as much CPU again.
+ * no longer fits the second-level caches.
  */
 #define OHCA_LINK_SHIFT_DEFAULT	2
 
@@ -99,8 +94,8 @@ struct ohca_link_err {
  * @close: @fd is its own from now on; it may be in an epoll set. It must not wait
  * @arg: first argument of @close
  *
- * The last close of a file in memory frees its pages, and that of a socket closes the descriptors
- * that nobody has received: a peer decides how long that takes.
+ * The last close of a file in memory frees its pages, and that of a UNIX socket closes the
+ * descriptors that nobody has received: a peer decides how long that takes.
  */
 struct ohca_link_closer {
 	void (*close)(void *arg, int fd);
@@ -185,9 +180,8 @@ struct ohca_link_state {
 };
 
 /**
- * struct ohca_link_frame - a received frame, still in the shared ring
- * @data: first byte of the LRH. The peer can still write there: copy what is to be
- *        checked, check the copy, use the copy.
+ * struct ohca_link_frame - a received frame, still in its ring
+ * @data: first byte of the LRH
  * @len: bytes from LRH through ICRC field, OHCA_LINK_MIN_FRAME..OHCA_LINK_MAX_FRAME
  * @flags: OHCA_FRAME_*
  * @vcrc: the VCRC if OHCA_FRAME_VCRC, host byte order
@@ -211,7 +205,7 @@ struct ohca_link_frame {
  * @tx_vl15_dropped: own VL15 frames that found the peer's ring full
  * @rx_vl15_dropped: frames for us that the peer dropped since our VL15 ring was full
  *                   (PortCounters.VL15Dropped; the peer's word)
- * @wakeups_sent: signals written to the peer's pipe
+ * @sends: system calls that sent
  * @sleeps: times ohca_link_prepare_sleep() agreed
  * @retrains: times the link came up
  */
@@ -223,7 +217,7 @@ struct ohca_link_stats {
 	uint64_t tx_nocredit;
 	uint64_t tx_vl15_dropped;
 	uint64_t rx_vl15_dropped;
-	uint64_t wakeups_sent;
+	uint64_t sends;
 	uint64_t sleeps;
 	uint64_t retrains;
 };
@@ -351,9 +345,8 @@ int ohca_link_hello_recv(int fd, const struct ohca_link_closer *closer, struct o
  * @cfg: our end
  * @err: filled in on failure; an ERROR is sent to the peer
  *
- * Creates the shared memory and passes it to the peer; by TCP each end has its own. The link is not
- * up yet: call ohca_link_train(). Whether the peer has a token is the caller's to ask
- * (ohca_link_proven()).
+ * The link is not up yet: call ohca_link_train(). Whether the peer has a token is the caller's to
+ * ask (ohca_link_proven()).
  *
  * Return: the link, or NULL.
  */
@@ -408,7 +401,8 @@ int ohca_link_connect_finish(int sock, const struct ohca_link_cfg *cfg, struct o
 			     struct ohca_link_err *err);
 
 /**
- * ohca_link_free() - close the socket (the peer sees CLOSED) and unmap everything. With a closer the
+ * ohca_link_free() - close the socket (the peer sees CLOSED) and unmap everything. What is in the
+ *	socket arrives all the same (ohca_link_is_sent()). With a closer the
  *	pages of the memory are freed by whoever closes its file, not here
  * @l: the link or NULL; no other thread may be using it
  */
@@ -450,8 +444,8 @@ void ohca_link_set_phy(struct ohca_link *l, const struct ohca_link_phy *phy);
  * ohca_link_ctrl() - handle messages of the socket, nonblocking
  * @l: the link
  *
- * Call when ohca_link_ctrl_fd() is readable, after ohca_link_train(), and when
- * ohca_link_rx_peek() returned -1; repeat until it returns OHCA_LINK_EV_NONE. That comes after a
+ * Call when ohca_link_ctrl_fd() is readable and after ohca_link_train();
+ * repeat until it returns OHCA_LINK_EV_NONE. That comes after a
  * bounded part of what the peer sends; while there is more, ohca_link_ctrl_fd() stays readable.
  *
  * Return: the next event.
@@ -477,7 +471,7 @@ const char *ohca_link_error(const struct ohca_link *l);
  *
  * Return: where to write the frame (64-byte aligned, contiguous), or NULL: link down,
  * no such lane, bad length, or no credit. After a NULL for lack of credit
- * ohca_link_event_fd() becomes readable when credits come, if a thread sleeps on it. On VL15
+ * ohca_link_prepare_sleep() does not agree once the credits have come. On VL15
  * NULL means the frame is lost (counted).
  */
 void *ohca_link_tx_begin(struct ohca_link *l, unsigned int vl, size_t len);
@@ -489,7 +483,7 @@ void *ohca_link_tx_begin(struct ohca_link *l, unsigned int vl, size_t len);
  * @len: its final length, not above that of tx_begin
  * @flags: OHCA_FRAME_*
  *
- * The peer sees it at once if it is polling; call ohca_link_kick() after a batch. If the
+ * Call ohca_link_kick() after a batch. If the
  * link went down since tx_begin, the frame is lost with those of the training before.
  */
 void ohca_link_tx_commit(struct ohca_link *l, unsigned int vl, size_t len, uint16_t flags);
@@ -505,7 +499,10 @@ void ohca_link_tx_commit_vcrc(struct ohca_link *l, unsigned int vl, size_t len,
  *
  * Return: 0..2048.
  */
-unsigned int ohca_link_tx_credits(struct ohca_link *l, unsigned int vl);
+unsigned int ohca_link_tx_credits(const struct ohca_link *l, unsigned int vl);
+
+/** ohca_link_is_sent() - whether the socket has all that was committed, or never will have it */
+bool ohca_link_is_sent(const struct ohca_link *l);
 
 /**
  * struct ohca_link_flow - what flow control packets of a lane say (IBTA vol. 1, 7.9.4)
@@ -528,9 +525,9 @@ bool ohca_link_get_flow(const struct ohca_link *l, unsigned int vl, struct ohca_
  * ohca_link_rx_pending() - lanes that hold frames
  * @l: the link
  *
- * One cache line is read. Return: bit mask of VLs, 0 when idle or down.
+ * Return: bit mask of VLs, 0 when idle or down.
  */
-uint32_t ohca_link_rx_pending(struct ohca_link *l);
+uint32_t ohca_link_rx_pending(const struct ohca_link *l);
 
 /**
  * ohca_link_rx_peek() - the oldest frame of a lane
@@ -538,9 +535,9 @@ uint32_t ohca_link_rx_pending(struct ohca_link *l);
  * @vl: lane
  * @f: filled in if there is one; stays valid until ohca_link_rx_release()
  *
- * Return: 1, 0 if there is none, -1 if the peer violated the protocol (see ohca_link_ctrl()).
+ * Return: false: there is none.
  */
-int ohca_link_rx_peek(struct ohca_link *l, unsigned int vl, struct ohca_link_frame *f);
+bool ohca_link_rx_peek(struct ohca_link *l, unsigned int vl, struct ohca_link_frame *f);
 
 /**
  * ohca_link_rx_mark() - what a lane holds now
@@ -549,7 +546,7 @@ int ohca_link_rx_peek(struct ohca_link *l, unsigned int vl, struct ohca_link_fra
  *
  * Return: the position behind its newest frame, for ohca_link_rx_before().
  */
-uint32_t ohca_link_rx_mark(struct ohca_link *l, unsigned int vl);
+uint32_t ohca_link_rx_mark(const struct ohca_link *l, unsigned int vl);
 
 /**
  * ohca_link_rx_before() - whether the frame that is peeked next was there at a mark
@@ -564,14 +561,15 @@ bool ohca_link_rx_before(const struct ohca_link *l, unsigned int vl, uint32_t ma
  * @l: the link
  * @vl: lane
  *
- * Credits are returned in batches, at the latest by ohca_link_kick().
+ * Credits go with ohca_link_kick() when they are an eighth of the lane, or the peer may not have
+ * those of a longest frame; else with what goes anyway.
  */
 void ohca_link_rx_release(struct ohca_link *l, unsigned int vl);
 
 /* ---- waking and sleeping ------------------------------------------------------- */
 
 /**
- * ohca_link_kick() - end of a batch: publish credits, wake the peer if it sleeps
+ * ohca_link_kick() - end of a batch: frames and credits go into the socket
  * @l: the link
  *
  * Call after commits and after releases, once per batch. Cheap without
@@ -579,11 +577,11 @@ void ohca_link_rx_release(struct ohca_link *l, unsigned int vl);
  */
 void ohca_link_kick(struct ohca_link *l);
 
-/** ohca_link_kick_tx() - the part of ohca_link_kick() that is about commits. */
+/** ohca_link_kick_tx() - the same if there were commits */
 void ohca_link_kick_tx(struct ohca_link *l);
 
 /**
- * ohca_link_prepare_sleep() - announce that we are going to sleep
+ * ohca_link_prepare_sleep() - the batch before a sleep ends
  * @l: the link
  *
  * Return: true if there is nothing to do: poll ohca_link_event_fd() and
@@ -600,17 +598,10 @@ bool ohca_link_prepare_sleep(struct ohca_link *l);
  */
 bool ohca_link_prepare_sleep_except(struct ohca_link *l, uint32_t lanes);
 
-/**
- * ohca_link_awake() - end of the sleep: no further signals are needed
- * @l: the link
- * @drain: ohca_link_event_fd() was readable; empty it
- */
-void ohca_link_awake(struct ohca_link *l, bool drain);
+/** ohca_link_awake() - ohca_link_event_fd() was readable: send what the socket has not taken */
+void ohca_link_awake(struct ohca_link *l);
 
-/**
- * ohca_link_event_fd() - becomes readable when frames or credits come for a sleeper; by TCP when the
- *	socket takes what it has not taken
- */
+/** ohca_link_event_fd() - readable when the socket takes what it has not taken */
 int ohca_link_event_fd(const struct ohca_link *l);
 
 /** ohca_link_ctrl_fd() - the socket; readable when ohca_link_ctrl() has work. */
@@ -619,7 +610,7 @@ int ohca_link_ctrl_fd(const struct ohca_link *l);
 /** ohca_link_get_stats() - counters; any thread, exact if none is active. */
 void ohca_link_get_stats(const struct ohca_link *l, struct ohca_link_stats *st);
 
-/** ohca_link_bytes() - memory that it shares with its peer, or by TCP its rings, and of @l */
+/** ohca_link_bytes() - memory of its rings and of @l */
 size_t ohca_link_bytes(const struct ohca_link *l);
 
 /**

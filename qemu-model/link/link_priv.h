@@ -18,74 +18,66 @@
 
 #define FC_MASK		0xfffu		/* FCTBS and FCCL have 12 bits */
 
-/* Shared words are accessed through these only. */
-#define shm_load(p)		__atomic_load_n((p), __ATOMIC_RELAXED)
-#define shm_load_acquire(p)	__atomic_load_n((p), __ATOMIC_ACQUIRE)
-#define shm_store(p, v)		__atomic_store_n((p), (v), __ATOMIC_RELAXED)
-#define shm_store_release(p, v)	__atomic_store_n((p), (v), __ATOMIC_RELEASE)
-#define shm_xchg(p, v)		__atomic_exchange_n((p), (v), __ATOMIC_SEQ_CST)
-#define full_fence()		__atomic_thread_fence(__ATOMIC_SEQ_CST)
-
-/* A counter with one writer and racy readers. */
-#define stat_add(p, v) \
-	__atomic_store_n((p), __atomic_load_n((p), __ATOMIC_RELAXED) + (v), __ATOMIC_RELAXED)
+/* A counter with one writer, and readers in other threads. */
+#define stat_load(p)	__atomic_load_n((p), __ATOMIC_RELAXED)
+#define stat_add(p, v)	__atomic_store_n((p), stat_load(p) + (v), __ATOMIC_RELAXED)
 
 /**
- * struct shm_lane - the mapping of one lane of one direction
- * @desc: descriptor array
- * @data: mirror-mapped data area: [0, size) and [size, 2 * size) are the same
+ * struct frame_desc - one frame, indexed by its first block modulo the lane's blocks
+ * @len: bytes, LRH through ICRC field
+ * @flags: OHCA_FRAME_*
+ * @vcrc: VCRC if OHCA_FRAME_VCRC
+ */
+struct frame_desc {
+	uint16_t len;
+	uint16_t flags;
+	uint16_t vcrc;
+};
+
+/**
+ * struct lane - the ring of one lane of one direction
+ * @desc: [@blocks] descriptors
+ * @data: @blocks blocks, and room behind them for a frame that begins in the last one
  * @blocks: power of two, 0 if the lane does not exist
  * @bshift: log2 of the block size
  */
-struct shm_lane {
-	struct ohca_shm_desc *desc;
+struct lane {
+	struct frame_desc *desc;
 	uint8_t *data;
 	uint32_t blocks;
 	uint32_t bshift;
 };
 
 /**
- * struct shm_map - all of the mapped shared memory
- * @ctl: first page and descriptors
- * @ctl_size: bytes of that mapping
- * @lane: per direction and VL
- */
-struct shm_map {
-	struct ohca_shm_ctl *ctl;
-	size_t ctl_size;
-	struct shm_lane lane[2][OHCA_SHM_LANES];
-};
-
-/**
- * struct tx_lane - the sender's end of a lane
- * @lane: copy of the mapping
- * @fctbs: blocks sent, modulo 4096
- * @fccl: last credit limit read
- * @want: blocks the last failed tx_begin needed, 0 if it did not fail
+ * struct tx_lane - the sender's end of a lane; counts are of blocks, modulo 4096
+ * @fctbs: committed
+ * @sent: those of the frames that have gone into the socket
+ * @fccl: credit limit
+ * @want: what the last failed tx_begin needed, of a lane in struct ohca_link's tx_blocked
  * @training: when the last tx_begin was, see struct ohca_link
  */
 struct tx_lane {
-	struct shm_lane lane;
+	struct lane lane;
 	uint32_t fctbs;
+	uint32_t sent;
 	uint32_t fccl;
 	uint32_t want;
 	uint32_t training;
 };
 
 /**
- * struct rx_lane - the receiver's end of a lane
- * @lane: copy of the mapping
- * @pos: blocks consumed, modulo 4096
- * @cur: blocks of the frame last peeked, 0 if none
- * @cur_len: its length
- * @unpub: blocks consumed and not yet published as credit
+ * struct rx_lane - the receiver's end of a lane; counts are of blocks, modulo 4096
+ * @fctbs: received
+ * @told: credit limit as the peer knows it
+ * @pos: taken
+ * @cur: bytes of the frame last peeked, 0 if none
  */
 struct rx_lane {
-	struct shm_lane lane;
+	struct lane lane;
+	uint32_t fctbs;
+	uint32_t told;
 	uint32_t pos;
 	uint32_t cur;
-	uint32_t cur_len;
-	uint32_t unpub;
 };
 
 struct link_stream;
@@ -93,35 +85,30 @@ struct link_stream;
 /** struct ohca_link - one end of a link */
 struct ohca_link {
 	/* Constant after the handshake. */
-	struct shm_map map;
-	struct ohca_shm_dir *tx_dir, *rx_dir;
-	struct ohca_shm_side *self, *other;
 	unsigned int vls;
 	unsigned int shift;
 	int sock;			/* -1 after CLOSED or ERROR */
 	int mem;			/* file of @map, for the closer; -1: there is none */
-	int my_wake, peer_wake;		/* pipes, opened by us alone; stream: epoll set, -1 */
-	struct link_stream *stream;	/* NULL: the rings are shared with the peer */
+	int my_wake;			/* epoll set: the socket takes more */
+	void *map;			/* memory of all lanes */
+	size_t map_size;
+	struct link_stream *stream;
 	uint32_t training;		/* times that the link went down */
 	struct ohca_link_cfg cfg, peer;
 
-	/* Of both directions. */
-	_Alignas(64) atomic_int up;
-	atomic_int asleep;
-	atomic_uint tx_blocked;		/* lanes whose tx_lane.want is set */
-	atomic_int tx_broken;		/* an impossible FCCL was seen */
-
 	/* Transmitting. */
-	_Alignas(64) bool tx_dirty;	/* commits since the last kick */
-	uint64_t tx_frames, tx_bytes, tx_nocredit, tx_vl15_dropped, tx_wakeups;
-	struct tx_lane tx[OHCA_SHM_LANES];
+	_Alignas(64) atomic_int up;
+	bool tx_dirty;			/* commits since the last kick */
+	uint32_t tx_blocked;		/* lanes whose last tx_begin had no credits */
+	uint64_t tx_frames, tx_bytes, tx_nocredit, tx_vl15_dropped, sends;
+	struct tx_lane tx[OHCA_WIRE_LANES];
 
 	/* Receiving. */
-	_Alignas(64) bool rx_dirty;	/* credits published since the last kick */
-	bool rx_broken;
-	uint32_t rx_unpub;		/* lanes with unpublished credits */
-	uint64_t rx_frames, rx_bytes, rx_wakeups, sleeps, retrains;
-	struct rx_lane rx[OHCA_SHM_LANES];
+	_Alignas(64) bool rx_broken;	/* the peer has broken the rules, as @error says */
+	uint32_t rx_news;		/* lanes with credits of which the peer does not know */
+	uint32_t rx_vl15_dropped;
+	uint64_t rx_frames, rx_bytes, sleeps, retrains;
+	struct rx_lane rx[OHCA_WIRE_LANES];
 
 	/* Training. */
 	struct ohca_link_phy phy;
@@ -145,44 +132,22 @@ struct ohca_link {
 __attribute__((format(printf, 4, 5)))
 int link_err(struct ohca_link_err *err, int code, int sys, const char *fmt, ...);
 
-/** shm_size() - bytes of the shared memory for @vls data VLs and @shift. */
-uint64_t shm_size(unsigned int vls, unsigned int shift);
+/* ---- ring.c ---- */
 
 /**
- * shm_create() - a sealed memfd of that size
- * Return: descriptor or -1 with errno.
- */
-int shm_create(unsigned int vls, unsigned int shift);
-
-/**
- * shm_attach() - map shared memory
- * @map: filled in
- * @fd: memfd, still the caller's; its seals and size are checked
- * @vls: data VLs
- * @shift: credit_shift
- * @tx_dir: direction this side sends in; data of the other is mapped read-only. SHM_BOTH: none is
- * @err: filled in on failure
- *
- * Return: 0 or -1.
- */
-int shm_attach(struct shm_map *map, int fd, unsigned int vls, unsigned int shift,
-	       unsigned int tx_dir, struct ohca_link_err *err);
-#define SHM_BOTH	2u
-
-/** shm_detach() - unmap; also after a failed shm_attach(). */
-void shm_detach(struct shm_map *map);
-
-/**
- * link_new() - a link over mapped memory, not trained
- * @map: copied
- * @listener: whether this is the listening side
+ * link_new() - a link without a socket, not trained
+ * @cfg: our end
+ * @peer: the other one
  * @vls: data VLs
  * @shift: credit_shift
  *
- * Return: link or NULL (no memory); then @map is still the caller's.
+ * Return: link or NULL with errno.
  */
-struct ohca_link *link_new(const struct shm_map *map, bool listener, unsigned int vls,
-			   unsigned int shift);
+struct ohca_link *link_new(const struct ohca_link_cfg *cfg, const struct ohca_link_cfg *peer,
+			   unsigned int vls, unsigned int shift);
+
+/** link_unmap() - give the memory of the lanes back */
+void link_unmap(struct ohca_link *l);
 
 /** link_rx_resync() - discard all before the peer's @fctbs; false if impossible. */
 bool link_rx_resync(struct ohca_link *l, const uint16_t *fctbs);
@@ -191,15 +156,12 @@ bool link_rx_resync(struct ohca_link *l, const uint16_t *fctbs);
 void link_hdr_init(struct ohca_wire_hdr *h, unsigned int type, size_t len);
 
 /** link_blocks() - credits of a frame of @len bytes; the two bytes of the VCRC take room, too */
-static inline uint32_t link_blocks(const struct shm_lane *lane, size_t len)
+static inline uint32_t link_blocks(const struct lane *lane, size_t len)
 {
 	return (uint32_t)((len + 2 + (1u << lane->bshift) - 1) >> lane->bshift);
 }
 
-/** link_rx_bad() - the peer has broken the rules; @v: the value that tells. Return: -1. */
-int link_rx_bad(struct ohca_link *l, unsigned int vl, const char *what, uint32_t v);
-
-/* ---- sock.c: descriptors, and messages with descriptors ---- */
+/* ---- sock.c: descriptors, and what comes with them ---- */
 
 /** link_close() - close @fd, or have it closed; NULL is no closer */
 void link_close(const struct ohca_link_closer *closer, int fd);
@@ -211,64 +173,49 @@ void link_close_all(const struct ohca_link_closer *closer, const int *fds, unsig
 void link_close_sock(const struct ohca_link_closer *closer, int fd);
 
 /**
- * link_recv() - the next message of a socket of records
- * @closer: closes the descriptors that nobody has asked for: the kernel would do it in this thread
- * @fds: [@nfds] the first that came with it, or -1
+ * link_recv() - as recv(), never blocks
+ * @closer: closes the descriptors that come with it: the kernel would do it in this thread
  *
- * Return: its length, which may be more than @size; -1 with errno.
+ * Return: bytes, of a socket of packets those of one; -1 with errno, EMSGSIZE: it was longer.
  */
-ssize_t link_recv(int sock, const struct ohca_link_closer *closer, void *buf, size_t size, int *fds,
-		  unsigned int nfds);
+ssize_t link_recv(int sock, const struct ohca_link_closer *closer, void *buf, size_t size);
 
-/** link_send() - send one message by a socket of records. Return: 0 or -1 with errno. */
+/** link_send() - send all of @msg, or nothing. Return: 0 or -1 with errno. */
 int link_send(int sock, const void *msg, size_t len);
 
-/** link_hello_fill() - HELLO with configuration @c, of a socket of records */
-void link_hello_fill(struct ohca_wire_hello *h, const struct ohca_link_cfg *c);
+/* ---- hello.c ---- */
 
-/**
- * link_hello_parse() - a received HELLO
- * @buf: the message
- * @len: bytes received
- * @feature: OHCA_WIRE_FEAT_* that it must have
- * @h: filled in, as it came
- * @c: filled in from it, and checked
- *
- * Return: 0 or -1.
- */
-int link_hello_parse(const void *buf, size_t len, uint64_t feature, struct ohca_wire_hello *h,
-		     struct ohca_link_cfg *c, struct ohca_link_err *err);
+/** link_hello_fill() - HELLO with configuration @c */
+void link_hello_fill(struct ohca_wire_hello *h, const struct ohca_link_cfg *c);
 
 /** link_check_cfg() - whether a configuration is possible. Return: 0 or -1. */
 int link_check_cfg(const struct ohca_link_cfg *c, const char *whose, struct ohca_link_err *err);
 
-/** link_hello_agree() - VLs and credit_shift of a listener @c and its peer. Return: 0 or -1. */
-int link_hello_agree(const struct ohca_link_cfg *c, const struct ohca_link_cfg *peer,
-		     unsigned int *vls, unsigned int *shift, struct ohca_link_err *err);
+/* ---- unix.c and tcp.c: where the socket is; as the functions of link.h that they are for ---- */
 
-/* ---- tcp.c: how a link over a stream begins ---- */
-
-/** link_tcp_path() - whether @path is one of TCP */
-bool link_tcp_path(const char *path);
-
-/** link_tcp_is_stream() - whether @fd is a socket that is a stream */
-bool link_tcp_is_stream(int fd);
-
-/* As the functions of link.h that they are for. */
+int link_unix_listen(const char *path, struct ohca_link_err *err);
+int link_unix_connect(const char *path, int timeout_ms, struct ohca_link_err *err);
 int link_tcp_listen(const char *path, struct ohca_link_err *err);
-int link_tcp_connect_start(const char *path, struct ohca_link_err *err);
-int link_tcp_hello_recv(int fd, struct ohca_link_cfg *peer, struct ohca_link_err *err);
-struct ohca_link *link_tcp_hello_reply(int fd, const struct ohca_link_cfg *peer,
-				  const struct ohca_link_cfg *cfg, struct ohca_link_err *err);
-int link_tcp_connect_finish(int sock, const struct ohca_link_cfg *cfg, struct ohca_link **link,
-		       struct ohca_link_err *err);
+int link_tcp_connect(const char *path, struct ohca_link_err *err);
 
-/** link_tcp_send_error() - the first message is the reason of the end; a failure is ignored */
-void link_tcp_send_error(int fd, int code, const char *text);
+/** link_path_is_tcp() - whether @path is one of TCP */
+bool link_path_is_tcp(const char *path);
 
-/* ---- stream.c: a link over a stream that is established ---- */
+/** link_is_tcp() - whether @fd is a stream; else it has packets */
+bool link_is_tcp(int fd);
 
-/** link_stream_new() - @l has rings of its own and frames go by @l->sock. Return: 0 or -1 with errno. */
+/** link_tcp_prepare() - options of a socket before its first message */
+void link_tcp_prepare(int fd);
+
+/** link_tcp_begun() - the first messages have been exchanged: each byte counts */
+void link_tcp_begun(int fd);
+
+/** link_now_ms() - a monotonic clock */
+int64_t link_now_ms(void);
+
+/* ---- stream.c: rings and socket ---- */
+
+/** link_stream_new() - frames go by @l->sock. Return: 0 or -1 with errno. */
 int link_stream_new(struct ohca_link *l);
 
 /** link_stream_free() - of a link with or without one */
@@ -283,10 +230,10 @@ void link_stream_writable(struct ohca_link *l);
 /** link_stream_idle() - whether all has gone into the socket, or it takes no more now */
 bool link_stream_idle(const struct ohca_link *l);
 
-/** link_stream_granted() - FCCL of lane @vl of what we receive has changed */
-void link_stream_granted(struct ohca_link *l, unsigned int vl);
+/** link_stream_is_due() - whether there are credits that are worth a message */
+bool link_stream_is_due(const struct ohca_link *l);
 
-/** link_stream_post() - as link_send(), in order with the frames */
+/** link_stream_post() - send message @msg, in order with the frames. Return: 0 or -1 with errno. */
 int link_stream_post(struct ohca_link *l, const void *msg, size_t len);
 
 /** link_stream_forget() - a training begins: frames that have not gone into the socket will not */
@@ -296,7 +243,9 @@ void link_stream_forget(struct ohca_link *l);
 bool link_stream_state(struct ohca_link *l, const uint16_t *fctbs);
 
 #define STREAM_BROKEN	(-2)
-#define STREAM_READS	4u	/* calls of recv() in one ohca_link_ctrl() */
+
+/** link_stream_reads() - calls of recv() in one ohca_link_ctrl() */
+unsigned int link_stream_reads(const struct ohca_link *l);
 
 /**
  * link_stream_recv() - put what has come into the rings, up to the next message
@@ -314,9 +263,6 @@ size_t link_stream_bytes(const struct ohca_link *l);
 
 /** link_error_msg() - an ERROR with @code and as much of @text as it holds */
 void link_error_msg(struct ohca_wire_error *e, int code, const char *text);
-
-/** link_send_error() - send the reason of the end to the peer; a failure is ignored. */
-void link_send_error(int sock, int code, const char *text);
 
 /**
  * link_check_hdr() - check a received message's header

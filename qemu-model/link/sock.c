@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Descriptors of a link, and messages of a socket of records with the descriptors that come with them.
+ * Descriptors of a link, and those that a peer sends though nobody has asked for them.
  */
 #include "link_priv.h"
 
@@ -48,9 +48,7 @@ int link_send(int sock, const void *msg, size_t len)
 	return n == (ssize_t)len ? 0 : -1;
 }
 
-/* Descriptors of control message @cm: as many as are wanted into @fds, from @got on. Return: got then. */
-static unsigned int sock_take_fds(const struct cmsghdr *cm, const struct ohca_link_closer *closer,
-				  int *fds, unsigned int nfds, unsigned int got)
+static void close_those_in(const struct cmsghdr *cm, const struct ohca_link_closer *closer)
 {
 	const size_t n = (cm->cmsg_len - CMSG_LEN(0)) / sizeof(int);
 
@@ -58,16 +56,11 @@ static unsigned int sock_take_fds(const struct cmsghdr *cm, const struct ohca_li
 		int fd;
 
 		memcpy(&fd, CMSG_DATA(cm) + i * sizeof(int), sizeof(int));
-		if (got < nfds)
-			fds[got++] = fd;
-		else
-			link_close(closer, fd);
+		link_close(closer, fd);
 	}
-	return got;
 }
 
-ssize_t link_recv(int sock, const struct ohca_link_closer *closer, void *buf, size_t size, int *fds,
-		  unsigned int nfds)
+ssize_t link_recv(int sock, const struct ohca_link_closer *closer, void *buf, size_t size)
 {
 	union {
 		char buf[CMSG_SPACE(FDS_MOST * sizeof(int))];
@@ -80,15 +73,15 @@ ssize_t link_recv(int sock, const struct ohca_link_closer *closer, void *buf, si
 		.msg_control = c.buf,
 		.msg_controllen = sizeof(c.buf),
 	};
-	const ssize_t n = recvmsg(sock, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC | MSG_TRUNC);
-	unsigned int got = 0;
+	const ssize_t n = recvmsg(sock, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 
-	for (unsigned int i = 0; i < nfds; i++)
-		fds[i] = -1;
 	if (n < 0)
 		return n;
 	for (struct cmsghdr *cm = CMSG_FIRSTHDR(&m); cm; cm = CMSG_NXTHDR(&m, cm))
 		if (cm->cmsg_level == SOL_SOCKET && cm->cmsg_type == SCM_RIGHTS)
-			got = sock_take_fds(cm, closer, fds, nfds, got);
-	return n;
+			close_those_in(cm, closer);
+	if (!(m.msg_flags & MSG_TRUNC))
+		return n;
+	errno = EMSGSIZE;
+	return -1;
 }

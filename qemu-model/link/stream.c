@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A link over a stream: what ring.c puts into the rings of one direction goes into the socket, and
- * what comes by the socket into the rings of the other. Each end has both for itself.
+ * A link and its socket: what ring.c puts into the rings of one direction goes into the socket, and
+ * what comes by the socket into the rings of the other.
  *
  * A frame stays where the sender has written it until its credits come back, so it goes from there
  * into the socket, many in one call; the receiver has the room, because the credits say so. Neither
@@ -21,8 +21,11 @@
 
 #define IN_BYTES	(256u << 10)	/* received in one call */
 #define OUT_BYTES	4096u		/* messages and credits that wait for the socket */
-#define FRAMES		64u		/* sent in one call */
+#define FRAMES		64u		/* sent in one call, by TCP */
+#define PACKET_BYTES	(64u << 10)	/* of frames in one call on a host: all or nothing is taken */
 #define WRITES		16u		/* calls in one link_stream_kick() */
+#define READS		4u		/* calls in one ohca_link_ctrl(), by TCP */
+#define PACKETS		64u		/* the same on a host */
 
 /**
  * struct part - a frame of which the socket has taken a part
@@ -41,22 +44,16 @@ struct part {
  * struct link_stream - the socket's side of a link
  * @blocked: the socket takes nothing now, or has got enough; @l->my_wake tells when it takes more
  * @dead: it never will
+ * @packets: the socket has packets, each of which it takes, and gives, as a whole
  * @turn: lane that is first in the next call
- * @news: lanes with credits of which the peer does not know
- * @due: they are worth a message
- * @sent: per lane, blocks of the frames that have gone into the socket, modulo 4096
- * @told: per lane, FCCL as the peer knows it
- * @dropped: vl15_dropped as the peer knows it
+ * @dropped: tx_vl15_dropped as the peer knows it
  * @part: a frame that is not there as a whole, if its @len is not 0
  * @out: [@out_len] messages and credits that follow
  * @in: [@in_at, @in_len) what has come and was not looked at
  */
 struct link_stream {
-	bool blocked, dead, due;
+	bool blocked, dead, packets;
 	unsigned int turn;
-	uint32_t news;
-	uint32_t sent[OHCA_SHM_LANES];
-	uint32_t told[OHCA_SHM_LANES];
 	uint32_t dropped;
 	struct part part;
 	size_t out_len, in_at, in_len;
@@ -72,15 +69,11 @@ int link_stream_new(struct ohca_link *l)
 		return -1;
 	/* the pages of the buffers are touched when something comes */
 	memset(s, 0, offsetof(struct link_stream, out));
+	s->packets = !link_is_tcp(l->sock);
 	l->my_wake = epoll_create1(EPOLL_CLOEXEC);
 	if (l->my_wake < 0) {
 		free(s);
 		return -1;
-	}
-	for (unsigned int vl = 0; vl < OHCA_SHM_LANES; vl++) {
-		s->told[vl] = l->rx[vl].lane.blocks;
-		/* nobody else writes what the peer's end of the shared memory would have */
-		shm_store(&l->tx_dir->fccl[vl], l->tx[vl].lane.blocks);
 	}
 	l->stream = s;
 	return 0;
@@ -94,7 +87,7 @@ void link_stream_free(struct ohca_link *l)
 
 size_t link_stream_bytes(const struct ohca_link *l)
 {
-	return l->stream ? sizeof(*l->stream) : 0;
+	return sizeof(*l->stream);
 }
 
 /* ---- sending ------------------------------------------------------------------- */
@@ -140,46 +133,58 @@ static uint32_t lanes_with_frames(const struct ohca_link *l)
 {
 	uint32_t mask = 0;
 
-	for (unsigned int vl = 0; vl < OHCA_SHM_LANES; vl++)
-		mask |= (uint32_t)(l->stream->sent[vl] != l->tx[vl].fctbs) << vl;
+	for (unsigned int vl = 0; vl < OHCA_WIRE_LANES; vl++)
+		mask |= (uint32_t)(l->tx[vl].sent != l->tx[vl].fctbs) << vl;
 	return mask;
 }
 
-/* Credits go when they are worth a message, or with what goes anyway. */
+static uint32_t fccl_of(const struct rx_lane *r)
+{
+	return (r->pos + r->lane.blocks) & FC_MASK;
+}
+
+/*
+ * Credits are worth a message if they are an eighth of a lane, or if the peer may not have those of a
+ * longest frame any more. Others go with what goes anyway.
+ */
+static bool is_worth(const struct rx_lane *r)
+{
+	return ((fccl_of(r) - r->told) & FC_MASK) >= r->lane.blocks / 8 ||
+	       ((r->told - r->fctbs) & FC_MASK) < link_blocks(&r->lane, OHCA_LINK_MAX_FRAME);
+}
+
+bool link_stream_is_due(const struct ohca_link *l)
+{
+	for (uint32_t mask = l->rx_news; mask; mask &= mask - 1)
+		if (is_worth(&l->rx[__builtin_ctz(mask)]))
+			return true;
+	return l->stream->dropped != (uint32_t)l->tx_vl15_dropped;
+}
+
 static void put_credits(struct ohca_link *l, bool goes)
 {
 	const uint32_t dropped = (uint32_t)l->tx_vl15_dropped;
 	struct link_stream *s = l->stream;
 	struct ohca_wire_credit c = { .vl15_dropped = htole32(dropped) };
 
-	if (!(s->due || s->dropped != dropped || (goes && s->news)) || !has_room(s, sizeof(c)))
+	if (!((goes && l->rx_news) || link_stream_is_due(l)) || !has_room(s, sizeof(c)))
 		return;
-	for (unsigned int vl = 0; vl < OHCA_SHM_LANES; vl++) {
-		s->told[vl] = shm_load(&l->rx_dir->fccl[vl]) & FC_MASK;
-		c.fccl[vl] = htole16((uint16_t)s->told[vl]);
+	for (unsigned int vl = 0; vl < OHCA_WIRE_LANES; vl++) {
+		l->rx[vl].told = fccl_of(&l->rx[vl]);
+		c.fccl[vl] = htole16((uint16_t)l->rx[vl].told);
 	}
-	s->due = false;
-	s->news = 0;
+	l->rx_news = 0;
 	s->dropped = dropped;
 	link_stream_put(s, OHCA_WIRE_CREDIT, &c, sizeof(c));
-}
-
-void link_stream_granted(struct ohca_link *l, unsigned int vl)
-{
-	struct link_stream *s = l->stream;
-	const uint32_t blocks = l->rx[vl].lane.blocks;
-
-	s->news |= 1u << vl;
-	s->due |= ((shm_load(&l->rx_dir->fccl[vl]) - s->told[vl]) & FC_MASK) >= blocks / 8;
 }
 
 /* The frame at block @at of lane @vl as a record. Return: its credits. */
 static uint32_t make_record(const struct ohca_link *l, unsigned int vl, uint32_t at,
 			    struct part *p)
 {
-	const struct shm_lane *lane = &l->tx[vl].lane;
+	const struct lane *lane = &l->tx[vl].lane;
 	const uint32_t idx = at & (lane->blocks - 1);
-	const struct ohca_shm_desc *d = &lane->desc[idx];
+	const struct frame_desc *d = &lane->desc[idx];
 
 	*p = (struct part){
 		.rec = {
@@ -218,19 +223,22 @@ static size_t left_of(const struct part *p)
 static unsigned int link_stream_collect(struct ohca_link *l, struct part *frame)
 {
 	struct link_stream *s = l->stream;
-	uint32_t at[OHCA_SHM_LANES], mask = lanes_with_frames(l);
+	uint32_t at[OHCA_WIRE_LANES], mask = lanes_with_frames(l);
 	unsigned int n = 0, vl = s->turn;
+	size_t bytes = 0;
 
 	if (!mask)
 		return 0;
-	memcpy(at, s->sent, sizeof(at));
-	while (mask && n < FRAMES) {
+	for (unsigned int i = 0; i < OHCA_WIRE_LANES; i++)
+		at[i] = l->tx[i].sent;
+	while (mask && n < FRAMES && (!s->packets || bytes < PACKET_BYTES)) {
 		if (mask >> vl & 1) {
-			at[vl] = (at[vl] + make_record(l, vl, at[vl], &frame[n++])) & FC_MASK;
+			at[vl] = (at[vl] + make_record(l, vl, at[vl], &frame[n])) & FC_MASK;
+			bytes += frame[n++].len;
 			if (at[vl] == l->tx[vl].fctbs)
 				mask &= ~(1u << vl);
 		}
-		vl = (vl + 1) % OHCA_SHM_LANES;
+		vl = (vl + 1) % OHCA_WIRE_LANES;
 	}
 	s->turn = vl;
 	return n;
@@ -255,11 +263,11 @@ static bool taken(struct ohca_link *l, size_t n, const struct part *frame, unsig
 	if (s->out_len)
 		return false;
 	for (unsigned int i = 0; i < frames; i++) {
-		const unsigned int vl = frame[i].rec.vl;
+		struct tx_lane *t = &l->tx[frame[i].rec.vl];
 
 		if (!n)
 			return false;
-		s->sent[vl] = (s->sent[vl] + link_blocks(&l->tx[vl].lane, frame[i].len)) & FC_MASK;
+		t->sent = (t->sent + link_blocks(&t->lane, frame[i].len)) & FC_MASK;
 		k = left_of(&frame[i]);
 		if (n < k) {
 			s->part = frame[i];
@@ -301,11 +309,12 @@ static bool send_some(struct ohca_link *l)
 		die(l);
 		return false;
 	}
+	stat_add(&l->sends, 1);
 	if (r < 0 || !taken(l, (size_t)r, frame, frames)) {
 		block(l);
 		return false;
 	}
-	return frames == FRAMES;
+	return lanes_with_frames(l);
 }
 
 void link_stream_kick(struct ohca_link *l)
@@ -332,9 +341,14 @@ void link_stream_writable(struct ohca_link *l)
 
 bool link_stream_idle(const struct ohca_link *l)
 {
+	return l->stream->blocked || ohca_link_is_sent(l);
+}
+
+bool ohca_link_is_sent(const struct ohca_link *l)
+{
 	const struct link_stream *s = l->stream;
 
-	return s->blocked || s->dead || !(s->part.len | s->out_len | lanes_with_frames(l));
+	return s->dead || !(s->part.len | s->out_len | lanes_with_frames(l));
 }
 
 int link_stream_post(struct ohca_link *l, const void *msg, size_t len)
@@ -356,8 +370,8 @@ int link_stream_post(struct ohca_link *l, const void *msg, size_t len)
 
 void link_stream_forget(struct ohca_link *l)
 {
-	for (unsigned int vl = 0; vl < OHCA_SHM_LANES; vl++)
-		l->stream->sent[vl] = l->tx[vl].fctbs;
+	for (unsigned int vl = 0; vl < OHCA_WIRE_LANES; vl++)
+		l->tx[vl].sent = l->tx[vl].fctbs;
 }
 
 /* ---- receiving ----------------------------------------------------------------- */
@@ -370,12 +384,10 @@ static bool broken(struct ohca_link *l, const char *what, unsigned int v)
 
 static bool take_frame(struct ohca_link *l, const struct ohca_wire_rec *rec, const uint8_t *body)
 {
-	const struct ohca_shm_desc d = { .len = rec->len, .flags = rec->flags, .vcrc = rec->vcrc };
 	struct rx_lane *r;
-	uint32_t at, n, idx;
-	uint64_t word;
+	uint32_t n, idx;
 
-	if (rec->vl >= OHCA_SHM_LANES || !l->rx[rec->vl].lane.blocks)
+	if (rec->vl >= OHCA_WIRE_LANES || !l->rx[rec->vl].lane.blocks)
 		return broken(l, "a frame of VL", rec->vl);
 	if (rec->len < OHCA_LINK_MIN_FRAME || rec->len > OHCA_LINK_MAX_FRAME)
 		return broken(l, "frame length", rec->len);
@@ -383,14 +395,14 @@ static bool take_frame(struct ohca_link *l, const struct ohca_wire_rec *rec, con
 		return broken(l, "frame flags", rec->flags);
 	r = &l->rx[rec->vl];
 	n = link_blocks(&r->lane, rec->len);
-	at = shm_load(&l->rx_dir->fctbs[rec->vl]) & FC_MASK;
-	if (((shm_load(&l->rx_dir->fccl[rec->vl]) - (at + n)) & FC_MASK) > r->lane.blocks)
+	if (((r->told - r->fctbs) & FC_MASK) < n)
 		return broken(l, "credits exceeded, VL", rec->vl);
-	idx = at & (r->lane.blocks - 1);
+	idx = r->fctbs & (r->lane.blocks - 1);
 	memcpy(r->lane.data + ((size_t)idx << r->lane.bshift), body, rec->len);
-	memcpy(&word, &d, sizeof(word));
-	shm_store((uint64_t *)(void *)&r->lane.desc[idx], word);
-	shm_store_release(&l->rx_dir->fctbs[rec->vl], (at + n) & FC_MASK);
+	r->lane.desc[idx] = (struct frame_desc){
+		.len = rec->len, .flags = rec->flags, .vcrc = rec->vcrc,
+	};
+	r->fctbs = (r->fctbs + n) & FC_MASK;
 	return true;
 }
 
@@ -403,34 +415,35 @@ static bool take_credit(struct ohca_link *l, const uint8_t *body)
 	struct ohca_wire_credit c;
 
 	memcpy(&c, body, sizeof(c));
-	for (unsigned int vl = 0; vl < OHCA_SHM_LANES; vl++) {
-		const uint32_t sent = l->stream->sent[vl];
-		const uint32_t now = (le16toh(c.fccl[vl]) - sent) & FC_MASK;
-		const uint32_t was = (shm_load(&l->tx_dir->fccl[vl]) - sent) & FC_MASK;
+	for (unsigned int vl = 0; vl < OHCA_WIRE_LANES; vl++) {
+		struct tx_lane *t = &l->tx[vl];
+		const uint32_t now = (le16toh(c.fccl[vl]) - t->sent) & FC_MASK;
+		const uint32_t was = (t->fccl - t->sent) & FC_MASK;
 
-		if (!l->tx[vl].lane.blocks)
+		if (!t->lane.blocks)
 			continue;
-		if (now > l->tx[vl].lane.blocks || was > now)
+		if (now > t->lane.blocks || was > now)
 			return broken(l, "impossible credit limit, VL", vl);
-		shm_store_release(&l->tx_dir->fccl[vl], (sent + now) & FC_MASK);
+		t->fccl = (t->sent + now) & FC_MASK;
 	}
-	shm_store(&l->rx_dir->vl15_dropped, le32toh(c.vl15_dropped));
+	l->rx_vl15_dropped = le32toh(c.vl15_dropped);
 	return true;
 }
 
 bool link_stream_state(struct ohca_link *l, const uint16_t *fctbs)
 {
-	for (unsigned int vl = 0; vl < OHCA_SHM_LANES; vl++) {
-		const struct rx_lane *r = &l->rx[vl];
-		const uint32_t was = (shm_load(&l->rx_dir->fctbs[vl]) - r->pos) & FC_MASK;
+	for (unsigned int vl = 0; vl < OHCA_WIRE_LANES; vl++) {
+		struct rx_lane *r = &l->rx[vl];
+		const uint32_t was = (r->fctbs - r->pos) & FC_MASK;
 		const uint32_t now = (fctbs[vl] - r->pos) & FC_MASK;
 
 		if (!r->lane.blocks)
 			continue;
 		/* those in between were not sent; while the link is up all are */
-		if (now > r->lane.blocks || was > now || (l->state.up && was != now))
+		if (now > ((r->told - r->pos) & FC_MASK) || was > now ||
+		    (l->state.up && was != now))
 			return false;
-		shm_store_release(&l->rx_dir->fctbs[vl], fctbs[vl] & FC_MASK);
+		r->fctbs = fctbs[vl];
 	}
 	return true;
 }
@@ -464,17 +477,27 @@ static int next_record(struct ohca_link *l, struct ohca_wire_rec *rec, const uin
 	return 1;
 }
 
+unsigned int link_stream_reads(const struct ohca_link *l)
+{
+	return l->stream->packets ? PACKETS : READS;
+}
+
 /* Return: as recv(), into what is free of the buffer; *@all: the socket is empty now. */
 static ssize_t receive(struct ohca_link *l, bool *all)
 {
 	struct link_stream *s = l->stream;
+	size_t room;
 	ssize_t n;
 
 	s->in_len -= s->in_at;
 	memmove(s->in, s->in + s->in_at, s->in_len);
 	s->in_at = 0;
-	n = recv(l->sock, s->in + s->in_len, IN_BYTES - s->in_len, MSG_DONTWAIT);
-	*all = n < (ssize_t)(IN_BYTES - s->in_len);
+	room = IN_BYTES - s->in_len;
+	n = link_recv(l->sock, l->cfg.closer, s->in + s->in_len, room);
+	/* a peer that ends without having read all: what it has sent is behind this error */
+	if (n < 0 && errno == ECONNRESET && s->packets)
+		n = link_recv(l->sock, l->cfg.closer, s->in + s->in_len, room);
+	*all = s->packets ? n <= 0 : n < (ssize_t)room;
 	s->in_len += n > 0 ? (size_t)n : 0;
 	return n;
 }

@@ -40,7 +40,6 @@ static struct {
 	struct um_place place;
 	unsigned int wait_s;
 	struct ohca_link *link;		/* NULL: the fabric is gone */
-	unsigned int credits[LANES];	/* that the fabric has granted when the link came up */
 	int wake;			/* eventfd */
 	int64_t sleep_ns;		/* the thread sleeps until then */
 	int64_t retry_ns;
@@ -119,8 +118,6 @@ static bool take_events(void)
 			return false;
 		if (ev == OHCA_LINK_EV_UP) {
 			ohca_link_get_state(w.link, &st);
-			for (unsigned int vl = 0; vl < LANES; vl++)
-				w.credits[vl] = ohca_link_tx_credits(w.link, vl);
 			um_node_link_up(&st, ohca_link_peer(w.link));
 			continue;
 		}
@@ -163,7 +160,7 @@ static unsigned int take_lane(unsigned int vl)
 	unsigned int n;
 
 	for (n = 0; n < BURST; n++) {
-		if (!w.link || ohca_link_rx_peek(w.link, vl, &f) <= 0)
+		if (!w.link || !ohca_link_rx_peek(w.link, vl, &f))
 			break;
 		/* no agent here wants more than a MAD */
 		if (f.len <= sizeof(pkt)) {
@@ -251,7 +248,7 @@ static void sleep_until(int64_t due)
 		while (read(w.wake, &count, sizeof(count)) < 0 && errno == EINTR)
 			;
 	if (w.link)
-		ohca_link_awake(w.link, true);
+		ohca_link_awake(w.link);
 }
 
 static void *run_thread(void *arg)
@@ -278,18 +275,9 @@ static void *run_thread(void *arg)
 
 /* ---- the end ------------------------------------------------------------------- */
 
-/* Whether the fabric has taken all that was sent. */
-static bool is_sent(void)
-{
-	for (unsigned int vl = 0; w.link && ohca_link_is_up(w.link) && vl < LANES; vl++)
-		if (ohca_link_tx_credits(w.link, vl) < w.credits[vl])
-			return false;
-	return true;
-}
-
 /*
- * When the process ends, what is in the link's rings is lost with it: the acknowledgment of a
- * message, or the agent's answer to a Set, which the subnet manager would miss. A signal handler
+ * When the process ends, what is not in the link's socket yet is lost with it: the acknowledgment of
+ * a message, or the agent's answer to a Set, which the subnet manager would miss. A signal handler
  * that ends the process may have interrupted whoever has the lock.
  */
 static void __attribute__((destructor)) leave(void)
@@ -299,7 +287,7 @@ static void __attribute__((destructor)) leave(void)
 
 	for (unsigned int i = 0; i < LEAVE_MS && w.open && !w.dead; i++) {
 		if (!pthread_mutex_trylock(&w.lock)) {
-			done = is_sent();
+			done = !w.link || ohca_link_is_sent(w.link);
 			pthread_mutex_unlock(&w.lock);
 		}
 		if (done)
@@ -311,7 +299,7 @@ static void __attribute__((destructor)) leave(void)
 /* ---- fork() -------------------------------------------------------------------- */
 
 /*
- * In the child: the link's rings, which it shares with the parent, are left alone. The thread that
+ * In the child: the link's socket, which it shares with the parent, is left alone. The thread that
  * may have had a lock is not there.
  */
 static void forked(void)

@@ -39,7 +39,7 @@ static void link_step(unsigned int i)
 		struct ohca_link_frame fr;
 		bool any = false;
 
-		while (ohca_rx_room(e, 1, 0) && ohca_link_rx_peek(host[k].l, 0, &fr) > 0) {
+		while (ohca_rx_room(e, 1, 0) && ohca_link_rx_peek(host[k].l, 0, &fr)) {
 			ohca_rx(e, 0, &(struct ohca_frame){ .data = fr.data, .len = fr.len });
 			ohca_link_rx_release(host[k].l, 0);
 			any = true;

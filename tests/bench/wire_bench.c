@@ -122,20 +122,8 @@ static double stream(double seconds)
 /* Waits until the link has something to do. Return: false: it is gone. */
 static bool nap(struct ohca_link *l)
 {
-	struct pollfd p[2] = {
-		{ .fd = ohca_link_event_fd(l), .events = POLLIN },
-		{ .fd = ohca_link_ctrl_fd(l), .events = POLLIN },
-	};
-	enum ohca_link_event e;
-
-	if (!ohca_link_prepare_sleep(l))
-		return true;
-	poll(p, 2, 1000);
-	ohca_link_awake(l, p[0].revents);
-	while ((e = ohca_link_ctrl(l)) != OHCA_LINK_EV_NONE)
-		if (e == OHCA_LINK_EV_CLOSED || e == OHCA_LINK_EV_ERROR)
-			return false;
-	return true;
+	simple_nap(l, 1000);
+	return ohca_link_ctrl_fd(l) >= 0;
 }
 
 static void up(struct ohca_link *l)
@@ -164,7 +152,7 @@ static void take_frames(int to, int listener, size_t len)
 	do {
 		struct ohca_link_frame f;
 
-		while (ohca_link_rx_peek(l, 0, &f) > 0) {
+		while (ohca_link_rx_peek(l, 0, &f)) {
 			if (!bytes)
 				begin = now();
 			memcpy(head, f.data, sizeof(head));

@@ -305,7 +305,7 @@ static void test_idle_link(void **state)
 	struct world *w = *state;
 	struct node *n = &w->node[0];
 	struct host_qp_init in = { .type = OHCA_QPT_UD, .scq = &n->cq, .rcq = &n->cq };
-	struct pollfd p = { .fd = ohca_link_event_fd(w->sm->l), .events = POLLIN };
+	struct pollfd p = { .fd = ohca_link_ctrl_fd(w->sm->l), .events = POLLIN };
 	struct wqe q = wqe_new(OHCA_OP_SEND, OHCA_WQE_SIGNALED, 1);
 	struct ohca_link_frame f;
 	struct host_qp qp;
@@ -315,17 +315,16 @@ static void test_idle_link(void **state)
 	wqe_av(&q, SM_LID, 5, 0x11);
 	wqe_sge(&q, n->mr.iova, 100, n->mr.key);
 	pump(w);
-	ohca_link_awake(w->sm->l, true);
 	assert_true(ohca_link_prepare_sleep(w->sm->l));
 	assert_true(fab_data_sleep(w->net->d));
-	fab_data_awake(w->net->d);
 	assert_int_equal(poll(&p, 1, 0), 0);
 
 	wqe_post(&qp, &q);
 	assert_true(fab_hcas_turn(w->hcas));
 	fab_data_round(w->net->d);
 	assert_int_equal(poll(&p, 1, 0), 1);
-	assert_int_equal(ohca_link_rx_peek(w->sm->l, 0, &f), 1);
+	simple_take(w->sm->l);
+	assert_true(ohca_link_rx_peek(w->sm->l, 0, &f));
 	ohca_link_rx_release(w->sm->l, 0);
 	wc(&n->cq, 1, WC_SUCCESS);
 	host_qp_destroy(&qp);
@@ -512,7 +511,7 @@ static void ask(struct world *w)
 
 	ep_smp_init(w->sm, &smp, IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, NULL, 2, path);
 	assert_true(ep_send_smp(w->sm, &smp, 0));
-	fab_data_round(w->net->d);
+	net_round(w->net);
 }
 
 /* Return: the answers that have come to it. */

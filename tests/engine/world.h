@@ -123,7 +123,7 @@ static inline bool wire_step(void *arg, struct host *h, unsigned int port)
 	for (unsigned int vl = 0; vl < 16; vl++) {
 		if (vl >= ohca_link_vls(n->ep.l) && vl != 15)
 			continue;
-		while (ohca_link_rx_peek(n->ep.l, vl, &f) > 0) {
+		while (ohca_link_rx_peek(n->ep.l, vl, &f)) {
 			any = true;
 			if (!ohca_rx_room(h->e, 1, 0))
 				break;
@@ -136,6 +136,7 @@ static inline bool wire_step(void *arg, struct host *h, unsigned int port)
 	/* credits may have come */
 	ohca_tx_ready(h->e, port, 0xffff);
 	ohca_link_kick(n->ep.l);
+	ohca_link_awake(n->ep.l);
 	return any;
 }
 
@@ -271,12 +272,9 @@ static inline void pump(void *arg)
 	for (unsigned int i = 0; quiet < 4; i++, quiet = any ? 0 : quiet + 1) {
 		assert_true(i < 100000);
 		any = host_step(w->h, w->n);
-		for (uint32_t p = 1; p < w->net->f->ports; p++)
-			fab_data_ctrl(w->net->d, p);
 		for (unsigned int k = 0; k < w->net->n; k++)
-			while (ohca_link_ctrl(w->net->ep[k].l) != OHCA_LINK_EV_NONE)
-				any = true;
-		any |= fab_data_round(w->net->d);
+			any |= simple_step(w->net->ep[k].l);
+		any |= net_round(w->net);
 		net_timers(w->net);
 	}
 }

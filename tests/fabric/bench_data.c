@@ -22,7 +22,7 @@ static void drain(unsigned int i)
 {
 	struct ohca_link_frame fr;
 
-	while (ohca_link_rx_peek(host[i].l, 0, &fr) > 0)
+	while (ohca_link_rx_peek(host[i].l, 0, &fr))
 		ohca_link_rx_release(host[i].l, 0);
 	ohca_link_kick(host[i].l);
 }

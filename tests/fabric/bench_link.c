@@ -35,16 +35,6 @@ static double now(void)
 	return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
 }
 
-static void nap(struct ep *e)
-{
-	struct pollfd pf = { .fd = ohca_link_event_fd(e->l), .events = POLLIN };
-
-	if (ohca_link_prepare_sleep(e->l)) {
-		poll(&pf, 1, 100);
-		ohca_link_awake(e->l, true);
-	}
-}
-
 static void *sender(void *arg)
 {
 	static uint8_t src[1 << 21];
@@ -71,7 +61,7 @@ static void *sender(void *arg)
 		}
 		ohca_link_kick(ep[0].l);
 		if (!n)
-			nap(&ep[0]);
+			simple_nap(ep[0].l, 100);
 	}
 	return NULL;
 }
@@ -87,7 +77,7 @@ static void *receiver(void *arg)
 		struct ohca_link_frame f;
 		int n;
 
-		for (n = 0; n < 32 && ohca_link_rx_peek(ep[1].l, 0, &f) > 0; n++) {
+		for (n = 0; n < 32 && ohca_link_rx_peek(ep[1].l, 0, &f); n++) {
 			memcpy(dst + at, f.data, f.len);
 			at = (at + 4096) % (sizeof(dst) - 8192);
 			ohca_link_rx_release(ep[1].l, 0);
@@ -95,7 +85,7 @@ static void *receiver(void *arg)
 		}
 		ohca_link_kick(ep[1].l);
 		if (!n)
-			nap(&ep[1]);
+			simple_nap(ep[1].l, 100);
 	}
 	return NULL;
 }
@@ -118,7 +108,7 @@ static void *pinger(void *arg)
 		uint8_t in[256];
 
 		if (!ep_recv(e, 0, in, sizeof(in))) {
-			nap(e);
+			simple_nap(e->l, 100);
 			continue;
 		}
 		if (e == &ep[0]) {

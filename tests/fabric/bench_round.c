@@ -63,16 +63,16 @@ static double one_round(void)
 {
 	const double begin = cpu_ms();
 	struct epoll_event ev[EVENTS];
-	const bool moved = fab_data_round(d), sleeps = !moved && fab_data_sleep(d);
 	int n;
+
+	if (!fab_data_round(d))
+		fab_data_sleep(d);
 
 	fab_script_timer(&m, now);
 	fab_mgmt_timer(&m, now);
 	fab_data_timer(d);
 	fab_attach_timer(door, now);
 	n = epoll_wait(epfd, ev, EVENTS, 0);
-	if (sleeps)
-		fab_data_awake(d);
 	for (int i = 0; i < n; i++)
 		fab_attach_event(door, fab_event_of(&ev[i]).index);
 	return cpu_ms() - begin;

@@ -65,6 +65,10 @@ static inline bool ep_send_raw(struct ep *e, unsigned int vl, const void *pkt, s
 {
 	void *b = ohca_link_tx_begin(e->l, vl, len);
 
+	if (!b && vl != IB_MGMT_VL) {
+		simple_take(e->l);
+		b = ohca_link_tx_begin(e->l, vl, len);
+	}
 	if (!b)
 		return false;
 	memcpy(b, pkt, len);
@@ -90,7 +94,9 @@ static inline size_t ep_recv(struct ep *e, unsigned int vl, uint8_t *pkt, size_t
 	struct ohca_link_frame f;
 	size_t len = 0;
 
-	if (ohca_link_rx_peek(e->l, vl, &f) > 0) {
+	if (!(ohca_link_rx_pending(e->l) >> vl & 1))
+		simple_take(e->l);
+	if (ohca_link_rx_peek(e->l, vl, &f)) {
 		len = f.len <= size ? f.len : size;
 		memcpy(pkt, f.data, len);
 		ohca_link_rx_release(e->l, vl);

@@ -54,8 +54,7 @@ static inline bool pump_once(void)
 	for (int i = 0; i < n; i++)
 		fab_attach_event(door, fab_event_of(&ev[i]).index);
 	for (unsigned int i = 0; i < HOSTS; i++)
-		while (host[i].l && ohca_link_ctrl(host[i].l) != OHCA_LINK_EV_NONE)
-			moved = true;
+		moved |= host[i].l && simple_step(host[i].l);
 	moved |= fab_data_round(d);
 	fab_attach_timer(door, now);
 	fab_data_timer(d);

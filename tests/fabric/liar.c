@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * What a process says to a fabric that does not mean well: HELLOs of all kinds, anything on the
- * socket, in the shared memory, and in frames.
+ * socket, in records, and in frames.
  */
 #include "ep.h"
 #include "liar.h"
@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "link/link_priv.h"
+#include "../link/raw.h"
 
 #define STEPS	400u
 #define SOCKETS	100u
@@ -91,7 +91,6 @@ static void strangers(const char *path)
 		if (s[i] < 0)
 			continue;
 		link_hdr_init(&m.h.hdr, OHCA_WIRE_HELLO, sizeof(m.h));
-		m.h.features = htole64(OHCA_WIRE_FEAT_SHM);
 		m.h.port_guid = htole64(0x10 + rnd(8));
 		m.h.node_type = 1;
 		m.h.want_port = (uint8_t)rnd(8);
@@ -185,32 +184,40 @@ static void frame(struct ohca_link *l)
 	lied();
 }
 
-/* Words that both ends read, descriptors of frames, and how many of them there are. */
+/* A record of @len bytes; now and then its head is another one. */
+static void record(struct ohca_link *l, uint8_t kind, const void *body, size_t len)
+{
+	uint8_t buf[sizeof(struct ohca_wire_rec) + OHCA_LINK_MAX_FRAME];
+	struct ohca_wire_rec rec = {
+		.kind = kind, .vl = (uint8_t)(rnd(3) == 2 ? IB_MGMT_VL : rnd(2)),
+		.len = htole16((uint16_t)len),
+	};
+
+	if (!rnd(4))
+		spoil(&rec, sizeof(rec), 1 + rnd(3));
+	memcpy(buf, &rec, sizeof(rec));
+	memcpy(buf + sizeof(rec), body, len);
+	if (l->sock >= 0)
+		say(l->sock, buf, rnd(8) ? sizeof(rec) + len : rnd((uint32_t)(sizeof(rec) + len)));
+}
+
+/* Credits that nobody has, and frames that this end does not count. */
 static void scribble(struct ohca_link *l)
 {
-	unsigned int vl = rnd(3) == 2 ? IB_MGMT_VL : rnd(2);
-	struct tx_lane *t = &l->tx[vl];
+	uint8_t frame[OHCA_LINK_MAX_FRAME] = { 0 };
+	struct ohca_wire_credit c;
 
 	lied();
-	switch (rnd(5)) {
-	case 0:
-		((uint8_t *)l->map.ctl)[rnd(sizeof(struct ohca_shm_ctl))] = (uint8_t)rnd(256);
-		break;
-	case 1:
-		shm_store(&l->rx_dir->fccl[vl], rnd(2) ? rnd(4096) : rnd(UINT32_MAX));
-		break;
-	case 2:
-		spoil(&t->lane.desc[(t->fctbs - rnd(3)) & (t->lane.blocks - 1)],
-		      sizeof(struct ohca_shm_desc), 1 + rnd(8));
-		break;
-	case 3:
-		shm_store_release(&l->tx_dir->fctbs[vl], (t->fctbs + rnd(80)) & FC_MASK);
-		break;
-	default:
-		shm_store(&l->self->rx_wait, rnd(3));
-		shm_store(&l->self->tx_wait, rnd(3));
-		shm_store(&l->tx_dir->vl15_dropped, rnd(UINT32_MAX));
+	if (rnd(2)) {
+		record(l, OHCA_WIRE_FRAME, frame, 1 + rnd(sizeof(frame)));
+		return;
 	}
+	for (unsigned int vl = 0; vl < OHCA_WIRE_LANES; vl++)
+		c.fccl[vl] = htole16((uint16_t)((l->rx[vl].pos + l->rx[vl].lane.blocks) & FC_MASK));
+	c.vl15_dropped = rnd(UINT32_MAX);
+	c.rsvd = 0;
+	spoil(c.fccl, sizeof(c.fccl), rnd(4));
+	record(l, OHCA_WIRE_CREDIT, &c, sizeof(c));
 }
 
 static void training(struct ohca_link *l)
@@ -234,16 +241,15 @@ static void training(struct ohca_link *l)
 	spoil(m.fctbs, sizeof(m.fctbs), rnd(4));
 	if (!rnd(4))
 		spoil(&m, sizeof(m), rnd(4));
-	if (l->sock >= 0)
-		say(l->sock, &m, rnd(8) ? sizeof(m) : rnd(sizeof(m)));
+	record(l, OHCA_WIRE_MESSAGE, &m, rnd(8) ? sizeof(m) : rnd(sizeof(m)));
 }
 
 static void drain(struct ohca_link *l)
 {
 	struct ohca_link_frame f;
 
-	for (unsigned int vl = 0; vl < OHCA_SHM_LANES; vl++)
-		for (int n = 0; n < 64 && ohca_link_rx_peek(l, vl, &f) > 0; n++)
+	for (unsigned int vl = 0; vl < OHCA_WIRE_LANES; vl++)
+		for (int n = 0; n < 64 && ohca_link_rx_peek(l, vl, &f); n++)
 			ohca_link_rx_release(l, vl);
 	while (ohca_link_ctrl(l) != OHCA_LINK_EV_NONE)
 		;

@@ -148,6 +148,16 @@ static inline void net_state_change(struct net *t)
 	net_timers(t);
 }
 
+/** net_round() - the fabric looks at its sockets, and has a round */
+static inline bool net_round(struct net *t)
+{
+	for (uint32_t p = 1; p < t->f->ports; p++) {
+		fab_data_woke(t->d, p);
+		fab_data_ctrl(t->d, p);
+	}
+	return fab_data_round(t->d);
+}
+
 /** net_pump() - run until nothing moves. */
 static inline void net_pump(void *arg)
 {
@@ -156,12 +166,9 @@ static inline void net_pump(void *arg)
 
 	for (int i = 0; more && i < 1000; i++) {
 		more = false;
-		for (unsigned int k = 1; k <= net_node(t)->nports; k++)
-			fab_data_ctrl(t->d, net_index(t, k));
 		for (unsigned int k = 0; k < t->n; k++)
-			while (t->ep[k].l && ohca_link_ctrl(t->ep[k].l) != OHCA_LINK_EV_NONE)
-				more = true;
-		more |= fab_data_round(t->d);
+			more |= t->ep[k].l && simple_step(t->ep[k].l);
+		more |= net_round(t);
 		fab_mgmt_timer(&t->m, net_clock(t));
 	}
 	assert_false(more);
@@ -224,8 +231,7 @@ static inline int net_attach(struct net *t, struct ep *e, uint64_t guid, unsigne
 	/* It may not be among t->ep yet. */
 	for (int i = 0; i < 4; i++) {
 		net_pump(t);
-		while (ohca_link_ctrl(e->l) != OHCA_LINK_EV_NONE)
-			;
+		simple_take(e->l);
 	}
 	return 0;
 }

@@ -114,9 +114,9 @@ static bool turn(struct ib_smp *smp)
 	size_t len;
 
 	for (unsigned int i = 0; i < 2; i++) {
-		while (ohca_link_ctrl(ep[i].l) != OHCA_LINK_EV_NONE)
-			if (*ohca_link_error(ep[i].l))
-				fail("end port %u lost its link: %s", i, ohca_link_error(ep[i].l));
+		simple_step(ep[i].l);
+		if (*ohca_link_error(ep[i].l))
+			fail("end port %u lost its link: %s", i, ohca_link_error(ep[i].l));
 		for (unsigned int vl = 0; vl < VLS; vl++) {
 			for (int n = 0; n < 64 && (len = ep_recv(&ep[i], vl, pkt, sizeof(pkt)));
 			     n++)

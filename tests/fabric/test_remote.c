@@ -55,7 +55,7 @@ static bool get(struct flow *f, unsigned int vl)
 	struct ohca_link_frame in;
 	uint32_t seq;
 
-	if (ohca_link_rx_peek(ep[f->to].l, vl, &in) <= 0)
+	if (!ohca_link_rx_peek(ep[f->to].l, vl, &in))
 		return false;
 	if (in.len < HDR + sizeof(seq))
 		die("a packet of %u bytes", in.len);
@@ -82,8 +82,8 @@ static bool turn(struct flow *f, unsigned int burst)
 		while (get(f, vl))
 			moved = true;
 	}
-	ohca_link_kick(ep[f->from].l);
-	ohca_link_kick(ep[f->to].l);
+	simple_step(ep[f->from].l);
+	simple_step(ep[f->to].l);
 	return moved;
 }
 

@@ -177,6 +177,10 @@ static void test_vl15_counters(void **state)
 	assert_true(fits > 0);
 	for (lost = 1; lost < 5; lost++)
 		assert_false(ep_send_smp(&t->ep[1], &smp, 0));
+	for (unsigned int i = 0; i < 8; i++) {
+		simple_step(t->ep[1].l);
+		fab_data_ctrl(t->d, net_index(t, 2));
+	}
 	t->m.wires->count(t->m.wires_ctx, net_index(t, 2));
 	t->m.wires->count(t->m.wires_ctx, net_index(t, 2));
 	assert_int_equal(net_ctr(t, 2)->vl15_dropped, lost);

@@ -823,7 +823,7 @@ static void receive(struct result *r, unsigned int i)
 	struct ohca_link_frame fr;
 
 	for (unsigned int vl = 0; vl < 2; vl++) {
-		while (ohca_link_rx_peek(host[i].l, vl, &fr) > 0) {
+		while (ohca_link_rx_peek(host[i].l, vl, &fr)) {
 			const uint8_t fill = fr.data[IB_LRH_LEN + IB_BTH_LEN];
 
 			if (fr.flags & OHCA_FRAME_VCRC) {

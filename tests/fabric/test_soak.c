@@ -117,7 +117,7 @@ static bool turn(struct node *n, uint32_t limit)
 	bool busy = false;
 
 	for (unsigned int vl = 0; vl < VLS; vl++) {
-		for (int k = 0; k < 64 && ohca_link_rx_peek(n->ep.l, vl, &f) > 0; k++) {
+		for (int k = 0; k < 64 && ohca_link_rx_peek(n->ep.l, vl, &f); k++) {
 			check_one(n, &f);
 			ohca_link_rx_release(n->ep.l, vl);
 			busy = true;
@@ -135,26 +135,8 @@ static bool turn(struct node *n, uint32_t limit)
 		for (unsigned int vl = 0; vl < VLS; vl++)
 			if (to != n->id && n->tx[to][vl] < limit && send_one(n, to, vl))
 				busy = true;
-	ohca_link_kick(n->ep.l);
+	simple_step(n->ep.l);
 	return busy;
-}
-
-/* Return: false if nothing came for @ms. */
-static bool nap(struct node *n, int ms)
-{
-	struct pollfd pf[2] = {
-		{ .fd = ohca_link_event_fd(n->ep.l), .events = POLLIN },
-		{ .fd = ohca_link_ctrl_fd(n->ep.l), .events = POLLIN },
-	};
-	int r = 1;
-
-	if (ohca_link_prepare_sleep(n->ep.l)) {
-		r = poll(pf, 2, ms);
-		ohca_link_awake(n->ep.l, true);
-	}
-	while (ohca_link_ctrl(n->ep.l) != OHCA_LINK_EV_NONE)
-		;
-	return r != 0;
 }
 
 static bool join_fabric(struct node *n)
@@ -184,7 +166,7 @@ static void *peace(void *arg)
 	uint64_t all = (uint64_t)(EPS - 1) * VLS * COUNT;
 
 	while (n->received < all && !failures) {
-		if (!turn(n, COUNT) && !nap(n, 30000)) {
+		if (!turn(n, COUNT) && !simple_nap(n->ep.l, 30000)) {
 			FAIL("node %u waits in vain, %lu of %lu received", n->id,
 			     (unsigned long)n->received, (unsigned long)all);
 			break;
@@ -194,7 +176,7 @@ static void *peace(void *arg)
 	done++;
 	while (done < EPS)
 		if (!turn(n, COUNT))
-			nap(n, 10);
+			simple_nap(n->ep.l, 10);
 	return NULL;
 }
 
@@ -212,7 +194,7 @@ static void *war(void *arg)
 
 	while (!stop) {
 		if (!turn(n, UINT32_MAX))
-			nap(n, 2);
+			simple_nap(n->ep.l, 2);
 		while (ohca_link_ctrl(n->ep.l) != OHCA_LINK_EV_NONE)
 			;
 		if (n->id == 0) {
@@ -232,7 +214,8 @@ static void *war(void *arg)
 				return NULL;
 			break;
 		case 2:		/* an evil one: the fabric throws it out */
-			send(ohca_link_ctrl_fd(n->ep.l), "evil", 4, MSG_DONTWAIT | MSG_NOSIGNAL);
+			send(ohca_link_ctrl_fd(n->ep.l), "evil one", 8,
+			     MSG_DONTWAIT | MSG_NOSIGNAL);
 			break;
 		default:
 			break;

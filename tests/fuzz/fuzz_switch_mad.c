@@ -34,23 +34,26 @@ static uint32_t port_of(unsigned int num)
 
 static void look(void)
 {
-	for (unsigned int i = 1; i <= EPS; i++)
+	for (unsigned int i = 1; i <= EPS; i++) {
+		fab_data_woke(d, port_of(i));
 		fab_data_ctrl(d, port_of(i));
+	}
 }
 
 static void pump(struct ohca_link *ep[EPS])
 {
 	for (int i = 0; i < 3; i++) {
-		fab_data_round(d);
 		look();
+		fab_data_round(d);
 		for (unsigned int k = 0; k < EPS; k++) {
 			struct ohca_link_frame f;
 
 			ohca_link_ctrl(ep[k]);
 			for (unsigned int vl = 0; vl < 16; vl++)
-				for (int n = 0; n < 8 && ohca_link_rx_peek(ep[k], vl, &f) > 0; n++)
+				for (int n = 0; n < 8 && ohca_link_rx_peek(ep[k], vl, &f); n++)
 					ohca_link_rx_release(ep[k], vl);
 			ohca_link_kick(ep[k]);
+			ohca_link_awake(ep[k]);
 		}
 	}
 }
@@ -244,6 +247,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	fab_data_free(d);
 	fab_free(f);
-	sys_end();
 	return 0;
 }

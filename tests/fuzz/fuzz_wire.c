@@ -1,43 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The peer of a link over a stream: anything as its first message, and as records behind a right one.
- * Ours may lose the link, nothing else; it has a reason then, and never waits.
+ * The peer of a link, on the same host or by TCP: anything as its first message, and as records behind
+ * a right one. Ours may lose the link, nothing else; it has a reason then, never waits, and leaves no
+ * descriptor open.
  */
-#include "link/link_priv.h"
+#include "link_ends.h"
 
 #include <endian.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-struct input {
-	const uint8_t *p, *end;
-};
-
-static uint8_t get8(struct input *in)
-{
-	return in->p < in->end ? *in->p++ : 0;
-}
-
-static uint16_t get16(struct input *in)
-{
-	uint8_t lo = get8(in);
-
-	return (uint16_t)(lo | get8(in) << 8);
-}
-
-static size_t take(struct input *in, void *buf, size_t max)
-{
-	size_t n = (size_t)(in->end - in->p);
-
-	n = n < max ? n : max;
-	memcpy(buf, in->p, n);
-	in->p += n;
-	return n;
-}
 
 static void put(int fd, const void *buf, size_t len)
 {
@@ -49,17 +21,15 @@ static void put(int fd, const void *buf, size_t len)
 /* A right HELLO of the peer with some bytes changed. */
 static void hello(struct input *in, uint8_t buf[OHCA_WIRE_MSG_MAX], unsigned int changes)
 {
-	struct ohca_wire_join j = { 0 };
+	struct ohca_wire_hello h;
 	struct ohca_link_cfg c;
 
 	ohca_link_cfg_init(&c);
 	c.vl_cap = 2;
-	link_hello_fill(&j.hello, &c);
-	link_hdr_init(&j.hello.hdr, OHCA_WIRE_HELLO, sizeof(j));
-	j.hello.features = htole64(OHCA_WIRE_FEAT_STREAM);
-	j.hello.vls = 2;
+	link_hello_fill(&h, &c);
+	h.vls = 2;
 	memset(buf, 0, OHCA_WIRE_MSG_MAX);
-	memcpy(buf, &j, sizeof(j));
+	memcpy(buf, &h, sizeof(h));
 	for (unsigned int i = 0; i < changes && in->p < in->end; i++) {
 		const unsigned int at = get16(in) % OHCA_WIRE_MSG_MAX;
 
@@ -67,8 +37,11 @@ static void hello(struct input *in, uint8_t buf[OHCA_WIRE_MSG_MAX], unsigned int
 	}
 }
 
-/* Ours listens, or has connected, to a peer whose first message is @buf. Return: NULL: refused. */
-static struct ohca_link *meet(const int sv[2], const uint8_t *buf, bool listens)
+/*
+ * Ours listens, or has connected, to a peer whose first message are @len bytes of @buf. Return: NULL:
+ * refused.
+ */
+static struct ohca_link *meet(const int sv[2], const uint8_t *buf, size_t len, bool listens)
 {
 	uint8_t nonce[OHCA_LINK_NONCE];
 	struct ohca_link_cfg c, peer;
@@ -80,7 +53,7 @@ static struct ohca_link *meet(const int sv[2], const uint8_t *buf, bool listens)
 	c.vl_cap = 2;
 	c.token = "a token of the fuzzer";
 	if (!listens) {
-		put(sv[1], buf, OHCA_WIRE_MSG_MAX);
+		put(sv[1], buf, len);
 		r = ohca_link_connect_finish(sv[0], &c, &l, &err);
 		if ((r < 0 && !err.code) || (r > 0) != !!l)
 			abort();
@@ -90,7 +63,7 @@ static struct ohca_link *meet(const int sv[2], const uint8_t *buf, bool listens)
 	}
 	if (ohca_link_greet(sv[0], nonce, &err))
 		abort();
-	put(sv[1], buf, OHCA_WIRE_MSG_MAX);
+	put(sv[1], buf, len);
 	r = ohca_link_hello_recv(sv[0], NULL, &peer, &err);
 	if (r <= 0) {
 		if (!err.code)
@@ -107,10 +80,10 @@ static void touch(struct ohca_link *l)
 {
 	volatile uint8_t sum = 0;
 
-	for (unsigned int vl = 0; vl < OHCA_SHM_LANES; vl++) {
+	for (unsigned int vl = 0; vl < OHCA_WIRE_LANES; vl++) {
 		struct ohca_link_frame f;
 
-		for (int n = 0; n < 8 && ohca_link_rx_peek(l, vl, &f) > 0; n++) {
+		for (int n = 0; n < 8 && ohca_link_rx_peek(l, vl, &f); n++) {
 			if (f.len < OHCA_LINK_MIN_FRAME || f.len > OHCA_LINK_MAX_FRAME)
 				abort();
 			for (uint32_t i = 0; i < f.len; i++)
@@ -155,7 +128,7 @@ static void say(struct input *in, struct ohca_link *us, int fd)
 		for (unsigned int vl = 0; vl < 16; vl++)
 			c.fccl[vl] = htole16((uint16_t)(us->tx[vl].fctbs +
 							(vl < 2 ? OHCA_LINK_BLOCKS : 0)));
-		c.fccl[15] = htole16((uint16_t)(us->tx[15].fctbs + OHCA_SHM_VL15_BLOCKS));
+		c.fccl[15] = htole16((uint16_t)(us->tx[15].fctbs + OHCA_WIRE_VL15_BLOCKS));
 		c.fccl[op / 8 % 2] = htole16((uint16_t)(le16toh(c.fccl[op / 8 % 2]) - get8(in) + 3));
 		record(fd, OHCA_WIRE_CREDIT, 0, sizeof(c), 0, &c);
 		break;
@@ -167,7 +140,7 @@ static void say(struct input *in, struct ohca_link *us, int fd)
 		m.enabled = !(op & 16);
 		m.width_en = m.speed_en = m.speed_ext_en = 0xff;
 		for (unsigned int vl = 0; vl < 16; vl++)
-			m.fctbs[vl] = htole16((uint16_t)(shm_load(&us->rx_dir->fctbs[vl]) +
+			m.fctbs[vl] = htole16((uint16_t)(us->rx[vl].fctbs +
 							 (op & 32 ? get8(in) : 0)));
 		record(fd, OHCA_WIRE_MESSAGE, 0, sizeof(m), 0, &m);
 		break;
@@ -200,8 +173,8 @@ static void established(struct input *in, struct ohca_link *us, int fd)
 			ohca_link_kick(us);
 		if ((op & 48) == 48)
 			ohca_link_train(us, &phy);
-		else if (op & 16 && ohca_link_prepare_sleep(us))
-			ohca_link_awake(us, op & 128);
+		else if (op & 16 && ohca_link_prepare_sleep(us) && op & 128)
+			ohca_link_awake(us);
 	}
 	/* Whatever happened, ours can go to sleep or is told why not, in bounded time. */
 	while (!ohca_link_prepare_sleep(us)) {
@@ -219,16 +192,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct input in = { data, data + size };
 	uint8_t how = get8(&in), buf[OHCA_WIRE_MSG_MAX];
+	const bool tcp = how & 64;
 	struct ohca_link *us;
-	int sv[2];
+	int first, sv[2];
 
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, sv))
-		abort();
-	hello(&in, buf, how % 8 ? 0 : how / 8);
-	us = meet(sv, buf, how & 128);
+	ends_pair(tcp ? SOCK_STREAM : SOCK_SEQPACKET, sv);
+	first = sv[0];
+	hello(&in, buf, how % 8 ? 0 : how / 8 % 8);
+	us = meet(sv, buf, tcp ? sizeof(buf) : how % 8 ? sizeof(struct ohca_wire_hello) :
+			   1 + get16(&in) % (sizeof(buf) - 1), how & 128);
 	if (us)
 		established(&in, us, sv[1]);
 	ohca_link_free(us);
+	close(sv[1]);
+	ends_pair(SOCK_STREAM, sv);
+	if (sv[0] != first)
+		abort();
+	close(sv[0]);
 	close(sv[1]);
 	return 0;
 }

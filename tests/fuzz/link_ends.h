@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Both ends of a link in one thread, for fuzzing: the handshake's inside is included,
- * so that no listener and no second thread is needed. No call of a link enters the kernel (sys.h).
+ * Both ends of a link in one thread, for fuzzing, and the fuzzer's bytes.
  */
 #ifndef FUZZ_LINK_ENDS_H
 #define FUZZ_LINK_ENDS_H
 
-#include "link/hello.c"
-#include "sys.h"
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "link/link_priv.h"
 
 /** struct input - what is left of the fuzzer's bytes; zeros when they are used up. */
 struct input {
@@ -38,39 +40,30 @@ static inline size_t take(struct input *in, void *buf, size_t max)
 	return n;
 }
 
-/** ends_hello() - a connected socket pair; the connecting side has said HELLO. */
-static inline bool ends_hello(int sv[2], const struct ohca_link_cfg *c)
+/** ends_pair() - sockets of a host, or of @type SOCK_STREAM, which are as those of TCP */
+static inline void ends_pair(int type, int sv[2])
 {
-	struct ohca_wire_hello h;
-
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, sv))
+	if (socketpair(AF_UNIX, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, sv))
 		abort();
-	link_hello_fill(&h, c);
-	return !link_send(sv[1], &h, sizeof(h));
 }
 
 /** ends_meet() - handshake; @a listens with @ca, @b connects with @cb. Never fails. */
 static inline void ends_meet(const struct ohca_link_cfg *ca, const struct ohca_link_cfg *cb,
 			     struct ohca_link **a, struct ohca_link **b)
 {
+	struct ohca_wire_hello h;
 	struct ohca_link_cfg peer;
 	struct ohca_link_err err;
 	int sv[2];
 
-	if (!ends_hello(sv, cb) || ohca_link_hello_recv(sv[0], NULL, &peer, &err) != 1)
+	ends_pair(SOCK_SEQPACKET, sv);
+	link_hello_fill(&h, cb);
+	if (link_send(sv[1], &h, sizeof(h)) ||
+	    ohca_link_hello_recv(sv[0], NULL, &peer, &err) != 1)
 		abort();
 	*a = ohca_link_hello_reply(sv[0], &peer, ca, &err);
 	if (!*a || ohca_link_connect_finish(sv[1], cb, b, &err) != 1)
 		abort();
-}
-
-/** ends_settle() - let both handle what the other said, events ignored. */
-static inline void ends_settle(struct ohca_link *a, struct ohca_link *b)
-{
-	for (int i = 0; i < 8; i++) {
-		ohca_link_ctrl(a);
-		ohca_link_ctrl(b);
-	}
 }
 
 #endif /* FUZZ_LINK_ENDS_H */

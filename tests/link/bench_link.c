@@ -26,16 +26,6 @@ struct side {
 	uint64_t frames;
 };
 
-static void nap(struct ohca_link *l)
-{
-	struct pollfd pf = { .fd = ohca_link_event_fd(l), .events = POLLIN };
-
-	if (ohca_link_prepare_sleep(l)) {
-		poll(&pf, 1, 100);
-		ohca_link_awake(l, true);
-	}
-}
-
 static void *sender(void *arg)
 {
 	static uint8_t src[1 << 20];
@@ -56,7 +46,7 @@ static void *sender(void *arg)
 		}
 		ohca_link_kick(s->l);
 		if (!n)
-			nap(s->l);
+			simple_nap(s->l, 100);
 	}
 	return NULL;
 }
@@ -71,7 +61,7 @@ static void *receiver(void *arg)
 		struct ohca_link_frame f;
 		int n;
 
-		for (n = 0; n < 32 && ohca_link_rx_peek(s->l, 0, &f) > 0; n++) {
+		for (n = 0; n < 32 && ohca_link_rx_peek(s->l, 0, &f); n++) {
 			memcpy(dst + at, f.data, f.len);
 			at = (at + 4096) % (sizeof(dst) - 8192);
 			ohca_link_rx_release(s->l, 0);
@@ -79,7 +69,7 @@ static void *receiver(void *arg)
 		}
 		ohca_link_kick(s->l);
 		if (!n)
-			nap(s->l);
+			simple_nap(s->l, 100);
 	}
 	return NULL;
 }
@@ -93,8 +83,8 @@ static void *echo(void *arg)
 		struct ohca_link_frame f;
 		void *b;
 
-		if (ohca_link_rx_peek(s->l, 0, &f) <= 0) {
-			nap(s->l);
+		if (!ohca_link_rx_peek(s->l, 0, &f)) {
+			simple_nap(s->l, 100);
 			continue;
 		}
 		b = ohca_link_tx_begin(s->l, 0, f.len);
@@ -144,10 +134,10 @@ static int run(unsigned int shift, size_t len, double seconds, bool pingpong)
 		printf("shift %u  %4zu B  ping-pong, sleeping: %.1f us one way\n", shift, len,
 		       1e6 * t / (double)(a.frames + b.frames));
 	else
-		printf("shift %u  %4zu B  %6.2f Mpps %6.2f GB/s  wake-ups %.0f k/s, %.0f k/s\n",
+		printf("shift %u  %4zu B  %6.2f Mpps %6.2f GB/s  sends %.0f k/s, %.0f k/s\n",
 		       shift, len, (double)b.frames / t / 1e6,
 		       (double)b.frames * (double)len / t / 1e9,
-		       (double)sa.wakeups_sent / t / 1e3, (double)sb.wakeups_sent / t / 1e3);
+		       (double)sa.sends / t / 1e3, (double)sb.sends / t / 1e3);
 	pair_free(&p);
 	return 0;
 }

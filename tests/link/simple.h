@@ -104,6 +104,44 @@ static inline struct ohca_link *simple_accept(int listen_fd, const struct ohca_l
 	return NULL;
 }
 
+/**
+ * simple_take() - what has come is in the rings; what events there were matters to nobody
+ * Return: whether there were any.
+ */
+static inline bool simple_take(struct ohca_link *l)
+{
+	bool any = false;
+
+	while (ohca_link_ctrl(l) != OHCA_LINK_EV_NONE)
+		any = true;
+	return any;
+}
+
+/** simple_step() - what is there to be sent leaves, too. Return: as simple_take() */
+static inline bool simple_step(struct ohca_link *l)
+{
+	ohca_link_kick(l);
+	ohca_link_awake(l);
+	return simple_take(l);
+}
+
+/** simple_nap() - wait until the link has something to do. Return: false: nothing for @ms */
+static inline bool simple_nap(struct ohca_link *l, int ms)
+{
+	struct pollfd p[] = {
+		{ .fd = ohca_link_event_fd(l), .events = POLLIN },
+		{ .fd = ohca_link_ctrl_fd(l), .events = POLLIN },
+	};
+	int r = 1;
+
+	if (ohca_link_prepare_sleep(l)) {
+		r = poll(p, 2, ms);
+		ohca_link_awake(l);
+	}
+	simple_take(l);
+	return r != 0;
+}
+
 /** simple_up() - wait until the link is up; both ends must train. Return: 0 or -1. */
 static inline int simple_up(struct ohca_link *l, int timeout_ms)
 {

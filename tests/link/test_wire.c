@@ -188,7 +188,7 @@ static void move(struct ohca_link *from, struct ohca_link *to)
 	if (poll(p, 2, 0) <= 0)
 		return;
 	if (p[0].revents)
-		ohca_link_awake(from, true);
+		ohca_link_awake(from);
 	drain(to, &up, &down);
 	assert_int_equal(up + down, 0);
 }
@@ -259,7 +259,7 @@ static void test_waiting(void **state)
 /* What is no HELLO is refused, and what is none yet stays in the socket. */
 static void test_first(void **state)
 {
-	struct ohca_wire_join good;
+	struct ohca_wire_hello good;
 	uint8_t msg[OHCA_WIRE_MSG_MAX], nonce[OHCA_LINK_NONCE];
 	struct ohca_link_cfg c, peer;
 	struct ohca_link_err err;
@@ -268,27 +268,25 @@ static void test_first(void **state)
 	(void)state;
 	ohca_link_cfg_init(&c);
 	memset(&good, 0, sizeof(good));
-	link_hello_fill(&good.hello, &c);
-	link_hdr_init(&good.hello.hdr, OHCA_WIRE_HELLO, sizeof(good));
-	good.hello.features = htole64(OHCA_WIRE_FEAT_STREAM);
+	link_hello_fill(&good, &c);
 	for (unsigned int how = 0; how < 8; how++) {
 		static const int codes[] = {
 			OHCA_LINK_OK, OHCA_LINK_E_PROTO, OHCA_LINK_E_VERSION, OHCA_LINK_E_PROTO,
 			OHCA_LINK_E_PROTO, OHCA_LINK_E_CONFIG, OHCA_LINK_E_PROTO, OHCA_LINK_E_PROTO,
 		};
-		struct ohca_wire_join j = good;
+		struct ohca_wire_hello j = good;
 		size_t n = sizeof(msg);
 
 		if (how == 1)
-			j.hello.hdr.magic ^= 1;
+			j.hdr.magic ^= 1;
 		else if (how == 2)
-			j.hello.hdr.version = htole16(OHCA_LINK_VERSION + 1);
+			j.hdr.version = htole16(OHCA_LINK_VERSION + 1);
 		else if (how == 3)
-			j.hello.hdr.len = htole32(OHCA_WIRE_MSG_MAX + 1);
+			j.hdr.len = htole32(OHCA_WIRE_MSG_MAX + 1);
 		else if (how == 4)
-			j.hello.hdr.len = htole32(sizeof(j.hello));
+			j.hdr.len = htole32(sizeof(j) - 1);
 		else if (how == 5)
-			j.hello.features = htole64(OHCA_WIRE_FEAT_SHM);
+			j.vl_cap = 3;
 		else if (how == 6)
 			n = 100;
 		else if (how == 7)
@@ -336,8 +334,8 @@ static void test_lanes(void **state)
 			assert_null(ohca_link_tx_begin(p.a, vl, 64));
 			continue;
 		}
-		assert_true(send_one(p.a, vl, 12 + 4 * vl, (uint8_t)(vl + 1)));
-		assert_true(send_one(p.a, vl, OHCA_LINK_MAX_FRAME, (uint8_t)(vl + 100)));
+		assert_true(put_one(p.a, vl, 12 + 4 * vl, (uint8_t)(vl + 1)));
+		assert_true(put_one(p.a, vl, OHCA_LINK_MAX_FRAME, (uint8_t)(vl + 100)));
 	}
 	b = ohca_link_tx_begin(p.a, 3, 100);
 	memset(b, 7, 100);
@@ -352,7 +350,7 @@ static void test_lanes(void **state)
 		expect_one(p.b, vl, 12 + 4 * vl, (uint8_t)(vl + 1));
 		expect_one(p.b, vl, OHCA_LINK_MAX_FRAME, (uint8_t)(vl + 100));
 	}
-	assert_int_equal(ohca_link_rx_peek(p.b, 3, &f), 1);
+	assert_true(ohca_link_rx_peek(p.b, 3, &f));
 	assert_int_equal(f.len, 96);
 	assert_int_equal(f.flags, OHCA_FRAME_VCRC | OHCA_FRAME_ICRC);
 	assert_int_equal(f.vcrc, 0x1234);
@@ -368,7 +366,6 @@ static void test_lanes(void **state)
 static void expect_sleep(struct ohca_link *l)
 {
 	assert_true(ohca_link_prepare_sleep(l));
-	ohca_link_awake(l, false);
 }
 
 /*
@@ -413,16 +410,16 @@ static void test_late_reader(void **state)
 		poll(all, 3, 100);
 		move(p.a, p.b);
 		if (poll(&ev, 1, 0) > 0)
-			ohca_link_awake(p.a, true);
+			ohca_link_awake(p.a);
 		for (unsigned int vl = 0; vl < 2; vl++) {
-			while (ohca_link_rx_peek(p.b, vl, &f) > 0) {
+			while (ohca_link_rx_peek(p.b, vl, &f)) {
 				assert_int_equal(f.len, 4000);
 				assert_int_equal(f.data[0], (uint8_t)got[vl]);
 				assert_int_equal(f.data[3999], (uint8_t)got[vl]++);
 				ohca_link_rx_release(p.b, vl);
 			}
 		}
-		while (ohca_link_rx_peek(p.b, 15, &f) > 0)
+		while (ohca_link_rx_peek(p.b, 15, &f))
 			ohca_link_rx_release(p.b, 15);
 		move(p.b, p.a);
 		/* its credits came back */
@@ -452,7 +449,7 @@ static void test_many_frames(void **state)
 	(void)state;
 	tcp_up(&p, 1, 2);
 	for (unsigned int i = 0; i < all; i++)
-		assert_true(send_one(p.a, 0, 64, (uint8_t)i));
+		assert_true(put_one(p.a, 0, 64, (uint8_t)i));
 	ohca_link_kick(p.a);
 	while (got < all) {
 		struct pollfd ev[] = {
@@ -463,9 +460,9 @@ static void test_many_frames(void **state)
 
 		assert_true(ohca_link_prepare_sleep(p.a));
 		assert_in_range(poll(ev, 2, 10000), 1, 2);
-		ohca_link_awake(p.a, ev[0].revents);
+		ohca_link_awake(p.a);
 		drain(p.b, &up, &down);
-		for (; ohca_link_rx_peek(p.b, 0, &f) > 0; got++) {
+		for (; ohca_link_rx_peek(p.b, 0, &f); got++) {
 			assert_int_equal(f.data[63], (uint8_t)got);
 			ohca_link_rx_release(p.b, 0);
 		}
@@ -498,7 +495,7 @@ static void test_retrain(void **state)
 		for (int i = 0; i < 1000; i++) {
 			int up = 0, down = 0;
 
-			ohca_link_awake(p.a, true);
+			ohca_link_awake(p.a);
 			drain(p.a, &up, &down);
 			drain(p.b, &up, &down);
 			if (up && ohca_link_is_up(p.a) && ohca_link_is_up(p.b))
@@ -512,12 +509,12 @@ static void test_retrain(void **state)
 			poll(NULL, 0, 1);
 		}
 		expect_one(p.b, 0, 64, (uint8_t)round);
-		assert_int_equal(ohca_link_rx_peek(p.b, 0, &f), 0);
+		assert_false(ohca_link_rx_peek(p.b, 0, &f));
 		/* a message is enough for all credits */
 		assert_true(send_one(p.b, 0, 64, 1));
 		for (int i = 0; i < 1000 && ohca_link_tx_credits(p.a, 0) < 2048; i++) {
 			move(p.b, p.a);
-			if (ohca_link_rx_peek(p.a, 0, &f) > 0)
+			if (ohca_link_rx_peek(p.a, 0, &f))
 				ohca_link_rx_release(p.a, 0);
 			poll(NULL, 0, 1);
 		}
@@ -547,7 +544,6 @@ static void expect_end(struct ohca_link *l, const char *why)
 	enum ohca_link_event ev = OHCA_LINK_EV_NONE;
 
 	assert_true(ohca_link_prepare_sleep(l));
-	ohca_link_awake(l, false);
 	for (int i = 0; i < 10 && ev != OHCA_LINK_EV_CLOSED; i++) {
 		readable(ohca_link_ctrl_fd(l));
 		ev = ohca_link_ctrl(l);
@@ -567,7 +563,7 @@ static void test_cannot_send(void **state)
 	/* a frame that the kernel cannot read stands for one that it has no memory for */
 	tcp_up(&p, 1, 2);
 	t = &p.a->tx[0];
-	assert_true(send_one(p.a, 0, 4000, 1));
+	assert_true(put_one(p.a, 0, 4000, 1));
 	assert_int_equal(mprotect(t->lane.data, 4096, PROT_NONE), 0);
 	ohca_link_kick(p.a);
 	expect_end(p.a, "the connection is lost: Bad address");
@@ -579,7 +575,7 @@ static void test_cannot_send(void **state)
 	assert_true(other >= 0);
 	assert_int_equal(dup2(p.a->sock, p.a->my_wake), p.a->my_wake);
 	for (unsigned int i = 0; i < 2000; i++)
-		assert_true(send_one(p.a, 0, 64, 1));
+		assert_true(put_one(p.a, 0, 64, 1));
 	ohca_link_kick(p.a);
 	expect_end(p.a, "the connection is lost: Invalid argument");
 	pair_free(&p);
@@ -720,7 +716,7 @@ static unsigned int take(struct between *w)
 	unsigned int n = 0;
 
 	for (unsigned int vl = 0; vl < 16; vl++) {
-		while (ohca_link_rx_peek(w->a, vl, &f) > 0) {
+		while (ohca_link_rx_peek(w->a, vl, &f)) {
 			assert_in_range(f.len, OHCA_LINK_MIN_FRAME, OHCA_LINK_MAX_FRAME);
 			for (uint32_t i = 0; i < f.len && w->flip < 0; i++)
 				assert_int_equal(f.data[i], (uint8_t)(f.len + vl));
@@ -767,7 +763,7 @@ static unsigned int session(struct between *w)
 	if (!run(w))
 		goto out;
 	n += take(w);
-	while (ohca_link_rx_pending(w->b) & 2 && ohca_link_rx_peek(w->b, 1, &f) > 0)
+	while (ohca_link_rx_pending(w->b) & 2 && ohca_link_rx_peek(w->b, 1, &f))
 		ohca_link_rx_release(w->b, 1);
 	give(w, 0, 16);
 	if (!run(w))

@@ -87,7 +87,7 @@ static bool rx_vl15(struct fab_data *d, struct fab_dport *dp)
 	if (d->epoch != d->m->epoch)
 		fab_dport_refresh(d, dp);
 	for (n = 0; n < VL15_BURST && dp->up; n++) {
-		if (ohca_link_rx_peek(dp->link, OHCA_LINK_VL15, &f) <= 0)
+		if (!ohca_link_rx_peek(dp->link, OHCA_LINK_VL15, &f))
 			break;
 		if (fab_unlikely(fab_damaged(d, dp, f.data, f.len, f.flags, f.vcrc)))
 			ib_pma_count_rcv(dp->ctr, f.len, f.data[1] >> 4, false);
@@ -250,8 +250,8 @@ uint64_t fab_data_timer(struct fab_data *d)
 }
 
 /*
- * Links without packets become idle: they stay asleep, at no cost, until their peers' signals come
- * by the pipes. The others, whose heads wait for credit, sleep only as long as the fabric does.
+ * Links without packets become idle: nobody looks at them, at no cost, until something comes by their
+ * sockets. The others, whose heads wait for credit, sleep only as long as the fabric does.
  */
 bool fab_data_sleep(struct fab_data *d)
 {
@@ -263,8 +263,6 @@ bool fab_data_sleep(struct fab_data *d)
 
 		if (ohca_link_prepare_sleep_except(dp->link, fab_blocked_lanes(d, dp)))
 			continue;
-		while (i--)
-			ohca_link_awake(d->awake[i]->link, false);
 		/* packets, credits, or a peer that breaks the link's rules */
 		fab_link_ctrl(d, dp);
 		return false;
@@ -280,19 +278,13 @@ bool fab_data_sleep(struct fab_data *d)
 	return true;
 }
 
-void fab_data_awake(struct fab_data *d)
-{
-	for (uint32_t i = 0; i < d->nawake; i++)
-		ohca_link_awake(d->awake[i]->link, false);
-}
-
 void fab_data_woke(struct fab_data *d, uint32_t p)
 {
 	struct fab_dport *dp = d->by_port[p];
 
 	if (!dp || !dp->link)
 		return;
-	ohca_link_awake(dp->link, true);
+	ohca_link_awake(dp->link);
 	fab_link_wake(d, dp);
 }
 

@@ -174,9 +174,6 @@ uint64_t fab_data_timer(struct fab_data *d);
 /** fab_data_sleep() - announce a sleep on all links. Return: false: there is something to do. */
 bool fab_data_sleep(struct fab_data *d);
 
-/** fab_data_awake() - the sleep is over */
-void fab_data_awake(struct fab_data *d);
-
 /**
  * fab_data_attach() - @l becomes the wire of switch port @p instead of the one in the graph
  *

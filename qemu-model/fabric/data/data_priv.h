@@ -134,7 +134,7 @@ struct fab_buffer {
  * @mark: position in the link's ring, see @mark_ns
  * @passing: @f is on its way through, and is not in the buffer
  * @routed: FAB_HEAD_UCAST leaves a router, with the LIDs @slid and @dlid and a HopLmt one smaller
- * @counted: blocks that it is counted with in the @heads of its output, whatever the peer makes of its length; 0: it is not
+ * @counted: blocks that it is counted with in the @heads of its output; 0: it is not
  */
 struct fab_lane {
 	uint8_t kind;
@@ -281,7 +281,7 @@ struct fab_outlet {
  * @vl15_seen: of the peer's count of VL15 packets that it dropped
  * @replies: of fab_data.reply, that wait for it
  * @peer_guid: PortGUID that was attached last, which has its place again
- * @idle: the link sleeps, and is not in fab_data.awake: its peer ends that by the pipe
+ * @idle: the link sleeps, and is not in fab_data.awake: what comes by its socket ends that
  * @used, @refused_tx: in fab_data.used; and there was no room, or the link broke
  * @stall_listed: in fab_data.stall
  */

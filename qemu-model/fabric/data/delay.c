@@ -375,7 +375,7 @@ static bool ring_take(struct fab_data *d, struct fab_flight *fl, unsigned int vl
 	unsigned int n;
 
 	in->full &= (uint16_t)~(1u << vl);
-	for (n = 0; n < FAB_BURST && ohca_link_rx_peek(in->link, vl, &lf) > 0; n++) {
+	for (n = 0; n < FAB_BURST && ohca_link_rx_peek(in->link, vl, &lf); n++) {
 		struct fab_buffer *b = NULL;
 
 		if (!fab_fits(in, vl, lf.len) || fab_pace_busy(d, fl->fault)) {

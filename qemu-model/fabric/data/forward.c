@@ -96,7 +96,7 @@ static bool peek(struct fab_dport *in, unsigned int vl, struct fab_lane *l)
 
 	if (in->buffers)
 		return fab_peek(in, vl);
-	if (ohca_link_rx_peek(in->link, vl, &lf) <= 0)
+	if (!ohca_link_rx_peek(in->link, vl, &lf))
 		return false;
 	l->f.data = lf.data;
 	l->f.view = NULL;

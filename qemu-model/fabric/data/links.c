@@ -246,7 +246,6 @@ void fab_link_wake(struct fab_data *d, struct fab_dport *dp)
 {
 	if (!dp->idle)
 		return;
-	ohca_link_awake(dp->link, false);
 	dp->idle = false;
 	d->awake[d->nawake++] = dp;
 }

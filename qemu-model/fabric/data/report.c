@@ -71,11 +71,11 @@ static void print_port(const struct fab_data *d, const struct fab_dport *dp, FIL
 		ohca_link_get_stats(dp->link, &st);
 	fprintf(to, "'%.64s' port %u '%.64s' %s rcv %" PRIu64 " pkts %" PRIu64 " words, xmit %"
 		PRIu64 " pkts %" PRIu64 " words, errors %" PRIu64 " relay %" PRIu64 " discards %"
-		PRIu64 ", no credit %" PRIu64 " times, wakeups %" PRIu64 ", sleeps %" PRIu64 "\n",
+		PRIu64 ", no credit %" PRIu64 " times, sends %" PRIu64 ", sleeps %" PRIu64 "\n",
 		d->f->desc[p->node].text, dp->num, desc,
 		state[p->pi.state <= IB_PS_ACTIVE ? p->pi.state : 0], c->rcv_pkts, c->rcv_data,
 		c->xmit_pkts, c->xmit_data, c->rcv_errors, c->rcv_switch_relay_errors,
-		c->xmit_discards, st.tx_nocredit, st.wakeups_sent, st.sleeps);
+		c->xmit_discards, st.tx_nocredit, st.sends, st.sleeps);
 }
 
 static const char * const drop_names[FAB_DROPS] = {
