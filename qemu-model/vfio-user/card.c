@@ -3,6 +3,7 @@
 
 #include <endian.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -119,25 +120,36 @@ static void card_failed(struct vu_card *c, const struct ohca_front_err *err)
 	card_later(c, c->retry_ms);
 }
 
+/* Why @f, which is there, is of no use all the same: it does not take memory; NULL: it is of use. */
+static const char *card_useless(struct vu_card *c, struct ohca_front *f)
+{
+	const char *why = vu_mem_tell(&c->mem, f, vu_config_master(&c->config));
+
+	return why ? why : ohca_front_lost(f);
+}
+
 /* @trying has answered, or its time is over. */
 static void card_answer(struct vu_card *c)
 {
 	struct ohca_front_err err = { .text = "no answer to HELLO" };
 	int r = ohca_front_welcome(c->trying, 0, &err);
 	struct ohca_front *f = c->trying;
+	const char *why;
 
 	if (!r && card_now_ns() < c->due_ns)
 		return;
 	c->trying = NULL;
-	if (r <= 0) {
+	why = r > 0 ? card_useless(c, f) : err.text;
+	if (why) {
+		if (why != err.text)
+			snprintf(err.text, sizeof(err.text), "%s", why);
+		vu_mem_forget(&c->mem);
 		ohca_front_free(f);
 		card_failed(c, &err);
 		return;
 	}
 	card_adopt(c, f);
-	card_tell(c);
-	if (c->there)
-		vu_say("the HCA is there again");
+	vu_say("the HCA is there again");
 }
 
 static void card_try(struct vu_card *c)

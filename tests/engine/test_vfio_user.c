@@ -431,7 +431,7 @@ static void wait_status(struct vmm *v, uint32_t status)
 
 /*
  * The fabric's process ends the HCA: the guest's memory has vanished. As long as it stays away
- * the card says AWAY; then it is as after power-on.
+ * the card says AWAY, and why by one line; then it is as after power-on.
  */
 static void test_away(void **state)
 {
@@ -447,6 +447,7 @@ static void test_away(void **state)
 	assert_int_equal(ftruncate(t->v.m.mem_fd, 0), 0);
 	vmm_reg_set(&t->v, OHCA_REG_AQ_DB, (uint32_t)t->v.m.h->aq_pi + 1, 4);
 	wait_status(&t->v, OHCA_STATUS_AWAY);
+	vmm_expect_said("or ohca-fabric --disk-memory if it is on a disk; trying again\n");
 	assert_int_equal(vmm_reg(&t->v, OHCA_REG_MAGIC, 4), OHCA_MAGIC);
 	assert_int_equal(vmm_read(&t->v, OHCA_BAR_UAR, OHCA_UAR_CLOCK, 8, &val), 0);
 	assert_int_equal(val, UINT64_MAX);
@@ -454,6 +455,8 @@ static void test_away(void **state)
 	vmm_ring(&t->v, 0, OHCA_UAR_SQ, 1);
 	assert_int_equal(ftruncate(t->v.m.mem_fd, len), 0);
 	wait_status(&t->v, OHCA_STATUS_READY);
+	/* one line for the loss, one for the reason, and this one */
+	assert_int_equal(vmm_expect_said("the HCA is there again"), 3);
 }
 
 /* The server ends when it is told to, and the HCA leaves the fabric. */

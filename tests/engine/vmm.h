@@ -54,15 +54,25 @@ void vu_say(const char *fmt, ...)
 	pthread_mutex_unlock(&vmm_mutex);
 }
 
-static inline void vmm_expect_said(const char *what)
+/* Wait until users are told @what. Return: the lines that there are. */
+static inline unsigned int vmm_expect_said(const char *what)
 {
-	bool said;
+	char said[sizeof(vmm_said)];
+	unsigned int lines = 0;
 
-	pthread_mutex_lock(&vmm_mutex);
-	said = strstr(vmm_said, what);
-	pthread_mutex_unlock(&vmm_mutex);
-	if (!said)
-		fail_msg("'%s' instead of '%s'", vmm_said, what);
+	for (unsigned int i = 0; i < LIMIT_MS; i++) {
+		pthread_mutex_lock(&vmm_mutex);
+		memcpy(said, vmm_said, sizeof(said));
+		pthread_mutex_unlock(&vmm_mutex);
+		if (strstr(said, what))
+			break;
+		usleep(1000);
+	}
+	if (!strstr(said, what))
+		fail_msg("'%s' instead of '%s'", said, what);
+	for (const char *s = said; *s; s++)
+		lines += *s == '\n';
+	return lines;
 }
 
 /** struct vmm_message - a message with room */
