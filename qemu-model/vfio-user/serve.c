@@ -136,17 +136,23 @@ static void serve_unmap(struct vu_serve *s)
 
 static void serve_device_info(struct vu_serve *s)
 {
-	const struct vu_device_info d = {
+	struct vu_device_info d;
+
+	memcpy(&d, serve_data(s), sizeof(d));
+	if (d.argsz < sizeof(d)) {
+		serve_error(s, EINVAL);
+		return;
+	}
+	/* the VMM may not look at answers to DMA_MAP: here it does */
+	if (s->card.mem.refused) {
+		serve_refuse(s, EINVAL, "the card does not work without memory that was refused");
+		return;
+	}
+	d = (struct vu_device_info){
 		.argsz = sizeof(d), .flags = VU_DEVICE_HAS_RESET | VU_DEVICE_IS_PCI,
 		.regions = VU_REGIONS, .irqs = VU_IRQS,
 	};
-
-	/* the VMM may not look at answers to DMA_MAP: here it does */
-	if (s->card.mem.refused)
-		serve_refuse(s, EINVAL, "the card does not work without memory that was refused");
-	else
-
-		serve_answer(s, &d, sizeof(d));
+	serve_answer(s, &d, sizeof(d));
 }
 
 static void serve_region_info(struct vu_serve *s)

@@ -107,6 +107,8 @@ static void test_info(void **state)
 
 	assert_int_equal(vmm_call(v, &m, VU_DEVICE_INFO, &d, sizeof(d)), 0);
 	memcpy(&d, m.data, sizeof(d));
+	assert_int_equal(vmm_call(v, &m, VU_DEVICE_INFO, &(struct vu_device_info){ .argsz = sizeof(d) - 1 },
+				  sizeof(d)), EINVAL);
 	assert_int_equal(d.flags, VU_DEVICE_IS_PCI | VU_DEVICE_HAS_RESET);
 	assert_int_equal(d.regions, VU_REGIONS);
 	assert_int_equal(d.irqs, VU_IRQS);
