@@ -87,6 +87,11 @@ struct ohca_host_ops {
 	void (*irq)(void *h, unsigned int vec);
 	/** @now_ns: any thread: monotonic nanoseconds; stands while the VM is paused */
 	uint64_t (*now_ns)(void *h);
+	/**
+	 * @turn_ns: the same, read by the host just before ohca_poll(): a clock that costs nothing.
+	 * May be NULL.
+	 */
+	uint64_t (*turn_ns)(void *h);
 	/** @kick: any thread: there is work, see to it that ohca_poll() is called */
 	void (*kick)(void *h);
 	/**

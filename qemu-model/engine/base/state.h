@@ -178,4 +178,10 @@ static inline uint64_t ohca_now(const ohca_engine *e)
 	return e->ops.now_ns(e->h);
 }
 
+/* The time of this ohca_poll(), for what is due. */
+static inline uint64_t ohca_turn_now(const ohca_engine *e)
+{
+	return e->ops.turn_ns ? e->ops.turn_ns(e->h) : ohca_now(e);
+}
+
 #endif /* OHCA_BASE_STATE_H */

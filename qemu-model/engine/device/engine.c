@@ -210,7 +210,7 @@ bool ohca_poll(ohca_engine *e, unsigned int budget)
 		more = true;
 	}
 	if (ohca_running(e)) {
-		uint64_t now = ohca_now(e);
+		uint64_t now = ohca_turn_now(e);
 
 		if (ohca_cq_deadline(e) <= now && ohca_cq_moderate(e, now))
 			more = true;

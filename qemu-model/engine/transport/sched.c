@@ -579,7 +579,7 @@ bool ohca_sched_run(ohca_engine *e, unsigned int budget)
 	share.budget = (budget + 1) / 2;
 	share.work = (uint64_t)budget * OHCA_WORK_PKT / 2;
 	ohca_work_begin(e, (uint64_t)budget * OHCA_WORK_PKT);
-	s->now = ohca_now(e);
+	s->now = ohca_turn_now(e);
 	if (s->heap_num && s->heap[0]->sched.heap_key <= s->now)
 		ohca_timers_run(e);
 	if (s->release || ohca_heap_next(&s->paced) <= s->now)

@@ -30,6 +30,15 @@ static uint64_t hca_clock(void *p)
 	return ohca_page_clock(clock, fab_data_host_ns(h->s->d));
 }
 
+/* The time when the turn of this HCA began: what is due needs no better one. */
+static uint64_t hca_turn_clock(void *p)
+{
+	const struct fab_hca *h = p;
+	const uint64_t clock = atomic_load_explicit(&h->clock, memory_order_relaxed);
+
+	return ohca_page_clock(clock, h->s->now_ns);
+}
+
 /* By the owner, as all calls of an engine: other processes ring in the page. */
 static void kick(void *p)
 {
@@ -46,6 +55,7 @@ static const struct ohca_host_ops engine_ops = {
 	.dma_persist = fab_hca_persist,
 	.irq = raise_irq,
 	.now_ns = hca_clock,
+	.turn_ns = hca_turn_clock,
 	.kick = kick,
 	.tx_begin = fab_hca_tx_begin,
 	.tx_commit = fab_hca_tx_commit,
@@ -217,19 +227,21 @@ static void tell_order(struct fab_hcas *s)
 }
 
 /* List who has something to do that no packet has brought. */
-static void collect_work(struct fab_hcas *s, uint64_t now)
+static void collect_work(struct fab_hcas *s)
 {
+	const uint64_t now = s->now_ns;
 	const bool kicked = s->kicked;
-	const bool due = now >= s->due_ns;
+	const bool due = now >= s->due_ns, refused = s->refused;
 
 	fab_pages_collect(s);
-	if (!kicked && !due && !s->refused)
+	if (!kicked && !due && !refused)
 		return;
 	s->kicked = s->refused = false;
 	if (due)
 		s->due_ns = UINT64_MAX;
 	for (struct fab_hca *h = s->all; h; h = h->all) {
-		s->refused |= fab_hca_credits(h);
+		if (refused)
+			s->refused |= fab_hca_credits(h);
 		if (h->kicked)
 			fab_hca_list(h);
 		h->kicked = false;
@@ -277,12 +289,16 @@ bool fab_hcas_turn(struct fab_hcas *s)
 		return s->gone;
 	if (s->any_order != fab_data_any_order(s->d))
 		tell_order(s);
-	collect_work(s, fab_data_host_ns(s->d));
+	s->now_ns = fab_data_host_ns(s->d);
+	collect_work(s);
 	n = s->listed;
 	moved = n;
 	/* one more: who gets a packet by the first may answer it */
-	for (n += moved; n && s->first; n--)
+	for (n += moved; n && s->first; n--) {
 		hca_turn(s->first);
+		if (s->first && n > 1)
+			s->now_ns = fab_data_host_ns(s->d);
+	}
 	return moved || s->gone;
 }
 

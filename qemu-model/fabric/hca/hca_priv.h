@@ -68,6 +68,7 @@ struct fab_hca {
  * @refused: one of them perhaps has a lane that was refused
  * @kicked: one of them was kicked
  * @due_ns: no deadline is earlier
+ * @now_ns: the host's clock as the turn of one of them began
  * @events: as of fab_hcas_trace()
  * @any_order: as of fab_data_any_order(), as the engines know it
  */
@@ -78,7 +79,7 @@ struct fab_hcas {
 	struct fab_hca *first, *last;
 	unsigned int listed;
 	bool refused, kicked;
-	uint64_t due_ns;
+	uint64_t due_ns, now_ns;
 	uint32_t events;
 	uint16_t any_order;
 };
