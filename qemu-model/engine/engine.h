@@ -129,6 +129,15 @@ struct ohca_host_ops {
 	 */
 	bool (*tx_series)(void *h, unsigned int port, unsigned int vl, uint32_t len,
 			  unsigned int n);
+	/**
+	 * @tx_soon: a packet may leave soon, behind others: who has the memory of its receiver at
+	 * hand may call ohca_rx_soon()
+	 * @lrh: its LRH, but for the length; @pkey: P_Key; @dqpn: destination QP
+	 *
+	 * May be NULL.
+	 */
+	void (*tx_soon)(void *h, unsigned int port, const uint8_t *lrh, uint16_t pkey,
+			uint32_t dqpn);
 	/** @link_ctl: the SMA wants the physical link up (true: train) or disabled */
 	void (*link_ctl)(void *h, unsigned int port, bool enable);
 	/**
@@ -327,6 +336,12 @@ struct ohca_frame {
  * ohca_rx_room() before each frame.
  */
 void ohca_rx(ohca_engine *e, unsigned int port, const struct ohca_frame *f);
+
+/**
+ * ohca_rx_soon - a frame for a QP may come soon: what that needs comes into the cache. owner
+ * @port: from 0; @qpn: the number in the BTH
+ */
+void ohca_rx_soon(const ohca_engine *e, unsigned int port, uint32_t qpn);
 
 /**
  * ohca_rx_room - whether frames may come, of any port. owner

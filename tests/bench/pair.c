@@ -122,6 +122,14 @@ static void fast_commit(void *h, unsigned int port, unsigned int vl, uint32_t le
 	w->head++;
 }
 
+/* Frames come in the order in which they have left: what was said of them is good. */
+static void fast_soon(void *h, unsigned int port, const uint8_t *lrh, uint16_t pkey, uint32_t dqpn)
+{
+	(void)lrh;
+	(void)pkey;
+	ohca_rx_soon(hosts[1 - index_of(h)]->e, port, dqpn);
+}
+
 static uint8_t *wire_begin(void *h, unsigned int port, unsigned int vl, uint32_t len)
 {
 	(void)port;
@@ -145,6 +153,7 @@ static void fast_ops(void)
 		o->now_ns = real_now;
 		o->tx_begin = work.wire ? wire_begin : fast_begin;
 		o->tx_commit = work.wire ? wire_commit : fast_commit;
+		o->tx_soon = work.wire || work.loop ? NULL : fast_soon;
 		ohca_set_trace(hosts[i]->e, 0);
 	}
 }

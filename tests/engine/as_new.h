@@ -104,7 +104,7 @@ static inline void as_new(struct as_new *n, const ohca_engine *e)
 		}
 		s->late[p].head -= s->late[p].tail;
 		s->late[p].tail = 0;
-		memset(s->late[p].ack, 0, sizeof(s->late[p].ack));
+		memset(s->late[p].slot, 0, sizeof(s->late[p].slot));
 	}
 	s->loop_head -= s->loop_tail;
 	s->loop_tail = 0;

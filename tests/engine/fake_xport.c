@@ -67,6 +67,16 @@ int ohca_xp_reserve(ohca_engine *e, struct ohca_qp *qp)
 	return 0;
 }
 
+size_t ohca_xp_bytes(void)
+{
+	return 0;
+}
+
+void ohca_xp_soon(const struct ohca_qp *qp)
+{
+	(void)qp;
+}
+
 int ohca_xp_create(ohca_engine *e, struct ohca_qp *qp)
 {
 	(void)e;
@@ -127,8 +137,9 @@ void ohca_xp_srq_gone(ohca_engine *e, struct ohca_qp *qp)
 	fake.srqs_gone++;
 }
 
-void ohca_xp_kick_sq(ohca_engine *e, struct ohca_qp *qp)
+void ohca_xp_kick_sq(ohca_engine *e, struct ohca_qp *qp, bool several)
 {
+	(void)several;
 	(void)e;
 	fake.kicks_sq++;
 	fake.last_handle = qp->handle;

@@ -676,6 +676,8 @@ static unsigned int in_time(struct town *t, const struct attacker *a)
 		}
 		most = steps > most ? steps : most;
 	}
+	/* what the attacker's QPs have begun in the last round ends */
+	step(t, a->steps);
 	return most;
 }
 

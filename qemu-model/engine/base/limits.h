@@ -3,6 +3,7 @@
 #ifndef OHCA_BASE_LIMITS_H
 #define OHCA_BASE_LIMITS_H
 
+#define OHCA_CACHE_LINE	64	/* bytes */
 #define OHCA_MAX_PORTS	2
 #define OHCA_FIRST_QP	4	/* handles below are the ports' SMI and GSI QPs */
 #define OHCA_MAX_EQ	64

@@ -24,6 +24,7 @@
 #include "ohca_hw.h"
 
 #define ALIGN	64u	/* of the arrays */
+#define SOON	8u	/* numbers before a rung one is served, its state comes into the cache */
 
 _Static_assert(OHCA_DB_EQS == OHCA_MAX_EQ, "a word for each EQ");
 
@@ -178,7 +179,15 @@ void ohca_admin_doorbell(ohca_engine *e, uint32_t pi)
 
 /* ---- owner ------------------------------------------------------------------------ */
 
-static void ring_one(ohca_engine *e, enum ohca_ring_kind kind, uint32_t n)
+/* A number that is served soon. */
+static void ring_soon(const ohca_engine *e, enum ohca_ring_kind kind, uint32_t n)
+{
+	if (kind == OHCA_RING_SQ && e->qp[n])
+		ohca_xp_soon(e->qp[n]);
+}
+
+/* @several: there are others. */
+static void ring_one(ohca_engine *e, enum ohca_ring_kind kind, uint32_t n, bool several)
 {
 	uint64_t w;
 	unsigned int sn;
@@ -186,7 +195,7 @@ static void ring_one(ohca_engine *e, enum ohca_ring_kind kind, uint32_t n)
 	switch (kind) {
 	case OHCA_RING_SQ:
 		if (e->qp[n])
-			ohca_xp_kick_sq(e, e->qp[n]);
+			ohca_xp_kick_sq(e, e->qp[n], several);
 		break;
 	case OHCA_RING_RQ:
 		if (e->qp[n])
@@ -219,11 +228,15 @@ static void ring_keep(struct ohca_db_ring *r, uint32_t word, uint64_t bits)
 	atomic_fetch_or(&r->sum[word / 64], 1ull << word % 64);
 }
 
-/* Serve the rung numbers of a word from @first on. Return: whether all of them were served. */
-static bool ring_word(ohca_engine *e, enum ohca_ring_kind kind, uint32_t word, uint32_t first)
+/*
+ * Serve the rung numbers of a word from @first on; @several: there are others in other words.
+ * Return: whether all of them were served.
+ */
+static bool ring_word(ohca_engine *e, enum ohca_ring_kind kind, uint32_t word, uint32_t first,
+		      bool several)
 {
 	struct ohca_db_ring *r = &bells(e)->ring[kind];
-	uint64_t bits, below;
+	uint64_t bits, below, soon;
 
 	if (first < word * 64)
 		first = word * 64;
@@ -235,7 +248,12 @@ static bool ring_word(ohca_engine *e, enum ohca_ring_kind kind, uint32_t word, u
 	below = (1ull << first % 64) - 1;
 	bits = atomic_exchange(&r->bits[word], 0) & r->bits_mask;
 	ring_keep(r, word, bits & below);
-	for (bits &= ~below; bits; bits &= bits - 1) {
+	bits &= ~below;
+	soon = bits & (bits - 1);
+	several |= soon != 0;
+	for (unsigned int i = 0; i < SOON && soon; i++, soon &= soon - 1)
+		ring_soon(e, kind, word * 64 + (uint32_t)__builtin_ctzll(soon));
+	for (; bits; bits &= bits - 1) {
 		uint32_t n = word * 64 + (uint32_t)__builtin_ctzll(bits);
 
 		if (!ohca_work_left(e)) {
@@ -244,7 +262,11 @@ static bool ring_word(ohca_engine *e, enum ohca_ring_kind kind, uint32_t word, u
 			return false;
 		}
 		ohca_work(e, OHCA_WORK_STEP);
-		ring_one(e, kind, n);
+		if (soon) {
+			ring_soon(e, kind, word * 64 + (uint32_t)__builtin_ctzll(soon));
+			soon &= soon - 1;
+		}
+		ring_one(e, kind, n, several);
 	}
 	return true;
 }
@@ -262,7 +284,8 @@ static bool ring_from(ohca_engine *e, enum ohca_ring_kind kind, uint32_t first)
 		if (sum & below)
 			atomic_fetch_or(&r->sum[s], sum & below);
 		for (sum &= ~below; sum; sum &= sum - 1) {
-			if (ring_word(e, kind, s * 64 + (uint32_t)__builtin_ctzll(sum), first))
+			if (ring_word(e, kind, s * 64 + (uint32_t)__builtin_ctzll(sum), first,
+				      sum & (sum - 1)))
 				continue;
 			atomic_fetch_or(&r->sum[s], sum);
 			return false;
@@ -293,7 +316,7 @@ static void ring_share(ohca_engine *e, uint64_t begin, uint32_t kinds)
 
 	for (; kinds; kinds &= kinds - 1)
 		n++;
-	ohca_work_begin(e, left / n);
+	ohca_work_begin(e, n > 1 ? left / n : left);
 }
 
 /* Serve the EQs that were rung, or that the last run has not finished. */

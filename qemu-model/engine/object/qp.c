@@ -245,6 +245,12 @@ static void forget(struct ohca_qp *qp)
 		qp->srq->refs--;
 }
 
+/* The transport's part follows that of the object, so that its address is known with the number. */
+static size_t qp_bytes(void)
+{
+	return sizeof(struct ohca_qp) + ohca_xp_bytes();
+}
+
 int ohca_cmd_create_qp(struct ohca_cmd *c)
 {
 	const struct ohca_cmd_create_qp *cmd = &c->aqe.create_qp;
@@ -255,7 +261,7 @@ int ohca_cmd_create_qp(struct ohca_cmd *c)
 
 	if (rc)
 		return rc;
-	qp = ohca_mem_get(e, sizeof(*qp));
+	qp = ohca_mem_get_lines(e, qp_bytes());
 	if (!qp)
 		return OHCA_ADMIN_NO_RESOURCE;
 	rc = check_refs(c, qp);
@@ -296,7 +302,7 @@ err_handle:
 err_pages:
 	ohca_pages_free(e, &qp->buf);
 err_free:
-	ohca_mem_put(e, qp, sizeof(*qp));
+	ohca_mem_put(e, qp, qp_bytes());
 	return rc;
 }
 
@@ -307,7 +313,7 @@ static void qp_release(ohca_engine *e, struct ohca_async *a)
 	struct ohca_qp *qp = ohca_container_of(a, struct ohca_qp, async);
 
 	put_handle(e, qp);
-	ohca_mem_put(e, qp, sizeof(*qp));
+	ohca_mem_put(e, qp, qp_bytes());
 }
 
 void ohca_qp_free(ohca_engine *e, struct ohca_qp *qp)

@@ -17,10 +17,12 @@
 #define OHCA_OBJECT_QP_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "engine/base/async.h"
 #include "engine/base/guestmem.h"
+#include "engine/base/limits.h"
 #include "engine/base/list.h"
 #include "engine/engine.h"
 #include "engine/object/srq.h"
@@ -37,50 +39,70 @@ struct ohca_xrcd;
 
 /**
  * struct ohca_qp - queue pair
+ *
+ * The first three cache lines are what messages need: sending the first two, receiving all of them.
  * @handle: number in doorbells and CQEs; @wire_qpn: number on the wire
+ * @xp: the transport's part
+ * @counters: set in which it counts, or NULL
  * @xrcd: of an XRC_TGT QP, else NULL; @target: on its list. Such a QP refers to no @pd,
  *	@rcq and @srq of its own, see xrc.c
  * @mig_state: enum ohca_mig_state; @alt: the alternate path; may be NULL in MIGRATED only
+ * @going: it is being destroyed or reset: nothing is sent or received
+ * @rq_ci: RQ WQEs taken; @rq_pi: RQ producer index as seen then, or in INIT
+ * @av: primary path, little-endian as given
  * @mig_refused: PATH_MIG_ERR was raised since the last rearm
- * @counters: set in which it counts, or NULL
- * @xp: the transport's part
+ * @qkey, @dest_qpn, @access, @pkey_index, @path_mtu (1 to 5), @timeout, @retry_cnt, @rnr_retry,
+ * @min_rnr_timer, @max_rd_atomic, @max_dest_rd_atomic: attributes, in CPU order
+ * @rq_psn, @sq_psn: as given by MODIFY
+ * @windows: of type 2 that are bound to it
  */
 struct ohca_qp {
-	uint32_t handle, wire_qpn;
+	_Alignas(OHCA_CACHE_LINE)
+	uint32_t handle;
+	uint32_t wire_qpn;
 	uint8_t type;		/* enum ohca_qp_type */
 	uint8_t state;		/* enum ohca_qp_state */
 	uint8_t flags;		/* OHCA_QP_* */
 	uint8_t port;		/* index from 0; valid from INIT on */
 	uint32_t uar;
+	struct ohca_xport *xp;
 	struct ohca_pd *pd;
-	struct ohca_cq *scq, *rcq;
+	struct ohca_cq *scq;
+	struct ohca_counter_set *counters;
 	struct ohca_srq *srq;
 	struct ohca_xrcd *xrcd;
-	struct ohca_list target;
+
 	struct ohca_pages buf;
 	uint64_t sq_off, rq_off;
-	uint8_t log_sq, log_rq, log_rq_stride;
-	uint32_t rq_ci;		/* RQ WQEs taken */
-	uint32_t rq_pi;		/* RQ producer index as seen then, or in INIT */
-	/* attributes, CPU order */
-	uint32_t qkey, dest_qpn, access;
-	uint32_t rq_psn, sq_psn;	/* as given by MODIFY */
+	uint32_t dest_qpn, access;
 	uint16_t pkey_index;
-	uint8_t path_mtu;	/* 1 to 5 */
+	uint8_t log_sq, log_rq, log_rq_stride;
+	uint8_t path_mtu;
+	uint8_t timeout, retry_cnt, rnr_retry, min_rnr_timer;
 	uint8_t max_rd_atomic, max_dest_rd_atomic;
-	uint8_t min_rnr_timer, timeout, retry_cnt, rnr_retry;
-	bool en_sqd_notify, sqd_draining;
-	bool going;		/* it is being destroyed or reset: nothing is sent or received */
-	struct ohca_hw_av av;		/* primary path, little-endian as given */
-	struct ohca_alt_path *alt;
 	uint8_t mig_state;
-	bool mig_refused;
+	bool going;
+	bool en_sqd_notify, sqd_draining;
+
+	struct ohca_cq *rcq;
+	uint32_t rq_ci;
+	uint32_t rq_pi;
+	struct ohca_hw_av av;
+
+	struct ohca_alt_path *alt;
+	uint32_t qkey;
+	uint32_t rq_psn, sq_psn;
 	uint32_t mcast_refs;
-	struct ohca_list windows;	/* of type 2 that are bound to it */
+	struct ohca_list target;
+	struct ohca_list windows;
 	struct ohca_async async;
-	struct ohca_counter_set *counters;
-	struct ohca_xport *xp;
+	bool mig_refused;
 };
+
+_Static_assert(offsetof(struct ohca_qp, buf) == OHCA_CACHE_LINE &&
+	       offsetof(struct ohca_qp, rcq) == 2 * OHCA_CACHE_LINE &&
+	       offsetof(struct ohca_qp, alt) == 3 * OHCA_CACHE_LINE,
+	       "what messages need is in three cache lines");
 
 /* MigReq in the BTH of packets that the QP sends (IBTA vol 1, 17.2.8) */
 static inline uint8_t ohca_qp_migreq(const struct ohca_qp *qp)

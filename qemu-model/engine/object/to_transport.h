@@ -7,6 +7,7 @@
 #define OHCA_OBJECT_TO_TRANSPORT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "engine/engine.h"
@@ -15,7 +16,9 @@
 struct ohca_hw_qp_context;
 struct ohca_qp;
 
-/* @qp is created; it is in RESET. */
+/* Bytes of the transport's part of a QP, a multiple of a cache line. */
+size_t ohca_xp_bytes(void);
+/* @qp is created, with zeros behind it for the transport's part; it is in RESET. */
 int ohca_xp_create(ohca_engine *e, struct ohca_qp *qp);	/* 0 or -1 (memory) */
 /* @qp is to leave RESET: the budget is to have the memory that it needs while it is busy. 0 or -1:
  * it has less left. It stays until the end of @qp: who comes back from RESET is not refused. */
@@ -37,8 +40,10 @@ int ohca_xp_state(ohca_engine *e, struct ohca_qp *qp, uint8_t old, uint32_t mask
 void ohca_xp_srq_gone(ohca_engine *e, struct ohca_qp *qp);
 /* @qp has migrated: it does not wait for credits of the old path, and its retries restart */
 void ohca_xp_migrated(ohca_engine *e, struct ohca_qp *qp);
-/* The doorbell of the SQ, or of the RQ, was rung. */
-void ohca_xp_kick_sq(ohca_engine *e, struct ohca_qp *qp);
+/* @qp sends soon, not as the next one: what that needs of it comes into the cache. */
+void ohca_xp_soon(const struct ohca_qp *qp);
+/* The doorbell of the SQ, or of the RQ, was rung; @several: others send before it or after it. */
+void ohca_xp_kick_sq(ohca_engine *e, struct ohca_qp *qp, bool several);
 void ohca_xp_kick_rq(ohca_engine *e, struct ohca_qp *qp);	/* flush in ERR */
 /*
  * The contents of the send queue: from the BB of the oldest WQE not completed, *@ci, up to *@pi

@@ -13,31 +13,32 @@
 #include "ib/cc.h"
 #include "ib/packet.h"
 
-static bool cnp_out(ohca_engine *e, struct ohca_turn *t, const struct ohca_ack *a)
+static bool cnp_out(ohca_engine *e, struct ohca_turn *t, const struct ohca_path *path,
+		    const struct ohca_ack *a)
 {
-	const uint32_t len = a->path.hdr_len + IB_BTH_LEN + IB_CNP_DATA_LEN + IB_ICRC_LEN;
+	const uint32_t len = path->hdr_len + IB_BTH_LEN + IB_CNP_DATA_LEN + IB_ICRC_LEN;
 	struct ohca_tx tx;
 	uint8_t *bth;
 
-	if (!ohca_tx_open(e, t, &a->path, len, &tx))
+	if (!ohca_tx_open(e, t, path, len, &tx))
 		return false;
-	bth = tx.buf + a->path.hdr_len;
-	memset(ib_build_bth(bth, IB_OP_CNP, a->migreq, 0, a->path.pkey, a->dqpn, false, 0), 0,
+	bth = tx.buf + path->hdr_len;
+	memset(ib_build_bth(bth, IB_OP_CNP, a->migreq, 0, path->pkey, a->dqpn, false, 0), 0,
 	       IB_CNP_DATA_LEN);
 	ib_set_becn(bth);
 	ohca_tx_close(e, &tx);
 	return true;
 }
 
-bool ohca_ack_out(ohca_engine *e, struct ohca_turn *t, const struct ohca_ack *a)
+bool ohca_ack_out(ohca_engine *e, struct ohca_turn *t, const struct ohca_path *path,
+		  const struct ohca_ack *a)
 {
-	const struct ohca_path *path = &a->path;
 	struct ohca_tx tx;
 	uint8_t *h;
 
 	if (a->opcode == IB_OP_CNP)
-		return cnp_out(e, t, a);
-	if (!ohca_tx_open(e, t, path, ohca_ack_len(a), &tx))
+		return cnp_out(e, t, path, a);
+	if (!ohca_tx_open(e, t, path, ohca_ack_len(path), &tx))
 		return false;
 	h = ib_build_bth(tx.buf + path->hdr_len, a->opcode, a->migreq, 0, path->pkey,
 			 a->dqpn, false, a->psn);
@@ -46,15 +47,15 @@ bool ohca_ack_out(ohca_engine *e, struct ohca_turn *t, const struct ohca_ack *a)
 	return true;
 }
 
-void ohca_ack_later(ohca_engine *e, const struct ohca_ack *a)
+void ohca_ack_later(ohca_engine *e, const struct ohca_path *path, const struct ohca_ack *a)
 {
-	struct ohca_lateq *q = &e->sched->late[a->path.port];
+	struct ohca_lateq *q = &e->sched->late[path->port];
 
 	if (q->head - q->tail >= OHCA_LATE_ACKS) {
 		q->tail++;
-		e->port[a->path.port].cnt.xmit_discards++;
+		e->port[path->port].cnt.xmit_discards++;
 	}
-	q->ack[q->head++ & (OHCA_LATE_ACKS - 1)] = *a;
+	q->slot[q->head++ & (OHCA_LATE_ACKS - 1)] = (struct ohca_late){ *path, *a };
 	e->sched->mads_due = true;
 }
 
@@ -64,10 +65,12 @@ bool ohca_acks_run(ohca_engine *e, unsigned int port)
 	struct ohca_turn t = ohca_turn_of(NULL);
 
 	while (q->head != q->tail && !q->blocked) {
+		const struct ohca_late *l = &q->slot[q->tail & (OHCA_LATE_ACKS - 1)];
+
 		if (!ohca_work_left(e))
 			return false;
 		ohca_work(e, OHCA_WORK_WQE);
-		if (ohca_ack_out(e, &t, &q->ack[q->tail & (OHCA_LATE_ACKS - 1)]))
+		if (ohca_ack_out(e, &t, &l->path, &l->ack))
 			q->tail++;
 		else if (t.wait == OHCA_WAIT_LOOP)
 			return false;

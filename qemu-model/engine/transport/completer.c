@@ -70,6 +70,7 @@ void ohca_sq_retire(ohca_engine *e, struct ohca_qp *qp)
 
 void ohca_req_restart(struct ohca_xport *xp)
 {
+	xp->sched.armed = false;
 	xp->req.cur = xp->req.tail;
 	xp->req.nxt = xp->req.una;
 	xp->req.since_ackreq = OHCA_ACK_EVERY;
@@ -86,7 +87,7 @@ static void progress(struct ohca_qp *qp)
 	xp->req.rnr_left = qp->rnr_retry;
 	xp->req.restarted = false;
 	if (!xp->req.rnr_wait)
-		xp->req.rto_restart = true;
+		xp->sched.rto_restart = true;
 }
 
 /*
@@ -151,7 +152,7 @@ static void retry(ohca_engine *e, struct ohca_qp *qp)
 		return;
 	}
 	xp->req.restarted = true;
-	xp->req.rto_restart = true;
+	xp->sched.rto_restart = true;
 	ohca_req_restart(xp);
 }
 
@@ -196,7 +197,7 @@ static void rnr_nak(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, uin
 		xp->req.rnr_left--;
 	ohca_req_restart(xp);
 	xp->req.rnr_wait = true;
-	xp->req.rto_restart = false;
+	xp->sched.rto_restart = false;
 	ohca_timer_set(e, xp, ohca_now(e) + ib_rnr_timer_ns(timer));
 }
 
@@ -276,7 +277,7 @@ static void no_page(ohca_engine *e, struct ohca_qp *qp, const struct ohca_swqe *
 	ohca_req_restart(xp);
 	/* responses of the old flight may still come when the page is there */
 	xp->req.restarted = true;
-	xp->req.rto_restart = false;
+	xp->sched.rto_restart = false;
 	if (ohca_suspend(e, qp, OHCA_FAULT_REQ, w->idx, m)) {
 		ohca_timer_set(e, xp, OHCA_NO_DEADLINE);
 		return;
@@ -387,6 +388,22 @@ static void atomic_resp(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w,
 	ohca_sq_retire(e, qp);
 }
 
+/*
+ * All that was posted is acknowledged: what the next turn of the requester would do is done at
+ * once. False: it needs that turn.
+ */
+static bool rests(ohca_engine *e, struct ohca_qp *qp)
+{
+	struct ohca_xport *xp = qp->xp;
+
+	if (!xp->sched.armed || xp->req.una != xp->req.max || qp->state != OHCA_QPS_RTS)
+		return false;
+	xp->sched.rto_restart = false;
+	ohca_timer_set(e, xp, OHCA_NO_DEADLINE);
+	ohca_sq_empty(e, xp);
+	return true;
+}
+
 void ohca_comp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 {
 	struct ohca_xport *xp = qp->xp;
@@ -399,13 +416,15 @@ void ohca_comp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p
 	/* duplicates and responses to PSNs that were not sent are dropped */
 	if (ib_psn_diff(p->i.psn, xp->req.una) < 0 || ib_psn_diff(p->i.psn, xp->req.max) >= 0)
 		return;
-	ohca_sched_activate(e, xp);
 	credits(xp, p);
 	if ((p->i.opcode & ~IB_TRANS_MASK) == IB_OPN_ACK) {
 		ack(e, qp, p);
 		ohca_sq_ci(e, qp);
+		if (!rests(e, qp))
+			ohca_sched_activate(e, xp);
 		return;
 	}
+	ohca_sched_activate(e, xp);
 	w = answered(e, qp, p->i.psn);
 	if (!w)
 		return;
@@ -428,14 +447,14 @@ void ohca_comp_timer(ohca_engine *e, struct ohca_qp *qp)
 	ohca_sched_activate(e, xp);
 	if (xp->req.rnr_wait) {
 		xp->req.rnr_wait = false;
-		xp->req.rto_restart = true;
+		xp->sched.rto_restart = true;
 		return;
 	}
 	/* no response is late while the requester is suspended; the timer restarts with the page */
 	if (xp->fault[OHCA_FAULT_REQ])
 		return;
 	/* an acknowledgement has not restarted the timer yet, or all is acknowledged */
-	if (xp->req.rto_restart || xp->req.una == xp->req.max)
+	if (xp->sched.rto_restart || xp->req.una == xp->req.max)
 		return;
 	if (!waiting(xp))
 		return;

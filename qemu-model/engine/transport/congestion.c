@@ -51,13 +51,13 @@ void ohca_congestion_fecn(ohca_engine *e, const struct ohca_path *path, uint32_t
 	if (q->head - q->tail >= OHCA_LATE_ACKS / 2)
 		return;
 	for (uint32_t i = q->tail; i != q->head; i++) {
-		const struct ohca_ack *a = &q->ack[i & (OHCA_LATE_ACKS - 1)];
+		const struct ohca_late *l = &q->slot[i & (OHCA_LATE_ACKS - 1)];
 
-		if (a->opcode == IB_OP_CNP && a->dqpn == dqpn &&
-		    ib_get_be16(a->path.hdr + 2) == ib_get_be16(path->hdr + 2))
+		if (l->ack.opcode == IB_OP_CNP && l->ack.dqpn == dqpn &&
+		    ib_get_be16(l->path.hdr + 2) == ib_get_be16(path->hdr + 2))
 			return;
 	}
-	ohca_ack_later(e, &(struct ohca_ack){ .path = *path, .dqpn = dqpn, .opcode = IB_OP_CNP });
+	ohca_ack_later(e, path, &(struct ohca_ack){ .dqpn = dqpn, .opcode = IB_OP_CNP });
 }
 
 /* The CCTI that packets of @xp have. */

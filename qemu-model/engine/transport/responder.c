@@ -607,6 +607,7 @@ void ohca_resp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p
 	struct ohca_outcome v;
 
 	ohca_sched_activate(e, xp);
+	xp->sched.answers = true;
 	if (diff > 0) {
 		resp_early(e, qp, p, (uint32_t)diff);
 		return;

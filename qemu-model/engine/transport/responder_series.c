@@ -56,6 +56,7 @@ bool ohca_resp_series(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpk
 		return false;
 	}
 	ohca_sched_activate(e, xp);
+	xp->sched.answers = true;
 	xp->resp.rx_off += p->view->len;
 	xp->resp.epsn = ib_psn_add(p->i.psn, p->view->packets);
 	if (!reliable)
@@ -121,6 +122,7 @@ uint32_t ohca_resp_burst(ohca_engine *e, struct ohca_qp *qp, const struct ohca_r
 	if (!n)
 		return 0;
 	ohca_sched_activate(e, xp);
+	xp->sched.answers = true;
 	xp->resp.wr_va = ib_be64(reth[n - 1].va);
 	xp->resp.wr_rkey = ib_be32(reth[n - 1].rkey);
 	xp->resp.wr_len = xp->resp.rx_off = len;

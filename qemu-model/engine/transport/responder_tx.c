@@ -35,11 +35,10 @@ static uint8_t ack_syndrome(const struct ohca_qp *qp)
 }
 
 /* The NAK that is due, else an ACK of all received requests. */
-static struct ohca_ack ack_due(ohca_engine *e, struct ohca_qp *qp)
+static struct ohca_ack ack_due(const struct ohca_qp *qp)
 {
 	const struct ohca_xport *xp = qp->xp;
 	struct ohca_ack a = {
-		.path = *ohca_qp_path(e, qp),
 		.dqpn = qp->dest_qpn,
 		.migreq = ohca_qp_migreq(qp),
 		.msn = xp->resp.msn,
@@ -55,13 +54,15 @@ void ohca_xp_last_words(ohca_engine *e, struct ohca_qp *qp)
 {
 	struct ohca_turn t = ohca_turn_of(NULL);
 	struct ohca_xport *xp = qp->xp;
+	const struct ohca_path *path;
 	struct ohca_ack a;
 
 	if (!xp->resp.ack_due && !xp->resp.nak_due)
 		return;
-	a = ack_due(e, qp);
-	if (!ohca_ack_out(e, &t, &a))
-		ohca_ack_later(e, &a);
+	path = ohca_qp_path(e, qp);
+	a = ack_due(qp);
+	if (!ohca_ack_out(e, &t, path, &a))
+		ohca_ack_later(e, path, &a);
 	xp->resp.ack_due = xp->resp.nak_due = false;
 }
 
@@ -199,12 +200,13 @@ enum ohca_sent ohca_resp_send(ohca_engine *e, struct ohca_qp *qp, struct ohca_tu
 		return OHCA_SENT;
 	}
 	if (xp->resp.nak_due || xp->resp.ack_due) {
-		struct ohca_ack a = ack_due(e, qp);
+		const struct ohca_path *path = ohca_qp_path(e, qp);
+		const struct ohca_ack a = ack_due(qp);
 
-		if (!ohca_ack_out(e, t, &a))
+		if (!ohca_ack_out(e, t, path, &a))
 			return OHCA_SENT_BLOCKED;
-		if (a.path.kind != OHCA_TX_DISCARD)
-			ohca_count_tx(e, qp, 1, ohca_ack_len(&a));
+		if (path->kind != OHCA_TX_DISCARD)
+			ohca_count_tx(e, qp, 1, ohca_ack_len(path));
 		xp->resp.nak_due = xp->resp.ack_due = false;
 		return OHCA_SENT;
 	}

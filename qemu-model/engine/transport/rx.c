@@ -443,6 +443,26 @@ static void rx_rest(ohca_engine *e, unsigned int port, const uint8_t *hdr, uint3
 	}
 }
 
+void ohca_rx_soon(const ohca_engine *e, unsigned int port, uint32_t qpn)
+{
+	const struct ohca_xport *xp;
+	const struct ohca_qp *qp;
+
+	if (port >= e->cfg.num_ports || qpn < OHCA_FIRST_QP || qpn >= e->max_qp ||
+	    !ohca_running(e))
+		return;
+	qp = e->qp[qpn];
+	if (!qp)
+		return;
+	xp = ohca_xp_of(qp);
+	__builtin_prefetch(qp);
+	__builtin_prefetch(&qp->buf);
+	__builtin_prefetch(&qp->rcq);
+	__builtin_prefetch(&xp->qp, 1);
+	__builtin_prefetch(&xp->sched.timer, 1);
+	__builtin_prefetch(&xp->resp, 1);
+}
+
 bool ohca_rx_room(const ohca_engine *e, unsigned int n, uint32_t len)
 {
 	/* the last of them would be let in if they came one by one */

@@ -282,6 +282,14 @@ static enum turn turn_err(ohca_engine *e, struct ohca_turn *t, unsigned int *qua
 	return blocked ? TURN_BLOCKED : TURN_IDLE;
 }
 
+/* What is posted by now is sent: ohca_sq_idle() looks for more, and need not be told to. */
+static bool all_sent(const struct ohca_qp *qp)
+{
+	const struct ohca_xport *xp = qp->xp;
+
+	return xp->req.cur == xp->req.pi && !xp->rndv && !ohca_sq_flushes(qp);
+}
+
 static enum turn qp_turn(ohca_engine *e, struct ohca_turn *t, unsigned int *quantum)
 {
 	struct ohca_xport *xp = t->xp;
@@ -289,7 +297,7 @@ static enum turn qp_turn(ohca_engine *e, struct ohca_turn *t, unsigned int *quan
 	bool connected = !ohca_qp_datagram(qp);
 	/* turns may be of one packet: requests and responses alternate over them */
 	bool skip = xp->sched.resp_last;
-	bool resp = true, req;
+	bool resp = xp->sched.answers, req;
 	bool resp_fault = false, req_fault = false;	/* no slot for its page fault */
 
 	if (qp->going)
@@ -298,9 +306,9 @@ static enum turn qp_turn(ohca_engine *e, struct ohca_turn *t, unsigned int *quan
 		return turn_err(e, t, quantum);
 	if (qp->state < OHCA_QPS_RTR)
 		return TURN_IDLE;
-	req = qp->state != OHCA_QPS_RTR && !qp->xrcd;
-	if (xp->req.rto_restart) {
-		xp->req.rto_restart = false;
+	req = qp->state != OHCA_QPS_RTR && !qp->xrcd && !xp->sched.armed;
+	if (xp->sched.rto_restart) {
+		xp->sched.rto_restart = false;
 		ohca_timer_set(e, xp, xp->req.una == xp->req.max || !qp->timeout ?
 			       OHCA_NO_DEADLINE : e->sched->now + ohca_rto_ns(qp));
 	}
@@ -318,6 +326,8 @@ static enum turn qp_turn(ohca_engine *e, struct ohca_turn *t, unsigned int *quan
 				resp_fault = true;
 			}
 			resp = r == OHCA_SENT;
+			if (r == OHCA_SENT_NONE)
+				xp->sched.answers = ohca_resp_pending(xp);
 			*quantum -= resp ? t->packets : 0;
 			xp->sched.resp_last = resp;
 		}
@@ -331,8 +341,8 @@ static enum turn qp_turn(ohca_engine *e, struct ohca_turn *t, unsigned int *quan
 					return TURN_BLOCKED;
 				req_fault = true;
 			}
-			req = r == OHCA_SENT;
-			*quantum -= req ? t->packets : 0;
+			*quantum -= r == OHCA_SENT ? t->packets : 0;
+			req = r == OHCA_SENT && !all_sent(qp);
 			xp->sched.resp_last = false;
 		}
 		if (qp->state == OHCA_QPS_ERR)
@@ -580,7 +590,7 @@ bool ohca_sched_run(ohca_engine *e, unsigned int budget)
 	share.work = (uint64_t)budget * OHCA_WORK_PKT / 2;
 	ohca_work_begin(e, (uint64_t)budget * OHCA_WORK_PKT);
 	s->now = ohca_turn_now(e);
-	if (s->heap_num && s->heap[0]->sched.heap_key <= s->now)
+	if (s->heap_num && s->heap[0].key <= s->now)
 		ohca_timers_run(e);
 	if (s->release || ohca_heap_next(&s->paced) <= s->now)
 		paced_run(e, budget);
@@ -620,7 +630,7 @@ bool ohca_sched_run(ohca_engine *e, unsigned int budget)
 uint64_t ohca_sched_deadline(const ohca_engine *e)
 {
 	const struct ohca_sched *s = e->sched;
-	uint64_t t = s->heap_num ? s->heap[0]->sched.heap_key : OHCA_NO_DEADLINE;
+	uint64_t t = s->heap_num ? s->heap[0].key : OHCA_NO_DEADLINE;
 	uint64_t p = ohca_heap_next(&s->paced);
 
 	return t < p ? t : p;

@@ -88,7 +88,7 @@ _Static_assert(OHCA_LOOP_SLOTS == 64, "one bit of loop_kept for each");
  *	tries again; @fault_gen: counts the times that a slot became free;
  *	@fault_room: slots that became free and were not taken since, as far as is known
  * @ready: bit n: lane n had credits when it was looked at last, and QPs may wait for them
- * @heap: timers, a binary heap by heap_key; @num_xp: QPs, as many fit the heap
+ * @heap: timers, a heap (timer.c); @num_xp: QPs, as many fit the heap
  * @now: time of this run
  * @gen: counts changes of the port; paths are resolved again
  * @mads_due: @madq or @late may have something that is not blocked
@@ -119,7 +119,10 @@ struct ohca_sched {
 	uint32_t refused;
 	uint64_t refused_ns[OHCA_LANES];
 	uint64_t idle_ns[OHCA_MAX_PORTS];
-	struct ohca_xport **heap;
+	struct ohca_timer {
+		uint64_t key;
+		struct ohca_xport *xp;
+	} *heap;
 	uint32_t heap_num, heap_cap, num_xp;
 	uint64_t now;
 	uint32_t gen[OHCA_MAX_PORTS];
@@ -150,7 +153,7 @@ static inline void ohca_sched_off(struct ohca_sched *s, struct ohca_xport *xp)
 {
 	if (xp->sched.on != OHCA_XP_OFF)
 		ohca_list_del(&xp->sched.link);
-	if (xp->sched.due.at)
+	if (xp->sched.on == OHCA_XP_WAIT && xp->sched.due.at)
 		ohca_heap_del(&s->paced, &xp->sched.due);
 	if (s->fault_next == xp)
 		s->fault_next = NULL;

@@ -84,6 +84,7 @@ static bool load_pi(ohca_engine *e, struct ohca_qp *qp)
 		return false;
 	}
 	xp->req.pi = pi;
+	xp->sched.armed = false;
 	return true;
 }
 
@@ -589,6 +590,14 @@ void ohca_sq_drained(ohca_engine *e, struct ohca_qp *qp)
 		ohca_async_event(e, OHCA_EVENT_SQ_DRAINED, &qp->async);
 }
 
+void ohca_sq_empty(ohca_engine *e, struct ohca_xport *xp)
+{
+	if (!xp->req.win || xp->req.tail != xp->req.head)
+		return;
+	ohca_win_put(e, xp->req.win);
+	xp->req.win = NULL;
+}
+
 bool ohca_sq_idle(ohca_engine *e, struct ohca_qp *qp)
 {
 	struct ohca_xport *xp = qp->xp;
@@ -596,11 +605,8 @@ bool ohca_sq_idle(ohca_engine *e, struct ohca_qp *qp)
 	/* acknowledgements, a timer or a command activate the QP */
 	if (xp->req.bad_pi || xp->req.cur != xp->req.pi || qp->xrcd)
 		return true;
-	if (xp->req.win && xp->req.tail == xp->req.head) {
-		ohca_win_put(e, xp->req.win);
-		xp->req.win = NULL;
-	}
-	if (xp->rndv)
+	ohca_sq_empty(e, xp);
+	if (xp->rndv || xp->sched.armed)
 		return true;
 	if (xp->event != xp->req.pi) {
 		xp->event = xp->req.pi;
@@ -609,5 +615,6 @@ bool ohca_sq_idle(ohca_engine *e, struct ohca_qp *qp)
 	atomic_thread_fence(memory_order_seq_cst);
 	if (!load_pi(e, qp))
 		return qp->state != OHCA_QPS_ERR || xp->req.bad_pi;
-	return xp->req.pi == xp->req.head;
+	xp->sched.armed = xp->req.pi == xp->req.head;
+	return xp->sched.armed;
 }

@@ -154,6 +154,8 @@ static inline bool ohca_sq_flushes(const struct ohca_qp *qp)
 	return qp->state == OHCA_QPS_SQE || qp->xp->flush_sqe;
 }
 
+/* Free the window if no WQE is in it. */
+void ohca_sq_empty(ohca_engine *e, struct ohca_xport *xp);
 /*
  * Request a doorbell and check the queue once more. True: the queue is idle, and the window
  * is freed; false: WQEs are posted.

@@ -11,55 +11,59 @@
 #include "engine/transport/timer.h"
 #include "engine/transport/xport.h"
 
-static void heap_put(struct ohca_sched *s, uint32_t i, struct ohca_xport *xp)
+/*
+ * Each node has four children, so that their keys are one or two cache lines, and no key is that
+ * of a QP: the QPs in the heap are many, and in no cache.
+ */
+#define KIDS	4u
+
+static void heap_put(struct ohca_sched *s, uint32_t i, struct ohca_timer t)
 {
-	s->heap[i] = xp;
-	xp->sched.heap = i + 1;
+	s->heap[i] = t;
+	t.xp->sched.heap = i + 1;
 }
 
-static void heap_up(struct ohca_sched *s, uint32_t i, struct ohca_xport *xp)
+static void heap_up(struct ohca_sched *s, uint32_t i, struct ohca_timer t)
 {
 	while (i) {
-		uint32_t parent = (i - 1) / 2;
+		uint32_t parent = (i - 1) / KIDS;
 
-		if (s->heap[parent]->sched.heap_key <= xp->sched.heap_key)
+		if (s->heap[parent].key <= t.key)
 			break;
 		heap_put(s, i, s->heap[parent]);
 		i = parent;
 	}
-	heap_put(s, i, xp);
+	heap_put(s, i, t);
 }
 
-static void heap_down(struct ohca_sched *s, uint32_t i, struct ohca_xport *xp)
+static void heap_down(struct ohca_sched *s, uint32_t i, struct ohca_timer t)
 {
-	for (;;) {
-		uint32_t kid = 2 * i + 1;
+	for (uint32_t first; (first = KIDS * i + 1) < s->heap_num;) {
+		const uint32_t end = s->heap_num - first < KIDS ? s->heap_num : first + KIDS;
+		uint32_t kid = first;
 
-		if (kid >= s->heap_num)
-			break;
-		if (kid + 1 < s->heap_num &&
-		    s->heap[kid + 1]->sched.heap_key < s->heap[kid]->sched.heap_key)
-			kid++;
-		if (s->heap[kid]->sched.heap_key >= xp->sched.heap_key)
+		for (uint32_t k = first + 1; k < end; k++)
+			kid = s->heap[k].key < s->heap[kid].key ? k : kid;
+		if (s->heap[kid].key >= t.key)
 			break;
 		heap_put(s, i, s->heap[kid]);
 		i = kid;
 	}
-	heap_put(s, i, xp);
+	heap_put(s, i, t);
 }
 
 void ohca_timer_forget(struct ohca_sched *s, struct ohca_xport *xp)
 {
 	uint32_t i = xp->sched.heap - 1;
-	struct ohca_xport *last;
+	struct ohca_timer last;
 
 	if (!xp->sched.heap)
 		return;
 	xp->sched.heap = 0;
 	last = s->heap[--s->heap_num];
-	if (last == xp)
+	if (last.xp == xp)
 		return;
-	if (i && s->heap[(i - 1) / 2]->sched.heap_key > last->sched.heap_key)
+	if (i && s->heap[(i - 1) / KIDS].key > last.key)
 		heap_up(s, i, last);
 	else
 		heap_down(s, i, last);
@@ -68,15 +72,12 @@ void ohca_timer_forget(struct ohca_sched *s, struct ohca_xport *xp)
 void ohca_timer_set(ohca_engine *e, struct ohca_xport *xp, uint64_t t)
 {
 	struct ohca_sched *s = e->sched;
+	const uint32_t at = xp->sched.heap;
 
 	xp->sched.timer = t;
-	if (xp->sched.heap ? t >= xp->sched.heap_key : t == OHCA_NO_DEADLINE)
+	if (t == OHCA_NO_DEADLINE || (at && t >= s->heap[at - 1].key))
 		return;
-	xp->sched.heap_key = t;
-	if (xp->sched.heap)
-		heap_up(s, xp->sched.heap - 1, xp);
-	else
-		heap_up(s, s->heap_num++, xp);
+	heap_up(s, at ? at - 1 : s->heap_num++, (struct ohca_timer){ t, xp });
 }
 
 void ohca_timers_run(ohca_engine *e)
@@ -85,18 +86,15 @@ void ohca_timers_run(ohca_engine *e)
 	/* a timer that expires may be set again, also to the past, so the loop is bounded */
 	uint32_t bound = s->heap_num;
 
-	while (bound-- && s->heap_num && s->heap[0]->sched.heap_key <= s->now &&
-	       ohca_work_left(e)) {
-		struct ohca_xport *xp = s->heap[0];
+	while (bound-- && s->heap_num && s->heap[0].key <= s->now && ohca_work_left(e)) {
+		struct ohca_xport *xp = s->heap[0].xp;
 
 		ohca_work(e, OHCA_WORK_WQE);
 		if (xp->sched.timer > s->now) {
-			if (xp->sched.timer == OHCA_NO_DEADLINE) {
+			if (xp->sched.timer == OHCA_NO_DEADLINE)
 				ohca_timer_forget(s, xp);
-			} else {
-				xp->sched.heap_key = xp->sched.timer;
-				heap_down(s, 0, xp);
-			}
+			else
+				heap_down(s, 0, (struct ohca_timer){ xp->sched.timer, xp });
 			continue;
 		}
 		ohca_timer_forget(s, xp);
@@ -109,7 +107,7 @@ int ohca_timers_grow(ohca_engine *e)
 {
 	struct ohca_sched *s = e->sched;
 	uint32_t cap = s->heap_cap ? 2 * s->heap_cap : 64;
-	struct ohca_xport **h;
+	struct ohca_timer *h;
 
 	if (s->num_xp < s->heap_cap)
 		return 0;

@@ -24,22 +24,23 @@
 /* The budget reserved for each QP that has left RESET: its memory while it is busy. */
 #define LAZY_BYTES	(ohca_win_bytes(OHCA_MIN_LOG_WIN) + sizeof(struct ohca_rwqe_slot))
 
+size_t ohca_xp_bytes(void)
+{
+	return sizeof(struct ohca_xport);
+}
+
 int ohca_xp_create(ohca_engine *e, struct ohca_qp *qp)
 {
 	struct ohca_sched *s = e->sched;
-	struct ohca_xport *xp;
+	struct ohca_xport *xp = ohca_xp_of(qp);
 
 	if (ohca_timers_grow(e) || ohca_heap_room(e, &s->paced, s->num_xp + 1))
-		return -1;
-	xp = ohca_mem_get_lines(e, sizeof(*xp));
-	if (!xp)
 		return -1;
 	ohca_list_init(&xp->sched.link);
 	xp->qp = qp;
 	xp->sched.timer = OHCA_NO_DEADLINE;
 	qp->xp = xp;
 	if (qp->srq && qp->srq->tm && ohca_tagged_create(e, qp)) {
-		ohca_mem_put(e, xp, sizeof(*xp));
 		qp->xp = NULL;
 		return -1;
 	}
@@ -89,7 +90,6 @@ void ohca_xp_destroy(ohca_engine *e, struct ohca_qp *qp)
 	if (qp->xp->reserved)
 		ohca_mem_release(e, LAZY_BYTES);
 	ohca_mem_put(e, qp->xp->rndv, sizeof(*qp->xp->rndv));
-	ohca_mem_put(e, qp->xp, sizeof(*qp->xp));
 	qp->xp = NULL;
 	e->sched->num_xp--;
 }
@@ -113,7 +113,7 @@ static void to_err(ohca_engine *e, struct ohca_qp *qp)
 	ohca_timer_set(e, xp, OHCA_NO_DEADLINE);
 	ohca_suspend_forget_all(e, xp);
 	xp->req.rnr_wait = false;
-	xp->req.rto_restart = false;
+	xp->sched.rto_restart = false;
 	xp->flush_sqe = false;
 	ohca_resp_reset(e, xp, xp->resp.closing);
 	/* a QP that waits for credits must flush, for which it needs no credits */
@@ -140,7 +140,7 @@ static void timeout_changed(struct ohca_xport *xp)
 {
 	/* the timer is that of an RNR NAK, or stands until a page is there */
 	if (!xp->req.rnr_wait && !xp->fault[OHCA_FAULT_REQ])
-		xp->req.rto_restart = true;
+		xp->sched.rto_restart = true;
 }
 
 /* Attributes whose values the transport has derived something from. */
@@ -162,6 +162,8 @@ int ohca_xp_state(ohca_engine *e, struct ohca_qp *qp, uint8_t old, uint32_t mask
 {
 	struct ohca_xport *xp = qp->xp;
 
+	xp->sched.armed = false;
+	xp->sched.answers = true;
 	attr_changed(e, qp, mask);
 	if (mask & OHCA_ATTR_MAX_DEST_RD_ATOMIC && ohca_qp_reliable(qp) &&
 	    qp->state != OHCA_QPS_RESET && ohca_resp_alloc(e, qp))
@@ -217,15 +219,56 @@ void ohca_xp_migrated(ohca_engine *e, struct ohca_qp *qp)
 	ohca_sched_activate(e, qp->xp);
 }
 
-void ohca_xp_kick_sq(ohca_engine *e, struct ohca_qp *qp)
+void ohca_xp_soon(const struct ohca_qp *qp)
 {
+	const struct ohca_xport *xp = ohca_xp_of(qp);
+
+	__builtin_prefetch(qp, 1);
+	__builtin_prefetch(&qp->buf);
+	__builtin_prefetch(&qp->rcq);
+	__builtin_prefetch(xp, 1);
+	__builtin_prefetch(&xp->sched.timer, 1);
+	__builtin_prefetch(&xp->req, 1);
+}
+
+/* Its record and its next WQE come into the cache, and at the receiver what takes the packet. */
+static void work_soon(ohca_engine *e, const struct ohca_qp *qp)
+{
+	const struct ohca_xport *xp = qp->xp;
+	const uint64_t wqe = qp->sq_off +
+			     ((uint64_t)(xp->req.got & ((1u << qp->log_sq) - 1)) << OHCA_BB_SHIFT);
+	uint64_t iova;
+	size_t n = 1;
+	const uint8_t *p = ohca_pages_map(e, &qp->buf, 0, &n, OHCA_DMA_READ, &iova);
+
+	if (p)
+		__builtin_prefetch(p);
+	if (wqe >= n) {
+		n = 1;
+		p = ohca_pages_map(e, &qp->buf, wqe, &n, OHCA_DMA_READ, &iova);
+	} else if (p) {
+		p += wqe;
+	}
+	if (p)
+		__builtin_prefetch(p);
+	if (e->ops.tx_soon && xp->sched.path_ok && xp->sched.path.kind == OHCA_TX_WIRE)
+		e->ops.tx_soon(e->h, qp->port, xp->sched.path.hdr, xp->sched.path.pkey,
+			       qp->dest_qpn);
+}
+
+void ohca_xp_kick_sq(ohca_engine *e, struct ohca_qp *qp, bool several)
+{
+	qp->xp->sched.armed = false;
 	/* flushing needs no credits */
 	if (qp->state == OHCA_QPS_ERR)
 		ohca_sched_off(e->sched, qp->xp);
 	if (qp->xp->sched.on == OHCA_XP_WAIT_FAULT && qp->xp->sched.req_fault)
 		return;
-	if (qp->state >= OHCA_QPS_RTS)
-		ohca_sched_activate(e, qp->xp);
+	if (qp->state < OHCA_QPS_RTS)
+		return;
+	ohca_sched_activate(e, qp->xp);
+	if (several)
+		work_soon(e, qp);
 }
 
 void ohca_xp_kick_rq(ohca_engine *e, struct ohca_qp *qp)

@@ -55,6 +55,7 @@
 #include <stdint.h>
 
 #include "engine/base/heap.h"
+#include "engine/base/limits.h"
 #include "engine/base/list.h"
 #include "engine/object/fault.h"
 #include "engine/object/qp.h"
@@ -70,7 +71,6 @@ struct ohca_rndv;
 struct ohca_rwqe;
 struct ohca_sqwin;
 
-#define OHCA_CACHE_LINE		64
 #define OHCA_MAX_PSNS		((1u << 23) - 1) /* PSNs under way: their order is unambiguous */
 #define OHCA_MAX_MSG		(1u << 31)	/* bytes of a message, IBTA vol 1, 9.7.7 */
 
@@ -81,7 +81,7 @@ enum ohca_rx_op { OHCA_RX_NONE, OHCA_RX_SEND, OHCA_RX_WRITE };
 
 /**
  * struct ohca_xp_sched - the scheduler's part of a QP: its list, its timers, its path
- * @timer, @heap_key: deadline, and the lazy key of it in the heap
+ * @timer: deadline; its key in the heap may be earlier
  * @paced: end of its packets at its static rate, or of the delay after them by congestion control
  * @paced_gen: of congestion[], as @paced was set
  * @flow: its CCTI, if each QP has one
@@ -89,6 +89,11 @@ enum ohca_rx_op { OHCA_RX_NONE, OHCA_RX_SEND, OHCA_RX_WRITE };
  * @on: enum ohca_xp_on; @lane: its list while it is active; stays while it is on it
  * @home: the lane of its packets, as far as is known; @empty: steps since it sent one
  * @resp_last: the last packet was a response
+ * @armed: all WQEs have been sent, and a doorbell comes with the next one: the requester has
+ *	nothing to do until then, unless something is to be repeated
+ * @answers: the responder may have something to send; as @armed here, so that a turn of one of the
+ *	two needs nothing of the other
+ * @rto_restart: the next turn starts the ACK timer anew
  * @path_ok: @path is that of the attributes, as long as the port's is @path_gen
  * @due: in sched->paced
  * @fault_gen: sched->fault_gen when the QP found no slot for a page fault
@@ -96,20 +101,21 @@ enum ohca_rx_op { OHCA_RX_NONE, OHCA_RX_SEND, OHCA_RX_WRITE };
  */
 struct ohca_xp_sched {
 	struct ohca_list link;
-	uint64_t timer, heap_key;
-	uint64_t paced;
-	uint32_t paced_gen;
-	struct ib_cc_flow flow;
+	uint64_t timer;
 	uint32_t heap;
+	uint32_t path_gen;
 	uint8_t on;
 	uint8_t lane, home, empty;
 	bool resp_last;
+	bool armed, answers, rto_restart;
 	bool path_ok;
-	uint32_t path_gen;
-	struct ohca_path path;
-	struct ohca_due due;
-	uint32_t fault_gen;
 	bool req_fault;
+	struct ohca_path path;
+	uint32_t fault_gen;
+	uint32_t paced_gen;
+	uint64_t paced;
+	struct ib_cc_flow flow;
+	struct ohca_due due;
 };
 
 /**
@@ -124,7 +130,6 @@ struct ohca_xp_sched {
  * @since_ackreq: packets since the last one that asked for an acknowledgement
  * @rnr_wait: the requester waits for the RNR timer
  * @restarted: went back already; further reports of the same loss are ignored
- * @rto_restart: the next turn starts the ACK timer anew
  * @bad_pi: the record has an index that cannot be true
  * @credits: @lsn is valid: the responder grants credits
  * @asking: the next request may be beyond @lsn
@@ -137,7 +142,7 @@ struct ohca_xp_req {
 	uint32_t ssn, lsn;
 	uint16_t rd_out, since_ackreq;
 	uint8_t retry_left, rnr_left;
-	bool rnr_wait, restarted, rto_restart, bad_pi, credits, asking, apart;
+	bool rnr_wait, restarted, bad_pi, credits, asking, apart;
 };
 
 /**
@@ -168,7 +173,8 @@ struct ohca_xp_resp {
 /**
  * struct ohca_xport - transport state of a QP
  *
- * Requester and responder have a cache line each: a packet touches one of them.
+ * What packets need is in the first two cache lines, up to the LRH of the path, and in those of
+ * requester and responder, of which a packet touches one.
  * @fault: outstanding page faults by enum ohca_fault_side: references, or 0
  * @rndv: rendezvous of a QP of an SRQ with tags; else NULL
  * @ahead: packets that came before their turn; NULL: there are none
@@ -179,19 +185,20 @@ struct ohca_xp_resp {
  * @flush_sqe: in RTS: WQEs up to @flush_end were posted in SQE, and are flushed
  */
 struct ohca_xport {
+	_Alignas(OHCA_CACHE_LINE)
 	struct ohca_qp *qp;
 	struct ohca_rndv *rndv;
 	struct ohca_ahead *ahead;
-	struct ohca_atomic_res *at;
-	uint8_t at_cap, at_pos;
-	uint16_t fault[OHCA_FAULT_SIDES];
 	uint32_t event, sq_ci;
+	uint16_t fault[OHCA_FAULT_SIDES];
 	bool drain_told;
 	bool rq_first;			/* the last flush began with the RQ */
 	bool flush_sqe;
 	bool reserved;
+	uint8_t at_cap, at_pos;
 	uint32_t flush_end;
 	struct ohca_xp_sched sched;
+	struct ohca_atomic_res *at;
 	_Alignas(OHCA_CACHE_LINE) struct ohca_xp_req req;
 	_Alignas(OHCA_CACHE_LINE) struct ohca_xp_resp resp;
 };
@@ -199,8 +206,15 @@ struct ohca_xport {
 _Static_assert(sizeof(struct ohca_xp_req) <= OHCA_CACHE_LINE &&
 	       sizeof(struct ohca_xp_resp) <= OHCA_CACHE_LINE &&
 	       offsetof(struct ohca_xport, req) % OHCA_CACHE_LINE == 0 &&
-	       offsetof(struct ohca_xport, resp) % OHCA_CACHE_LINE == 0,
-	       "requester and responder have a cache line each");
+	       offsetof(struct ohca_xport, resp) % OHCA_CACHE_LINE == 0 &&
+	       offsetof(struct ohca_xport, sched.path.hdr) + IB_LRH_LEN <= 2 * OHCA_CACHE_LINE,
+	       "what packets need is in four cache lines");
+
+/* That of @qp, which follows it, for who must not look into it. */
+static inline struct ohca_xport *ohca_xp_of(const struct ohca_qp *qp)
+{
+	return (struct ohca_xport *)(uintptr_t)(qp + 1);
+}
 
 /* Transport bits of the opcodes of a connected QP's packets. */
 static inline uint8_t ohca_qp_trans(const struct ohca_qp *qp)

@@ -105,6 +105,21 @@ static unsigned int slot(uint16_t dlid, uint16_t pkey, uint8_t sl)
 	return ((key ^ (uint32_t)sl << 12) * 2654435761u) >> 16 & (FAB_FLOWS - 1);
 }
 
+const struct fab_hport *fab_flow_end(const struct fab_hport *h, const uint8_t *lrh, uint16_t pkey)
+{
+	const uint16_t dlid = ib_get_be16(lrh + 2);
+	const uint8_t sl = lrh[1] >> 4;
+	const struct fab_flow *fl;
+
+	if (!h->flow)
+		return NULL;
+	fl = &h->flow[slot(dlid, pkey, sl)];
+	if (fl->version != h->d->version || fl->dlid != dlid || fl->sl != sl || fl->pkey != pkey ||
+	    !fl->hops)
+		return NULL;
+	return fl->hop[fl->hops - 1].out->hport;
+}
+
 const struct fab_flow *fab_flow_ready(struct fab_hport *h, unsigned int vl,
 				      const struct fab_frame *f, unsigned int n)
 {

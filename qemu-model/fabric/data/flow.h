@@ -47,6 +47,9 @@ struct fab_flow {
 const struct fab_flow *fab_flow_ready(struct fab_hport *h, unsigned int vl,
 				      const struct fab_frame *f, unsigned int n);
 
+/** fab_flow_end() - the HCA at the end of the flow of such packets; NULL: it is not known */
+const struct fab_hport *fab_flow_end(const struct fab_hport *h, const uint8_t *lrh, uint16_t pkey);
+
 /** fab_flow_send() - @f goes the way of @fl, for which fab_flow_ready() has just been called */
 void fab_flow_send(struct fab_data *d, const struct fab_flow *fl, struct fab_frame *f);
 

@@ -154,6 +154,14 @@ bool fab_hport_series(struct fab_hport *h, unsigned int vl, uint32_t len, unsign
 	return h->series;
 }
 
+void fab_hport_soon(const struct fab_hport *h, const uint8_t *lrh, uint16_t pkey, uint32_t dqpn)
+{
+	const struct fab_hport *to = fab_flow_end(h, lrh, pkey);
+
+	if (to && to->ops->soon)
+		to->ops->soon(to->ctx, dqpn);
+}
+
 void fab_hport_commit(struct fab_hport *h, unsigned int vl, uint32_t len,
 		      const struct ib_view *view)
 {

@@ -47,6 +47,7 @@ struct fab_hport_rate {
  * @room: whether @n packets of @len bytes may come by lane @vl now, 15: an SMP. If not, data waits,
  *	and fab_data_round() asks again; an SMP is dropped. An HCA that sends is asked, too, and has
  *	to say no
+ * @soon: a packet for its QP @qpn may come soon, behind others, or not at all. May be NULL
  * @rx: packet @f, for which there was room; it is gone after the call. With @view only its headers
  *	are in @f, and @view has the payload
  * @link: the link is up with @rate, or down: NULL
@@ -57,6 +58,7 @@ struct fab_hport_rate {
  */
 struct fab_hport_ops {
 	bool (*room)(void *ctx, unsigned int vl, unsigned int n, uint32_t len);
+	void (*soon)(void *ctx, uint32_t qpn);
 	void (*rx)(void *ctx, const struct ohca_link_frame *f, const struct ib_view *view);
 	void (*link)(void *ctx, const struct fab_hport_rate *rate);
 };
@@ -99,6 +101,15 @@ uint8_t *fab_hport_begin(struct fab_hport *h, unsigned int vl, uint32_t len);
  * Return: false: they have to leave one by one.
  */
 bool fab_hport_series(struct fab_hport *h, unsigned int vl, uint32_t len, unsigned int n);
+
+/**
+ * fab_hport_soon() - a packet may leave soon, behind others: an HCA of this process that is to get
+ * it is told, if the way is known
+ * @lrh: its LRH, but for the length
+ * @pkey: its P_Key
+ * @dqpn: for this QP
+ */
+void fab_hport_soon(const struct fab_hport *h, const uint8_t *lrh, uint16_t pkey, uint32_t dqpn);
 
 /**
  * fab_hport_commit() - the packet of the last fab_hport_begin() leaves the HCA, without an ICRC

@@ -61,6 +61,7 @@ static const struct ohca_host_ops engine_ops = {
 	.tx_commit = fab_hca_tx_commit,
 	.tx_commit_view = fab_hca_tx_commit_view,
 	.tx_series = fab_hca_tx_series,
+	.tx_soon = fab_hca_tx_soon,
 	.link_ctl = fab_hca_link_ctl,
 	.link_rate = fab_hca_link_rate,
 	.vl15_dropped = fab_hca_vl15_dropped,

@@ -151,6 +151,9 @@ bool fab_hca_tx_series(void *h, unsigned int port, unsigned int vl, uint32_t len
 void fab_hca_tx_commit_view(void *h, unsigned int port, unsigned int vl, uint32_t len,
 			    const struct ib_view *view);
 
+/** fab_hca_tx_soon() - tx_soon of struct ohca_host_ops */
+void fab_hca_tx_soon(void *h, unsigned int port, const uint8_t *lrh, uint16_t pkey, uint32_t dqpn);
+
 /** fab_hca_link_ctl() - link_ctl of struct ohca_host_ops */
 void fab_hca_link_ctl(void *h, unsigned int port, bool enable);
 

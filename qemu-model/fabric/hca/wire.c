@@ -48,8 +48,16 @@ static void hca_link(void *ctx, const struct fab_hport_rate *rate)
 		fab_hca_links(p->h);
 }
 
+static void hca_soon(void *ctx, uint32_t qpn)
+{
+	const struct fab_hca_port *p = ctx;
+
+	ohca_rx_soon(p->h->e, p->num, qpn);
+}
+
 static const struct fab_hport_ops hca_wire_ops = {
 	.room = hca_room,
+	.soon = hca_soon,
 	.rx = hca_frame,
 	.link = hca_link,
 };
@@ -142,6 +150,13 @@ bool fab_hca_tx_series(void *p, unsigned int port, unsigned int vl, uint32_t len
 	const struct fab_hca *h = p;
 
 	return fab_hport_series(h->port[port].wire, vl, len, n);
+}
+
+void fab_hca_tx_soon(void *p, unsigned int port, const uint8_t *lrh, uint16_t pkey, uint32_t dqpn)
+{
+	const struct fab_hca *h = p;
+
+	fab_hport_soon(h->port[port].wire, lrh, pkey, dqpn);
 }
 
 void fab_hca_tx_commit(void *p, unsigned int port, unsigned int vl, uint32_t len)
