@@ -7,48 +7,6 @@
 
 /* ---- the card ------------------------------------------------------------------- */
 
-struct bare {
-	struct world *w;
-	struct vmm v;
-	unsigned int fds;
-	int mem;
-};
-
-#define BYTES	(1u << 20)
-#define IOVA	0x100000ull
-#define BIG	(32u << 20)		/* too much to do without */
-
-static int bare_setup(void **state)
-{
-	struct bare *b = calloc(1, sizeof(*b));
-
-	world_setup(state);
-	b->w = *state;
-	vmm_init(&b->v, b->w, 2);
-	b->mem = memfd_create("memory", MFD_CLOEXEC);
-	assert_int_equal(ftruncate(b->mem, BIG), 0);
-	b->fds = open_fds();
-	vmm_dial(&b->v);
-	assert_int_equal(vmm_version(&b->v), 0);
-	*state = b;
-	return 0;
-}
-
-static int bare_teardown(void **state)
-{
-	struct bare *b = *state;
-
-	if (b->v.sock >= 0)
-		vmm_hang_up(&b->v);
-	wait_free(b->w, 2);
-	wait_fds(b->fds);
-	vmm_exit(&b->v);
-	close(b->mem);
-	*state = b->w;
-	free(b);
-	return world_teardown(state);
-}
-
 /* Bytes of a BAR, as firmware finds them. */
 static uint64_t bar_bytes(struct vmm *v, unsigned int i)
 {
@@ -155,6 +113,31 @@ static void test_access(void **state)
 	assert_int_equal(vmm_write(v, OHCA_BAR_UAR, 8 << 16, 8, UINT64_MAX), EINVAL);
 	assert_int_equal(vmm_read(v, OHCA_BAR_CTRL, OHCA_REG_MAGIC, 4, &val), 0);
 	assert_int_equal(val, OHCA_MAGIC);
+	/* registers are words */
+	assert_int_equal(vmm_read(v, OHCA_BAR_CTRL, OHCA_REG_MAGIC, 2, &val), 0);
+	assert_int_equal(val, 0);
+}
+
+/* The stride of doorbell pages is the driver's; where a page reads is what it is not. */
+static void test_stride(void **state)
+{
+	struct vmm *v = &((struct bare *)*state)->v;
+	uint64_t val;
+
+	vmm_reg_set(v, OHCA_REG_FEATURES_ACK, 1ull << OHCA_FEATURE_CLOCK, 8);
+	for (unsigned int shift = 12; shift <= 16; shift++) {
+		vmm_reg_set(v, OHCA_REG_PAGE_SHIFT, shift, 4);
+		assert_int_equal(vmm_reg(v, OHCA_REG_PAGE_SHIFT, 4), shift);
+		for (unsigned int at = 12; at <= 16; at++) {
+			assert_int_equal(vmm_read(v, OHCA_BAR_UAR, (1u << at) + OHCA_UAR_CLOCK, 8, &val), 0);
+			assert_int_equal(!!val, at >= shift);
+		}
+	}
+	/* a reset has its first one */
+	vmm_reg_set(v, OHCA_REG_CTRL, OHCA_CTRL_RESET, 4);
+	vmm_reg_set(v, OHCA_REG_FEATURES_ACK, 1ull << OHCA_FEATURE_CLOCK, 8);
+	assert_int_equal(vmm_read(v, OHCA_BAR_UAR, (1u << 12) + OHCA_UAR_CLOCK, 8, &val), 0);
+	assert_int_not_equal(val, 0);
 }
 
 /* ---- memory --------------------------------------------------------------------- */
@@ -189,6 +172,7 @@ static void test_memory(void **state)
 	assert_int_equal(vmm_map(v, IOVA, 4096, BIG, b->mem), EINVAL);
 	assert_int_equal(vmm_map(v, IOVA, 8192, -4096ull, b->mem), EINVAL);
 	assert_int_equal(vmm_map(v, IOVA, 4096, 0, v->irq[0]), EINVAL);
+	assert_int_equal(vmm_map_as(v, IOVA, 4096, 0, b->mem, VU_DMA_WRITE), EINVAL);
 	assert_int_equal(vmm_call(v, &m, VU_DEVICE_INFO, &d, sizeof(d)), 0);
 	/* the machine's RAM, but private; of a VMM that has not been refused too often for a line */
 	vmm_hang_up(v);
@@ -197,6 +181,32 @@ static void test_memory(void **state)
 	assert_int_equal(vmm_map(v, IOVA, BIG, 0, -1), EINVAL);
 	vmm_expect_said("guest memory is not shared: -object memory-backend-memfd");
 	assert_int_equal(vmm_call(v, &m, VU_DEVICE_INFO, &d, sizeof(d)), EINVAL);
+}
+
+/* What a guest writes into private memory is not in its file, and so the card finds no command there. */
+static void test_private(void **state)
+{
+	struct bare *b = *state;
+
+	assert_int_equal(vmm_map(&b->v, IOVA, BYTES, 0, b->mem), 0);
+	vmm_master(&b->v, true);
+	vmm_reg_set(&b->v, OHCA_REG_AQ_BASE, IOVA, 8);
+	vmm_reg_set(&b->v, OHCA_REG_AQ_LOG_SIZE, 4, 4);
+	/* one line, by the first command */
+	for (uint32_t pi = 1; pi <= 2; pi++)
+		vmm_reg_set(&b->v, OHCA_REG_AQ_DB, pi, 4);
+	assert_int_equal(vmm_expect_said("command is not in its memory: is that shared?"), 1);
+}
+
+/* A file whose size changes after it was mapped. */
+static void test_grown(void **state)
+{
+	struct bare *b = *state;
+
+	assert_int_equal(vmm_map(&b->v, IOVA, BYTES, 0, b->mem), 0);
+	assert_int_equal(ftruncate(b->mem, BIG + 4096), 0);
+	assert_int_equal(vmm_map(&b->v, 0, 4096, BIG, b->mem), EINVAL);
+	assert_int_equal(vmm_map(&b->v, 0, 4096, BIG - 4096, b->mem), 0);
 }
 
 static void test_many_maps(void **state)
@@ -231,6 +241,19 @@ static void test_many_files(void **state)
 
 /* ---- interrupts ----------------------------------------------------------------- */
 
+/* SET_IRQS with a byte for each of 4 vectors from @start on. */
+static int irq_bytes(struct vmm *v, uint32_t start, const char *bytes, size_t n)
+{
+	struct {
+		struct vu_irq_set s;
+		char bytes[4];
+	} m = { { sizeof(m.s), VU_IRQ_BOOL | VU_IRQ_TRIGGER, VU_MSIX, start, 4 }, { 0 } };
+	struct vmm_message msg;
+
+	memcpy(m.bytes, bytes, n);
+	return vmm_call(v, &msg, VU_SET_IRQS, &m, sizeof(m.s) + n);
+}
+
 /* How often a vector was raised since the last call. */
 static uint64_t raised(struct vmm *v, unsigned int i)
 {
@@ -246,6 +269,7 @@ static void test_irqs(void **state)
 	struct bare *b = *state;
 	const uint32_t fds = VU_IRQ_FDS | VU_IRQ_TRIGGER, none = VU_IRQ_NONE | VU_IRQ_TRIGGER;
 	struct vmm *v = &b->v;
+	struct vmm_message m;
 	uint64_t pba;
 	int pipefd[2];
 
@@ -255,6 +279,11 @@ static void test_irqs(void **state)
 	assert_int_equal(raised(v, 3), 1);
 	assert_int_equal(raised(v, 4), 1);
 	assert_int_equal(raised(v, 5), 0);
+	assert_int_equal(irq_bytes(v, 8, "\0\1\0\1", 4), 0);
+	for (unsigned int i = 8; i < 12; i++)
+		assert_int_equal(raised(v, i), i % 2);
+	assert_int_equal(irq_bytes(v, 8, "\1\1\1", 3), EINVAL);
+	assert_int_equal(raised(v, 8), 0);
 	/* what is raised without an eventfd is told when there is one */
 	assert_int_equal(vmm_irqs(v, fds, 3, 1, NULL, 0), 0);
 	assert_int_equal(vmm_irqs(v, none, 3, 1, NULL, 0), 0);
@@ -265,6 +294,12 @@ static void test_irqs(void **state)
 	assert_int_equal(raised(v, 3), 1);
 	assert_int_equal(vmm_read(v, OHCA_BAR_MSIX, VU_MSIX_PBA, 8, &pba), 0);
 	assert_int_equal(pba, 0);
+	/* a reset forgets it */
+	assert_int_equal(vmm_irqs(v, fds, 3, 1, NULL, 0), 0);
+	assert_int_equal(vmm_irqs(v, none, 3, 1, NULL, 0), 0);
+	assert_int_equal(vmm_call(v, &m, VU_DEVICE_RESET, NULL, 0), 0);
+	assert_int_equal(vmm_irqs(v, fds, 3, 1, &v->irq[3], 1), 0);
+	assert_int_equal(raised(v, 3), 0);
 	/* all off */
 	assert_int_equal(vmm_irqs(v, none, 0, 0, NULL, 0), 0);
 	assert_int_equal(vmm_irqs(v, none, 0, VU_VECTORS, NULL, 0), 0);
@@ -393,6 +428,16 @@ static void test_unmapped(void **state)
 	expect_fatal(&t->v);
 }
 
+/* The card reads a command, and cannot write that it is done. */
+static void test_read_only(void **state)
+{
+	struct two *t = *state;
+
+	assert_int_equal(vmm_unmap(&t->v, HOST_BASE, t->v.m.mem_len), 0);
+	assert_int_equal(vmm_map_as(&t->v, HOST_BASE, t->v.m.mem_len, 0, t->v.m.mem_fd, VU_DMA_READ), 0);
+	expect_fatal(&t->v);
+}
+
 static void expect_reset(struct vmm *v)
 {
 	assert_int_equal(vmm_reg(v, OHCA_REG_STATUS, 4), OHCA_STATUS_READY);
@@ -472,212 +517,6 @@ static void test_stop(void **state)
 	assert_int_equal(vmm_read(&t->v, OHCA_BAR_CTRL, 0, 4, &val), VMM_GONE);
 }
 
-/* ---- what is not valid ----------------------------------------------------------- */
-
-#define PROBE	0xbeefu
-
-/* A valid message of each command, and one of none, which change nothing that matters; false: no more. */
-static bool nth_message(unsigned int n, struct vmm_message *m)
-{
-	const struct vu_dma_map map = { sizeof(map), VU_DMA_READ | VU_DMA_WRITE, 0, IOVA, 4096 };
-	const struct vu_dma_unmap unmap = { sizeof(unmap), VU_UNMAP_ALL, 0, 0 };
-	const struct vu_device_info dev = { .argsz = sizeof(dev) };
-	const struct vu_region_info reg = { .argsz = sizeof(reg), .index = VU_CONFIG };
-	const struct vu_irq_info irq = { .argsz = sizeof(irq), .index = VU_MSIX };
-	const struct vu_irq_set set = { sizeof(set), VU_IRQ_NONE | VU_IRQ_TRIGGER, VU_MSIX, 0, 4 };
-	const struct vu_access rd = { OHCA_REG_STATUS, OHCA_BAR_CTRL, 4 };
-	const struct vu_access wr = { PCI_COMMAND, VU_CONFIG, 2 };
-	const struct {
-		enum vu_command command;
-		const void *data;
-		size_t len;
-	} all[] = {
-		{ VU_VERSION, "\0\0\0\0{}", 7 },
-		{ VU_DMA_MAP, &map, sizeof(map) },
-		{ VU_DMA_UNMAP, &unmap, sizeof(unmap) },
-		{ VU_DEVICE_INFO, &dev, sizeof(dev) },
-		{ VU_REGION_INFO, &reg, sizeof(reg) },
-		{ VU_IRQ_INFO, &irq, sizeof(irq) },
-		{ VU_SET_IRQS, &set, sizeof(set) },
-		{ VU_REGION_READ, &rd, sizeof(rd) },
-		{ VU_REGION_WRITE, &wr, sizeof(wr) },
-		{ VU_DEVICE_RESET, NULL, 0 },
-		{ 6, NULL, 0 },
-	};
-
-	if (n == sizeof(all) / sizeof(all[0]))
-		return false;
-	vmm_begin(m, all[n].command, all[n].data, all[n].len);
-	if (all[n].command == VU_REGION_WRITE) {
-		m->data[all[n].len] = PCI_COMMAND_MEMORY | PCI_COMMAND_MASTER;
-		m->hdr.size += 2;
-	}
-	return true;
-}
-
-/* A connection after its VERSION; the last one, if it is still there. */
-static void again(struct vmm *v, bool gone)
-{
-	if (!gone)
-		return;
-	vmm_hang_up(v);
-	vmm_dial(v);
-	assert_int_equal(vmm_version(v), 0);
-}
-
-/* Whether the server has ended the connection: all answers up to that of a probe. */
-static bool probe(struct vmm *v)
-{
-	const struct vu_access a = { PCI_VENDOR_ID, VU_CONFIG, 4 };
-	struct vmm_message m;
-
-	vmm_begin(&m, VU_REGION_READ, &a, sizeof(a));
-	m.hdr.id = PROBE;
-	if (!vmm_put(v, &m, m.hdr.size, NULL, 0))
-		return true;
-	do {
-		if (!vmm_get(v, &m))
-			return true;
-	} while (m.hdr.id != PROBE);
-	assert_int_equal(m.hdr.flags & VU_ERROR, 0);
-	return false;
-}
-
-/* The end comes within a message; or what is left of it is a whole message of that command. */
-static void test_truncated(void **state)
-{
-	struct bare *b = *state;
-	struct vmm_message m;
-	uint64_t val;
-
-	for (unsigned int n = 0; nth_message(n, &m); n++) {
-		for (uint32_t len = 1; len < m.hdr.size; len++) {
-			again(&b->v, len > 1);
-			assert_true(vmm_put(&b->v, &m, len, NULL, 0));
-			shutdown(b->v.sock, SHUT_WR);
-			assert_int_equal(vmm_read(&b->v, VU_CONFIG, 0, 4, &val), VMM_GONE);
-		}
-		again(&b->v, true);
-		for (uint32_t len = sizeof(m.hdr); nth_message(n, &m) && len < m.hdr.size; len++) {
-			m.hdr.size = len;
-			/* VERSION has nothing that must follow it, but may not come twice */
-			assert_int_equal(vmm_call_fds(&b->v, &m, NULL, 0), n ? EINVAL : len <
-					 sizeof(m.hdr) + sizeof(struct vu_version) ? EINVAL : EPROTO);
-			again(&b->v, probe(&b->v));
-		}
-	}
-}
-
-/* Each bit of each message, each with and without a descriptor. The size is test_truncated()'s. */
-static void test_flipped(void **state)
-{
-	struct bare *b = *state;
-	struct vmm_message m;
-
-	for (unsigned int n = 0; nth_message(n, &m); n++) {
-		for (uint32_t bit = 0; bit < 8 * m.hdr.size; bit++) {
-			if (bit / 32 == offsetof(struct vu_hdr, size) / 4)
-				continue;
-			nth_message(n, &m);
-			((uint8_t *)&m)[bit / 8] ^= (uint8_t)(1 << bit % 8);
-			assert_true(vmm_put(&b->v, &m, m.hdr.size, &b->mem, bit % 2));
-			again(&b->v, probe(&b->v));
-		}
-	}
-}
-
-static void test_sizes(void **state)
-{
-	static const uint32_t sizes[] = { 0, 1, sizeof(struct vu_hdr) - 1, VU_MESSAGE + 1, UINT32_MAX };
-	struct bare *b = *state;
-	struct vmm_message m;
-
-	for (unsigned int i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-		nth_message(1, &m);
-		m.hdr.size = sizes[i];
-		assert_true(vmm_put(&b->v, &m, sizeof(m.hdr), NULL, 0));
-		assert_true(probe(&b->v));
-		again(&b->v, true);
-	}
-	/* the longest one is whole */
-	nth_message(9, &m);
-	m.hdr.size = VU_MESSAGE;
-	assert_true(vmm_put(&b->v, &m, VU_MESSAGE, NULL, 0));
-	assert_false(probe(&b->v));
-}
-
-/* More descriptors than a message has; none is left, as bare_teardown() sees. */
-static void test_descriptors(void **state)
-{
-	struct bare *b = *state;
-	struct vmm_message m;
-	int fd[VU_FDS + 1];
-
-	for (unsigned int i = 0; i < VU_FDS + 1; i++)
-		fd[i] = b->mem;
-	for (unsigned int n = 0; nth_message(n, &m); n++) {
-		assert_true(vmm_put(&b->v, &m, m.hdr.size, fd, VU_FDS));
-		again(&b->v, probe(&b->v));
-		nth_message(n, &m);
-		assert_true(vmm_put(&b->v, &m, m.hdr.size, fd, VU_FDS + 1));
-		assert_true(probe(&b->v));
-		again(&b->v, true);
-	}
-}
-
-/* A VMM that does not read is given up, and the HCA leaves. */
-static void test_deaf(void **state)
-{
-	struct bare *b = *state;
-	const struct vu_access a = { 0, VU_CONFIG, VU_XFER };
-	struct vmm_message m;
-
-	vmm_begin(&m, VU_REGION_READ, &a, sizeof(a));
-	assert_int_equal(fcntl(b->v.sock, F_SETFL, O_NONBLOCK), 0);
-	for (unsigned int i = 0; i < 4096; i++)
-		if (!vmm_put(&b->v, &m, m.hdr.size, NULL, 0))
-			break;
-	wait_free(b->w, 2);
-}
-
-/* The first message is another one, or of another version. */
-static void test_first(void **state)
-{
-	struct bare *b = *state;
-	struct vmm_message m;
-
-	for (unsigned int n = 1; nth_message(n, &m); n++) {
-		vmm_hang_up(&b->v);
-		vmm_dial(&b->v);
-		assert_true(vmm_put(&b->v, &m, m.hdr.size, NULL, 0));
-		assert_true(probe(&b->v));
-	}
-	vmm_hang_up(&b->v);
-	vmm_dial(&b->v);
-	assert_int_equal(vmm_call(&b->v, &m, VU_VERSION, "\1\0\0\0", 4), EPROTO);
-	assert_true(probe(&b->v));
-	again(&b->v, true);
-	/* once is enough */
-	assert_int_equal(vmm_version(&b->v), EPROTO);
-	assert_true(probe(&b->v));
-}
-
-/* Nobody listens at the fabric's socket. */
-static void test_no_fabric(void **state)
-{
-	struct bare *b = *state;
-	struct vmm v;
-
-	vmm_init(&v, b->w, 4);
-	v.cfg.fabric = "/nonexistent/fabric";
-	vmm_dial(&v);
-	assert_int_equal(vmm_version(&v), EHOSTDOWN);
-	vmm_expect_said("command 1 of the VMM is refused: there is no HCA");
-	assert_int_equal(vmm_version(&v), VMM_GONE);
-	vmm_hang_up(&v);
-	vmm_exit(&v);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -685,20 +524,17 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_info, bare_setup, bare_teardown),
 		cmocka_unit_test_setup_teardown(test_access, bare_setup, bare_teardown),
 		cmocka_unit_test_setup_teardown(test_memory, bare_setup, bare_teardown),
+		cmocka_unit_test_setup_teardown(test_stride, bare_setup, bare_teardown),
+		cmocka_unit_test_setup_teardown(test_private, bare_setup, bare_teardown),
+		cmocka_unit_test_setup_teardown(test_grown, bare_setup, bare_teardown),
 		cmocka_unit_test_setup_teardown(test_many_maps, bare_setup, bare_teardown),
 		cmocka_unit_test_setup_teardown(test_many_files, bare_setup, bare_teardown),
 		cmocka_unit_test_setup_teardown(test_irqs, bare_setup, bare_teardown),
-		cmocka_unit_test_setup_teardown(test_no_fabric, bare_setup, bare_teardown),
-		cmocka_unit_test_setup_teardown(test_truncated, bare_setup, bare_teardown),
-		cmocka_unit_test_setup_teardown(test_flipped, bare_setup, bare_teardown),
-		cmocka_unit_test_setup_teardown(test_sizes, bare_setup, bare_teardown),
-		cmocka_unit_test_setup_teardown(test_descriptors, bare_setup, bare_teardown),
-		cmocka_unit_test_setup_teardown(test_deaf, bare_setup, bare_teardown),
-		cmocka_unit_test_setup_teardown(test_first, bare_setup, bare_teardown),
 		cmocka_unit_test_setup_teardown(test_traffic, two_setup, two_teardown),
 		cmocka_unit_test_setup_teardown(test_interrupt, two_setup, two_teardown),
 		cmocka_unit_test_setup_teardown(test_master, two_setup, two_teardown),
 		cmocka_unit_test_setup_teardown(test_unmapped, two_setup, two_teardown),
+		cmocka_unit_test_setup_teardown(test_read_only, two_setup, two_teardown),
 		cmocka_unit_test_setup_teardown(test_reset, two_setup, two_teardown),
 		cmocka_unit_test_setup_teardown(test_flr, two_setup, two_teardown),
 		cmocka_unit_test_setup_teardown(test_away, two_setup, two_teardown),

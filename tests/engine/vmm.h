@@ -180,13 +180,19 @@ static inline int vmm_version(struct vmm *v)
 	return error;
 }
 
-static inline int vmm_map(struct vmm *v, uint64_t iova, uint64_t len, uint64_t off, int fd)
+static inline int vmm_map_as(struct vmm *v, uint64_t iova, uint64_t len, uint64_t off, int fd,
+			     uint32_t flags)
 {
-	const struct vu_dma_map d = { sizeof(d), VU_DMA_READ | VU_DMA_WRITE, off, iova, len };
+	const struct vu_dma_map d = { sizeof(d), flags, off, iova, len };
 	struct vmm_message m;
 
 	vmm_begin(&m, VU_DMA_MAP, &d, sizeof(d));
 	return vmm_call_fds(v, &m, &fd, fd >= 0);
+}
+
+static inline int vmm_map(struct vmm *v, uint64_t iova, uint64_t len, uint64_t off, int fd)
+{
+	return vmm_map_as(v, iova, len, off, fd, VU_DMA_READ | VU_DMA_WRITE);
 }
 
 static inline int vmm_unmap(struct vmm *v, uint64_t iova, uint64_t len)
@@ -367,6 +373,55 @@ static inline void vmm_down(struct vmm *v)
 	host_buf_free(&v->m.cq.buf);
 	host_buf_free(&v->m.mr.buf);
 	host_free(v->m.h);
+}
+
+/* ---- without a machine ----------------------------------------------------------- */
+
+/**
+ * struct bare - a VMM without a machine, at a server that has answered VERSION
+ * @mem: a file of BIG bytes
+ * @fds: that were open before it was there
+ */
+struct bare {
+	struct world *w;
+	struct vmm v;
+	unsigned int fds;
+	int mem;
+};
+
+#define BYTES	(1u << 20)
+#define IOVA	0x100000ull
+#define BIG	(32u << 20)		/* too much to do without */
+
+static inline int bare_setup(void **state)
+{
+	struct bare *b = calloc(1, sizeof(*b));
+
+	world_setup(state);
+	b->w = *state;
+	vmm_init(&b->v, b->w, 2);
+	b->mem = memfd_create("memory", MFD_CLOEXEC);
+	assert_int_equal(ftruncate(b->mem, BIG), 0);
+	b->fds = open_fds();
+	vmm_dial(&b->v);
+	assert_int_equal(vmm_version(&b->v), 0);
+	*state = b;
+	return 0;
+}
+
+static inline int bare_teardown(void **state)
+{
+	struct bare *b = *state;
+
+	if (b->v.sock >= 0)
+		vmm_hang_up(&b->v);
+	wait_free(b->w, 2);
+	wait_fds(b->fds);
+	vmm_exit(&b->v);
+	close(b->mem);
+	*state = b->w;
+	free(b);
+	return world_teardown(state);
 }
 
 #endif

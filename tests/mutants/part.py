@@ -81,7 +81,7 @@ PARTS = {p.name: p for p in (
          further=(("tests/engine", "$(TESTS_SWITCH)"),)),
     Part("front", ("qemu-model/front",), "tests/engine",
          "$(TESTS_FRONT) $(TESTS_OBJECTS) $(TESTS_SWITCH)"),
-    Part("vfio-user", (VFIO_USER,), "tests/engine", "test_vfio_user",
+    Part("vfio-user", (VFIO_USER,), "tests/engine", "test_vfio_user test_vfio_wrong",
          others=tuple(f"{VFIO_USER}/{name}" for name in ("main.c", "say.c", "say.h"))),
     Part("engine", ("qemu-model/engine", f"{FABRIC}/hca", *HOSTED), "tests/engine", "$(TESTS)"),
 )}
