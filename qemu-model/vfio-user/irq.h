@@ -31,7 +31,11 @@ void vu_irq_free(struct vu_irq *irq);
 /** vu_irq_clear() - forget what is pending: the device was reset */
 void vu_irq_clear(struct vu_irq *irq);
 
-/** vu_irq_raise() - raise the vectors of @vec, a bit for each of VU_VECTORS_MAX; does not block */
+/**
+ * vu_irq_raise() - raise the vectors of @vec, a bit for each of VU_VECTORS_MAX
+ *
+ * It does not block, unless the VMM clears O_NONBLOCK of an eventfd whose counter it has filled.
+ */
 void vu_irq_raise(struct vu_irq *irq, const uint64_t *vec);
 
 /**

@@ -2,6 +2,10 @@
 /*
  * The server: one VMM after the other has the card. The VMM is not trusted: each of its messages is
  * checked, it can end nothing but its own connection, and it is told by an error what was wrong.
+ *
+ * One limit remains: a VMM can hold this process up, but no other card. It passes a descriptor of a
+ * file whose server (FUSE, NFS) does not answer when it is asked for the file's size or closed, or it
+ * makes a write of an eventfd block (vfio-user/irq.h). Only SIGKILL ends the process then.
  */
 #ifndef OHCA_VFIO_USER_SERVE_H
 #define OHCA_VFIO_USER_SERVE_H
