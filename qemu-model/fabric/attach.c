@@ -392,12 +392,22 @@ static void turn_away(struct fab_attach *a, uint32_t i, const struct ohca_link_c
 	drop_pending(a, i, true);
 }
 
-/* Who has no token learns nothing else. */
+static uint32_t host_place(const struct fab_attach *a, const struct ohca_link_cfg *peer,
+			   struct ohca_link_err *err)
+{
+	return fab_attach_place(a->d, a->cfg.tenants, a->cfg.tenant, peer, FAB_NO_PORT, err);
+}
+
+/*
+ * What comes by TCP is a wire of another fabric, which is a switch's, or a program. Who has no token
+ * learns nothing else.
+ */
 static uint32_t remote_place(const struct fab_attach *a, uint32_t i,
 			     const struct ohca_link_cfg *peer, struct ohca_link_err *err)
 {
 	if (ohca_link_proven(peer, a->pending[i].nonce, fab_remote_token(a->cfg.remote)))
-		return fab_remote_place(a->cfg.remote, peer, err);
+		return peer->node_type == IB_NODE_CHANNEL_ADAPTER ? host_place(a, peer, err) :
+		       fab_remote_place(a->cfg.remote, peer, err);
 	memset(err, 0, sizeof(*err));
 	err->code = OHCA_LINK_E_CONFIG;
 	snprintf(err->text, sizeof(err->text), "the token is wrong, or missing");
@@ -428,8 +438,7 @@ static void do_hello(struct fab_attach *a, uint32_t i)
 		turn_away(a, i, NULL, &err);
 		return;
 	}
-	p = a->cfg.remote ? remote_place(a, i, &peer, &err) :
-	    fab_attach_place(a->d, a->cfg.tenants, a->cfg.tenant, &peer, FAB_NO_PORT, &err);
+	p = a->cfg.remote ? remote_place(a, i, &peer, &err) : host_place(a, &peer, &err);
 	if (p == FAB_NO_PORT) {
 		turn_away(a, i, &peer, &err);
 		return;

@@ -4,7 +4,7 @@
  * of an HCA that this process hosts: the first message says which. Each has the place of a host of
  * the topology: a host's port whose cable leads to a switch. A host may have a socket of its own:
  * who comes by that gets its place and no other, and nobody gets it by another socket. By TCP come
- * wires of other hosts' fabrics (remote.h).
+ * wires of other hosts' fabrics (remote.h), and programs of other hosts, which have places, too.
  *
  * Each socket has its own queue, its own peers that have not said HELLO yet, and its own share of a
  * pass of the loop: FAB_ATTACH_ACCEPTS of them are accepted in it, and one HELLO is answered.

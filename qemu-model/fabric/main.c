@@ -77,8 +77,9 @@ static const char usage_text[] =
 	"      --prefix-route ROUTER=PREFIX,GUID  the way of a router to the subnet with that prefix,\n"
 	"                            or * for any, in which it has no port: to the router port\n"
 	"                            with that GUID; up to 64\n"
-	"      --listen-tcp [HOST:]PORT  where wires of others come (127.0.0.1)\n"
-	"      --token FILE          the secret that both ends of a wire have\n"
+	"      --listen-tcp [HOST:]PORT  where wires and programs of other hosts come\n"
+	"                            (127.0.0.1)\n"
+	"      --token FILE          the secret that those have who come by TCP\n"
 	"  -m, --mtu BYTES           of all ports: 256, 512, 1024, 2048 or 4096 (4096)\n"
 	"  -v, --vls N               data VLs of all ports: 1, 2, 4, 8 or 15 (8)\n"
 	"      --pkeys N             entries of P_KeyTables, 32, 64, 96 or 128 (64; with --listen\n"
@@ -148,7 +149,7 @@ struct serve_options {
 	const char *route[FAB_PREFIX_ROUTES];
 	unsigned int nroutes;
 	struct fab_traffic_options traffic;
-	char token[FAB_TOKEN_MAX + 1];
+	char token[OHCA_LINK_TOKEN_MAX + 1];
 	char listen_tcp[OHCA_LINK_TCP_MAX];
 	bool is_virtual;
 };
@@ -417,26 +418,16 @@ static bool set_listen_tcp(struct serve_options *o, const char *arg)
 	return true;
 }
 
-/* The first line of a file. */
 static bool read_token(struct serve_options *o, const char *name)
 {
-	FILE *file = fopen(name, "r");
-	size_t n = 0;
+	struct ohca_link_err err;
 
-	if (!file) {
-		fprintf(stderr, "ohca-fabric: --token %s: %s\n", name, strerror(errno));
+	if (ohca_link_read_token(name, o->token, &err)) {
+		fprintf(stderr, "ohca-fabric: %s\n", err.text);
 		return false;
 	}
-	if (fgets(o->token, sizeof(o->token), file))
-		n = strcspn(o->token, "\r\n");
-	fclose(file);
-	o->token[n] = 0;
 	o->cfg.token = o->token;
-	if (n >= FAB_TOKEN_MIN)
-		return true;
-	fprintf(stderr, "ohca-fabric: --token %s: its first line has fewer than %u characters: "
-		"'openssl rand -hex 32' makes one\n", name, FAB_TOKEN_MIN);
-	return false;
+	return true;
 }
 
 /* One option of wires to other hosts. */
@@ -618,8 +609,6 @@ static int parse_options(struct serve_options *o, int argc, char **argv)
 		return fab_usage_error("--disk-memory needs --listen or --listen-node");
 	if (o->site && !o->spec)
 		return fab_usage_error("--site needs --generate: a file has the GUIDs that it has");
-	if (o->cfg.listen_tcp && !o->cfg.nwires)
-		return fab_usage_error("--listen-tcp needs --wire, a port for what comes");
 	if (o->cfg.listen_tcp && !o->cfg.token && !ohca_link_is_loopback(o->cfg.listen_tcp))
 		return fab_usage_error("--listen-tcp needs --token: other hosts reach that address");
 	if (o->is_virtual && (o->cfg.listen || o->cfg.ntenants || o->cfg.nwires))

@@ -12,8 +12,6 @@
 #include "fabric/data/data.h"
 
 #define FAB_REMOTE_WIRES	64u
-#define FAB_TOKEN_MIN		16u	/* characters of a token */
-#define FAB_TOKEN_MAX		1024u
 
 /**
  * struct fab_remote_wire - one end of a wire

@@ -360,7 +360,7 @@ static bool open_remote(struct loop *l, const struct fab_serve_cfg *cfg)
 				       .type = FAB_EVENT_DOOR };
 	struct ohca_link_err err;
 
-	if (!cfg->nwires)
+	if (!cfg->nwires && !cfg->listen_tcp)
 		return true;
 	l->remote = fab_remote_new(l->data, l->epfd, cfg->token, cfg->wire, cfg->nwires, &err);
 	if (!l->remote) {
@@ -370,6 +370,7 @@ static bool open_remote(struct loop *l, const struct fab_serve_cfg *cfg)
 	if (!cfg->listen_tcp)
 		return true;
 	door.remote = l->remote;
+	door.tenants = &l->tenants;
 	door.tenant = FAB_NONE;
 	l->door = fab_attach_new(l->data, &door, &err);
 	if (!l->door)
@@ -381,6 +382,12 @@ static bool open_remote(struct loop *l, const struct fab_serve_cfg *cfg)
 static bool has_machines(const struct fab_serve_cfg *cfg)
 {
 	return cfg->listen || cfg->ntenants;
+}
+
+/* Whether anything may come by a link. */
+static bool has_links(const struct fab_serve_cfg *cfg)
+{
+	return has_machines(cfg) || cfg->nwires || cfg->listen_tcp;
 }
 
 /* Which hosts have a socket of their own. Return: false: what is wrong was printed. */
@@ -626,7 +633,7 @@ static void start_threads(void *arg)
 {
 	struct loop *l = arg;
 
-	if ((has_machines(l->cfg) || l->cfg->nwires) && !fab_closer_start(&l->closer))
+	if (has_links(l->cfg) && !fab_closer_start(&l->closer))
 		fprintf(stderr, "ohca-fabric: no thread closes descriptors, so a machine that leaves delays "
 			"the others: %s\n", strerror(errno));
 	if (l->fronts && !fab_fronts_start(l->fronts))
@@ -721,7 +728,7 @@ int fab_serve(struct fab *f, const struct fab_serve_cfg *cfg)
 	ok = open_loop(l, cfg);
 	if (ok) {
 		/* without packets OpenSM had better send several SMPs before each wake-up */
-		if ((has_machines(cfg) || cfg->nwires) && !cfg->hooks)
+		if (has_links(cfg) && !cfg->hooks)
 			run_soon();
 		confine(l, cfg);
 		ready(l);

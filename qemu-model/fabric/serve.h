@@ -44,7 +44,7 @@ struct fab_serve_time {
  *	fab_find_node(), @path where its machine comes to, and no other
  * @disk: the memory of virtual machines may be files of a disk, see hca/block.h
  * @front_memory, @fronts_memory, @hca_memory: front_max, all_max and hca_max of struct fab_fronts_cfg
- * @listen_tcp: path of the TCP socket for wires of other hosts' fabrics, or NULL: none come
+ * @listen_tcp: path of the TCP socket for wires and programs of other hosts, or NULL: none come
  * @token: that who comes has to prove, and that is proved to others, or NULL
  * @wire: [@nwires] wires to other hosts' fabrics, whose ports fab_remote_ports() has got ready
  * @capture: file for a capture, or NULL; what is written to it may keep the fabric waiting

@@ -9,6 +9,7 @@
 #include <endian.h>
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -174,6 +175,22 @@ static ssize_t recv_first(int fd, const struct ohca_link_closer *closer, uint8_t
 }
 
 /* ---- the proof ------------------------------------------------------------------ */
+
+int ohca_link_read_token(const char *name, char *token, struct ohca_link_err *err)
+{
+	FILE *file = fopen(name, "r");
+	size_t n = 0;
+
+	if (!file)
+		return link_err(err, OHCA_LINK_E_SYS, errno, "token %.80s", name);
+	if (fgets(token, OHCA_LINK_TOKEN_MAX + 1, file))
+		n = strcspn(token, "\r\n");
+	fclose(file);
+	token[n] = 0;
+	return n >= OHCA_LINK_TOKEN_MIN ? 0 :
+	       link_err(err, OHCA_LINK_E_CONFIG, 0, "token %.80s: its first line has fewer than %u "
+			"characters: 'openssl rand -hex 32' makes one", name, OHCA_LINK_TOKEN_MIN);
+}
 
 static void prove(const uint8_t *nonce, const char *token, uint8_t proof[OHCA_WIRE_PROOF])
 {

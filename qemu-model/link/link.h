@@ -252,6 +252,19 @@ struct ohca_link;
  */
 int ohca_link_resolve(const char *name, char *path, struct ohca_link_err *err);
 
+#define OHCA_LINK_TOKEN_MIN	16u	/* characters of a token */
+#define OHCA_LINK_TOKEN_MAX	1024u
+
+/**
+ * ohca_link_read_token() - the first line of a file
+ * @name: of the file
+ * @token: [OHCA_LINK_TOKEN_MAX + 1] written
+ * @err: filled in on failure
+ *
+ * Return: 0 or -1.
+ */
+int ohca_link_read_token(const char *name, char *token, struct ohca_link_err *err);
+
 /** ohca_link_is_loopback() - whether nobody but this host reaches the TCP socket with @path */
 bool ohca_link_is_loopback(const char *path);
 

@@ -74,7 +74,7 @@ int um_place_parse(const char *text, struct um_place *place, char *why, size_t s
 	memset(place, 0, sizeof(*place));
 	if (!path) {
 		snprintf(why, size, "OHCA_UMAD is to be SOCKET[,NAME][,0xGUID], with the SOCKET of "
-			 "'ohca-fabric serve --listen SOCKET'");
+			 "'ohca-fabric serve --listen SOCKET', or tcp:HOST:PORT of --listen-tcp");
 		return -1;
 	}
 	if (path >= sizeof(place->path)) {

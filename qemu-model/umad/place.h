@@ -12,7 +12,7 @@
 
 /**
  * struct um_place - a place in a fabric
- * @path: the fabric's socket
+ * @path: the fabric's socket, or tcp:HOST:PORT
  * @name: NodeDescription; of a host in the topology, to have its place; "": not given
  * @guid: NodeGUID, host byte order; 0: neither it nor a name was given, and a process has one of
  *	um_place_slot()

@@ -37,7 +37,8 @@ static struct {
 	pthread_mutex_t open_lock;
 	int cancel;			/* state of the thread that has the lock */
 	bool init, open, dead;
-	struct um_place place;
+	struct um_place place;		/* @path is numeric once it is open */
+	char token[OHCA_LINK_TOKEN_MAX + 1];
 	unsigned int wait_s;
 	struct ohca_link *link;		/* NULL: the fabric is gone */
 	int wake;			/* eventfd */
@@ -191,6 +192,13 @@ static bool take_packets(void)
 	return more;
 }
 
+/* This end. */
+static void fill_cfg(struct ohca_link_cfg *cfg)
+{
+	um_node_link_cfg(cfg);
+	cfg->token = w.token[0] ? w.token : NULL;
+}
+
 /* The fabric's own end: without the lock it may take its time. */
 static void reconnect(void)
 {
@@ -199,7 +207,7 @@ static void reconnect(void)
 	struct ohca_link_err err;
 	struct ohca_link *l;
 
-	um_node_link_cfg(&cfg);
+	fill_cfg(&cfg);
 	um_unlock();
 	l = ohca_link_connect(w.place.path, &cfg, CONNECT_MS / 10, &err);
 	um_lock();
@@ -352,12 +360,28 @@ static struct ohca_link *take_place(struct ohca_link_err *err)
 
 	for (unsigned int i = 0; i < slots && !l; i++) {
 		um_node_init(w.place.guid ? w.place.guid : um_place_slot(i), desc);
-		um_node_link_cfg(&cfg);
+		fill_cfg(&cfg);
 		l = ohca_link_connect(w.place.path, &cfg, CONNECT_MS, err);
 		if (!l && err->code != OHCA_LINK_E_CONFIG)
 			break;
 	}
 	return l;
+}
+
+/* By TCP the name of the fabric's host is looked up, and the secret is read. Return: false: failed. */
+static bool find_host(struct ohca_link_err *err)
+{
+	const size_t n = strlen(OHCA_LINK_TCP);
+	const char *secret = getenv("OHCA_UMAD_TOKEN");
+	char path[OHCA_LINK_TCP_MAX];
+
+	if (strncmp(w.place.path, OHCA_LINK_TCP, n))
+		return true;
+	if (ohca_link_resolve(w.place.path + n, path, err) ||
+	    (secret && ohca_link_read_token(secret, w.token, err)))
+		return false;
+	strcpy(w.place.path, path);
+	return true;
 }
 
 static int start_thread(void)
@@ -423,7 +447,7 @@ static int open_locked(void)
 	struct ohca_link_err err;
 	int r;
 
-	w.link = take_place(&err);
+	w.link = find_host(&err) ? take_place(&err) : NULL;
 	if (!w.link) {
 		fprintf(stderr, "ohca-umad: %s\n", err.text);
 		return -1;

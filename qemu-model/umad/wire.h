@@ -23,7 +23,7 @@ void um_unlock(void);
 int64_t um_now_ns(void);
 
 /**
- * um_wire_init() - read OHCA_UMAD and OHCA_UMAD_WAIT
+ * um_wire_init() - read OHCA_UMAD and OHCA_UMAD_WAIT; um_wire_open() reads OHCA_UMAD_TOKEN
  *
  * Says on standard error what is wrong with them. Without the lock. Return: 0 or -1.
  */

@@ -209,6 +209,26 @@ OHCA_UMAD=$socket,host5 LD_PRELOAD=$library timeout -k 1 "$patience" smpquery no
 grep -q 'host5' "$dir/tool" || fail "host5: $(cat "$dir/tool")"
 wait_for "port 5: .*'host5'" "$dir/out-s"
 
+part 'by TCP'
+# A program of another host, with the secret of the fabric.
+printf '0123456789abcdef' >"$dir/secret"
+printf '0123456789abcdeX' >"$dir/wrong"
+"$fabric" serve -g star:4 --hosts-off --listen-tcp 0 --token "$dir/secret" >"$dir/out-tcp" 2>&1 </dev/null &
+pids+=("$!")
+wait_for 'ready' "$dir/out-tcp"
+by_tcp=$(sed -n 's/.*wires come by \(tcp:.*\)/\1/p' "$dir/out-tcp")
+OHCA_UMAD_TOKEN=$dir/wrong refused 'the token is wrong, or missing' "$by_tcp,host2"
+OHCA_UMAD_TOKEN='' refused 'token' "$by_tcp,host2"
+OHCA_UMAD_TOKEN=$dir/none refused 'No such file' "$by_tcp,host2"
+refused 'the token is wrong, or missing' "$by_tcp,host2"
+refused 'is not HOST:PORT' 'tcp:host2'
+OHCA_UMAD=$by_tcp,host1 OHCA_UMAD_TOKEN=$dir/secret LD_PRELOAD=$library timeout -k 1 "$patience" \
+	opensm -o -f "$dir/log-tcp" >"$dir/tool" 2>&1 </dev/null
+grep -q 'SUBNET UP' "$dir/log-tcp" || fail "by TCP: $(tail -3 "$dir/tool" "$dir/log-tcp")"
+OHCA_UMAD=$by_tcp,host2 OHCA_UMAD_TOKEN=$dir/secret OHCA_UMAD_WAIT=0 LD_PRELOAD=$library \
+	timeout -k 1 "$patience" smpquery nodedesc -D 0,1 >"$dir/tool" 2>&1 </dev/null
+grep -q 'switch1' "$dir/tool" || fail "by TCP: $(cat "$dir/tool")"
+
 part 'forwarding tables'
 # The forwarding tables are what the nodes' ports are.
 tool ibroute "$lid"
