@@ -51,7 +51,8 @@ _Static_assert(OHCA_LOOP_SLOTS == 64, "one bit of loop_kept for each");
  *    a packet as a turn may have, on the list of work without packets. The ports and that list
  *    alternate, OHCA_QUANTUM packets or steps at a time; in a port, the VL arbiter chooses the
  *    lane, packet by packet if several are busy.
- * 3. The QP at the head of the list has its turn: responses and requests alternate. A packet for a
+ * 3. The QP at the head of the list has its turn: responses and requests alternate. A requester that
+ *    waits for a doorbell (@armed), or a responder without answers, is not asked. A packet for a
  *    lane that has not the turn moves the QP to that lane's list.
  * 4. A QP that can go on is put at the end of its list. One that finds no credits, no room in the
  *    loop, no slot for a page fault, or is ahead of its static rate waits; what it waits for wakes
