@@ -712,6 +712,13 @@ bool ohca_front_irq_wait(struct ohca_front *f)
 	return false;
 }
 
+bool ohca_front_irq_read(struct ohca_front *f)
+{
+	char buf[64];
+
+	return !ohca_front_lost(f) && (recv(f->irq, buf, sizeof(buf), MSG_DONTWAIT) > 0 || mute(f));
+}
+
 int ohca_front_irq_sock(const struct ohca_front *f)
 {
 	return f->irq;

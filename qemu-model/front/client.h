@@ -120,8 +120,16 @@ const char *ohca_front_lost(const struct ohca_front *f);
  */
 bool ohca_front_irq_wait(struct ohca_front *f);
 
-/** ohca_front_irq_sock() - readable: ohca_front_irq_wait() does not block; for who has no thread for it */
+/** ohca_front_irq_sock() - readable: ohca_front_irq_read() is due; for who has no thread that waits */
 int ohca_front_irq_sock(const struct ohca_front *f);
+
+/**
+ * ohca_front_irq_read() - a vector is raised, or may be: ohca_front_irq_sock() is readable
+ *
+ * It does not block: a socket that has no byte all the same, but an urgent one, is given up.
+ * Return: as ohca_front_irq_wait().
+ */
+bool ohca_front_irq_read(struct ohca_front *f);
 
 /** ohca_front_ring() - a write of a UAR page, as of ohca_doorbells_ring(). any; no lock */
 void ohca_front_ring(struct ohca_front *f, uint32_t uar, uint32_t off, uint64_t val,

@@ -365,7 +365,7 @@ int vu_card_poll(const struct vu_card *c, struct pollfd p[2])
 void vu_card_work(struct vu_card *c, const struct pollfd p[2])
 {
 	if (c->there) {
-		if (p[1].revents && ohca_front_irq_wait(c->f))
+		if (p[1].revents && ohca_front_irq_read(c->f))
 			vu_card_flush(c);
 		if (p[0].revents || p[1].revents & (POLLHUP | POLLERR))
 			ohca_front_event(c->f);

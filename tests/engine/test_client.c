@@ -411,6 +411,35 @@ static void test_mute(void **state)
 	}
 }
 
+/* A daemon that makes the interrupt socket readable by an urgent byte holds nobody up. */
+static void test_urgent(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < 2; i++) {
+		struct pollfd p = { .events = POLLIN };
+		struct ohca_front *f;
+		struct daemon l;
+
+		daemon_open(&l, NULL);
+		f = join(&l);
+		p.fd = ohca_front_irq_sock(f);
+		assert_int_equal(send(l.irq[0], "x", 1, 0), 1);
+		assert_int_equal(poll(&p, 1, PATIENCE_MS), 1);
+		assert_true(ohca_front_irq_read(f));
+		assert_int_equal(poll(&p, 1, 0), 0);
+		/* a kernel may have none */
+		if (i && send(l.irq[0], "x", 1, MSG_OOB) < 0)
+			assert_int_equal(errno, EOPNOTSUPP);
+		/* the end of a test that waits */
+		alarm(PATIENCE_MS / 1000);
+		assert_false(ohca_front_irq_read(f));
+		alarm(0);
+		assert_false(ohca_front_event(f));
+		ohca_front_free(f);
+		daemon_close(&l);
+	}
+}
+
 /* ---- lies in WELCOME ---------------------------------------------------------------------- */
 
 static void short_record(struct daemon *l, struct answer *a)
@@ -832,6 +861,7 @@ int main(void)
 		cmocka_unit_test(test_registers),
 		cmocka_unit_test(test_interrupts),
 		cmocka_unit_test(test_mute),
+		cmocka_unit_test(test_urgent),
 		cmocka_unit_test(test_welcome_lies),
 		cmocka_unit_test(test_call_lies),
 		cmocka_unit_test(test_unmap_lies),

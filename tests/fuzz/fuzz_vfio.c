@@ -121,7 +121,7 @@ const char *ohca_front_lost(const struct ohca_front *f)
 	return f->lost ? "lost" : NULL;
 }
 
-bool ohca_front_irq_wait(struct ohca_front *f)
+bool ohca_front_irq_read(struct ohca_front *f)
 {
 	return !f->lost;
 }
