@@ -66,7 +66,7 @@ static void test_short(void **st)
 	const uint32_t out = incast(15, 0);
 
 	(void)st;
-	/* of six packets the second one is marked, and when the fourth one has left less than two wait */
+	/* of six packets the first one is marked, and when the fourth one has left less than two wait */
 	for (unsigned int i = 0; i < 1000; i++) {
 		for (unsigned int k = 1; k < 4; k++)
 			sim[k].flow[0].left = 2;
@@ -74,7 +74,7 @@ static void test_short(void **st)
 	}
 	assert_int_equal(sim[0].packets, 6000);
 	assert_int_equal(counters_of(out)->vl_congestion[0], 1000);
-	expect_ticks(out, 3 * 329, 3 * 331);
+	expect_ticks(out, 4 * 329, 4 * 331);
 	end_paced();
 }
 

@@ -75,6 +75,8 @@ static void test_targets(void **st)
 	unsigned int hot = 0;
 
 	(void)st;
+	for (unsigned int i = 0; i < MANY; i++)
+		host[i].rng = fab_random_state(i);
 	for (unsigned int p = 0; p < FAB_PATTERNS; p++) {
 		assert_int_equal(fab_pattern_find(fab_pattern_name(p)), p);
 		/* for powers of two */

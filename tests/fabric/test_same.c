@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Traffic in virtual time, by configurations that a generator with a seed chooses: patterns, sizes,
- * lanes, MTUs, rates, HOQLife, congestion control, adaptive routing. What becomes of it, and the counters
- * of all ports, are as recorded (recorded.h), so what makes it faster changes nothing.
+ * lanes, MTUs, rates, HOQLife, congestion control, adaptive routing. What becomes of it in the data path, and
+ * the counters of all ports, are as recorded (recorded.h), so what makes it faster changes nothing. The same
+ * becomes of it without the data path (traffic/net.h), to the ns.
  */
 #include "recorded.h"
 
@@ -10,6 +11,7 @@
 #include "fabric/traffic/traffic.h"
 
 #define CASES	12u	/* of a fabric */
+#define PAIRS	12u	/* of a fabric, with and without the data path */
 
 static struct recorded rec;
 static uint64_t rng;
@@ -74,7 +76,7 @@ static void choose(struct fab_traffic_cfg *cfg, struct fab_congestion_cfg *cc,
 		cfg->load = 100;
 }
 
-static void print_outcome(FILE *out, const struct fab *f, const struct fab_traffic_result *r)
+static void print_result(FILE *out, const struct fab_traffic_result *r)
 {
 	const uint64_t *v[] = {
 		&r->messages, &r->lost, &r->packets, &r->hops, &r->bytes, &r->ns, &r->p50_ns, &r->p90_ns,
@@ -86,6 +88,11 @@ static void print_outcome(FILE *out, const struct fab *f, const struct fab_traff
 		fprintf(out, "%llu ", (unsigned long long)*v[i]);
 	for (unsigned int sl = 0; sl < IB_NUM_SLS; sl++)
 		fprintf(out, "%llu ", (unsigned long long)r->share[sl]);
+}
+
+static void print_outcome(FILE *out, const struct fab *f, const struct fab_traffic_result *r)
+{
+	print_result(out, r);
 	for (uint32_t i = 0; i < f->nodes; i++) {
 		const struct fab_node *n = &f->node[i];
 
@@ -98,28 +105,39 @@ static void print_outcome(FILE *out, const struct fab *f, const struct fab_traff
 	}
 }
 
-static void run(const char *spec)
+/* The fabric of @spec, and what is sent there. */
+static struct fab *make(const char *spec, struct fab_traffic_cfg *cfg, struct fab_congestion_cfg *cc,
+			struct fab_adaptive_cfg *adaptive)
 {
 	static const uint8_t vls[] = { 1, 2, 4, 8, 15 };
 	struct fab *f = fab_new();
-	struct fab_congestion_cfg cc;
-	struct fab_adaptive_cfg adaptive;
-	struct fab_traffic_result r;
-	struct fab_traffic_cfg cfg;
-	char why[1024], *text;
-	FILE *out;
-	size_t len;
+	char why[1024];
 
-	choose(&cfg, &cc, &adaptive);
-	out = open_memstream(&text, &len);
+	choose(cfg, cc, adaptive);
 	assert_non_null(f);
-	assert_non_null(out);
 	assert_true(fab_generate(f, spec, why, sizeof(why)));
 	f->vls = vls[any(IB_ARRAY_SIZE(vls))];
 	f->mtu = (uint8_t)(any(2) ? 1 + any(5) : f->mtu);
 	assert_true(fab_seal(f));
 	if (!any(2))
-		impatient(f, &cfg);
+		impatient(f, cfg);
+	return f;
+}
+
+static void run(const char *spec)
+{
+	struct fab_congestion_cfg cc;
+	struct fab_adaptive_cfg adaptive;
+	struct fab_traffic_result r;
+	struct fab_traffic_cfg cfg;
+	char why[1024], *text;
+	struct fab *f = make(spec, &cfg, &cc, &adaptive);
+	FILE *out;
+	size_t len;
+
+	out = open_memstream(&text, &len);
+	assert_non_null(out);
+	cfg.whole = true;
 	if (fab_traffic_run(f, &cfg, &r, why, sizeof(why))) {
 		print_outcome(out, f, &r);
 		fab_circle_end(&r.circle);
@@ -132,13 +150,70 @@ static void run(const char *spec)
 	fab_free(f);
 }
 
+static const char *const specs[] = {
+	"star:8", "star:24", "fat-tree:4,3", "fat-tree:8", "ring:6,2", "torus:4x4",
+	"dragonfly:2,4,2", "fat-tree:12",
+};
+
+/* Outcome of case @seed of @spec. @whole: in the data path; written: where it was */
+static char *outcome(const char *spec, uint64_t seed, bool *whole)
+{
+	struct fab_congestion_cfg cc;
+	struct fab_adaptive_cfg adaptive;
+	struct fab_traffic_result r;
+	struct fab_traffic_cfg cfg;
+	char why[1024], *text;
+	struct fab *f;
+	FILE *out;
+	size_t len;
+
+	rng = fab_random_state(seed);
+	f = make(spec, &cfg, &cc, &adaptive);
+	out = open_memstream(&text, &len);
+	assert_non_null(out);
+	cfg.whole = *whole;
+	cfg.cc = NULL;
+	cfg.adaptive = NULL;
+	if (fab_traffic_run(f, &cfg, &r, why, sizeof(why))) {
+		print_result(out, &r);
+		fab_circle_end(&r.circle);
+		*whole = r.whole;
+	} else {
+		fputs(why, out);
+		*whole = true;
+	}
+	fclose(out);
+	fab_free(f);
+	return text;
+}
+
+static void test_net(void **st)
+{
+	unsigned int cases = 0;
+
+	(void)st;
+	for (unsigned int i = 0; i < IB_ARRAY_SIZE(specs); i++) {
+		for (unsigned int n = 0; n < PAIRS; n++) {
+			const uint64_t seed = 1000 * (i + 1) + n;
+			bool whole = true, net = false;
+			char *a = outcome(specs[i], seed, &whole), *b = outcome(specs[i], seed, &net);
+
+			if (strcmp(a, b))
+				fail_msg("%s, seed %llu: in the data path\n%s\nwithout it\n%s", specs[i],
+					 (unsigned long long)seed, a, b);
+			cases += !net;
+			free(a);
+			free(b);
+		}
+	}
+	print_message("%u of %u cases without the data path\n", cases,
+		      (unsigned int)IB_ARRAY_SIZE(specs) * PAIRS);
+	/* in others packets are discarded, or there is no such traffic */
+	assert_true(cases > IB_ARRAY_SIZE(specs) * PAIRS / 2);
+}
+
 static void test_recorded(void **st)
 {
-	static const char *const specs[] = {
-		"star:8", "star:24", "fat-tree:4,3", "fat-tree:8", "ring:6,2", "torus:4x4",
-		"dragonfly:2,4,2", "fat-tree:12",
-	};
-
 	(void)st;
 	recorded_begin(&rec, "same");
 	for (unsigned int i = 0; i < IB_ARRAY_SIZE(specs); i++) {
@@ -152,7 +227,7 @@ static void test_recorded(void **st)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_recorded) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_recorded), cmocka_unit_test(test_net) };
 
 	return cmocka_run_group_tests_name("traffic is the same", tests, NULL, NULL);
 }

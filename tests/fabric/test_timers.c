@@ -2,6 +2,8 @@
 /* What is due first of what waits, and how much of what is due is done at once. */
 #include "subnet.h"
 
+#include "fabric/base/calendar.h"
+
 #define TIMERS	300u
 
 static struct fab_timer timer[TIMERS];
@@ -52,6 +54,57 @@ static void first(void **st)
 	assert_int_equal(least(&set), UINT64_MAX);
 }
 
+#define ENTRIES	1000u
+
+/* What is added to a calendar comes once, at its time, with all of that time, however far away it is. */
+static void calendar(void **st)
+{
+	static struct fab_calendar c;
+	static struct fab_entry entry[ENTRIES];
+	unsigned int waits = 0, came = 0;
+	uint64_t r = 1, last;
+
+	(void)st;
+	assert_null(fab_calendar_next(&c));
+	c.now_ns = 1000000000;
+	for (unsigned int i = 0; i < 100000; i++) {
+		struct fab_entry *e = &entry[i % ENTRIES];
+		bool any = false;
+
+		r = r * 6364136223846793005u + 1;
+		/* UINT64_MAX: it has come */
+		if (i < ENTRIES || e->due_ns == UINT64_MAX) {
+			e->due_ns = c.now_ns + (r >> 24 & ((1ull << r % 40) - 1));
+			fab_calendar_add(&c, e);
+			waits++;
+		}
+		if (i < ENTRIES || r >> 62)
+			continue;
+		last = c.now_ns;
+		for (e = fab_calendar_next(&c); e; e = e->next) {
+			assert_true(c.now_ns >= last);
+			assert_int_equal(e->due_ns, c.now_ns);
+			e->due_ns = UINT64_MAX;
+			any = true;
+			waits--;
+			came++;
+		}
+		/* no other one has that time */
+		for (unsigned int k = 0; any && k < ENTRIES; k++)
+			assert_true(entry[k].due_ns > c.now_ns);
+	}
+	assert_true(came > 10000);
+	while (waits) {
+		last = c.now_ns;
+		for (struct fab_entry *e = fab_calendar_next(&c); e; e = e->next) {
+			assert_int_equal(e->due_ns, c.now_ns);
+			waits--;
+		}
+		assert_true(c.now_ns >= last);
+	}
+	assert_null(fab_calendar_next(&c));
+}
+
 /* Every host of a large fabric has to report something now: so many do so in a turn. */
 static void turn(void **st)
 {
@@ -96,6 +149,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(first),
+		cmocka_unit_test(calendar),
 		cmocka_unit_test_setup_teardown(turn, setup_large, teardown),
 	};
 

@@ -161,8 +161,6 @@ static void occupy(struct fab_data *d, struct fab_dport *in, unsigned int vl,
 		fab_congestion_queue(d, in, b);
 	in->lane[vl].used += fab_blocks(b->len);
 	in->buffered |= (uint16_t)(1u << vl);
-	if (!in->seq)
-		in->seq = ++d->seqs;
 	if (in->queued || fab_unlikely(in->parked >> vl & 1))
 		return;
 	d->queue[d->queues++] = in;
@@ -249,14 +247,36 @@ void fab_release(struct fab_data *d, struct fab_dport *in, unsigned int vl, stru
 	struct fab_lane *l = &in->lane[vl];
 
 	l->first = next;
-	l->used -= fab_blocks(b->len);
 	if (fab_unlikely(b->out))
 		fab_congestion_leave(d, b);
 	if (!l->first)
 		in->buffered &= (uint16_t)~(1u << vl);
-	fab_credit(d, in);
+	if (fab_likely(!d->cfg.rate_scale)) {
+		l->used -= fab_blocks(b->len);
+		fab_credit(d, in);
+	} else {
+		if (!in->freed)
+			d->freed[d->nfreed++] = in;
+		in->freed |= (uint16_t)(1u << vl);
+		l->freed += fab_blocks(b->len);
+	}
 	if (!b->moved)
 		fab_buffer_put(d, b);
+}
+
+void fab_free_room(struct fab_data *d)
+{
+	while (d->nfreed) {
+		struct fab_dport *in = d->freed[--d->nfreed];
+
+		for (; in->freed; in->freed &= (uint16_t)(in->freed - 1)) {
+			struct fab_lane *l = &in->lane[__builtin_ctz(in->freed)];
+
+			l->used -= l->freed;
+			l->freed = 0;
+		}
+		fab_credit(d, in);
+	}
 }
 
 static void free_all(struct fab_buffer *b)

@@ -72,6 +72,7 @@ void fab_data_free(struct fab_data *d)
 	free(d->outs);
 	free(d->touch);
 	free(d->woken);
+	free(d->freed);
 	free(d->mcast);
 	free(d);
 }

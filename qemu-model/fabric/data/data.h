@@ -35,14 +35,14 @@
  *    arbiter, and within a lane of its inputs in turn; up to 64 packets, since the next head
  *    of a lane that was served follows at once (follow())
  *    What is left at one whose wire has a rate is parked: it is not part of these two steps until
- *    fab_wake()
+ *    fab_wake(). With rates the room that step 7 makes in buffers is there when it is over
  * 8. fab_reply_flush(): answers of agents that wait for credit
  * 9. fab_settle(): begins and ends waits of outputs: PortXmitWait
  * 10. kicks: credits are published, peers that sleep are woken
  *
  * A packet that fab_out_send() sends over a wire of the graph arrives at once: lane_arrive() puts
  * it at the head of its lane if nothing waits there, and head_go_on() decides on it and lets
- * head_pass() send it on if its output has no other that waits; head_spread() does so for each
+ * head_pass() send it on if its output has no rate, and no other that waits; head_spread() does so for each
  * copy of multicast. These call each other, up to FAB_WALK wires for one packet and its
  * copies. Where it cannot go on it is stored in the input buffer of that port, and the port
  * before has its credit back.
@@ -274,6 +274,15 @@ struct fab_data_counts {
 	uint64_t adaptive, failovers;
 	uint64_t late_ns;
 };
+
+/** fab_limit_ns() - HOQLife or LifeTimeValue @n in ns: 4.096 us * 2^n, above 19 never (18.2.5.4) */
+uint64_t fab_limit_ns(const struct fab_data *d, uint8_t n);
+
+/** fab_pace_byte_fs() - time in fs that the wire of port @p takes to send a byte of data packets; 0: none */
+uint64_t fab_pace_byte_fs(const struct fab_data *d, uint32_t p);
+
+/** fab_port_max_len() - bytes of data packets that a port takes, LRH to ICRC, by its MTU */
+uint32_t fab_port_max_len(const struct ib_port_info *pi);
 
 /** fab_data_rate_scale() - as of its configuration */
 unsigned int fab_data_rate_scale(const struct fab_data *d);

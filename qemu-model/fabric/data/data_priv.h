@@ -129,7 +129,8 @@ struct fab_buffer {
  * @mc: outputs of FAB_HEAD_MCAST that lack their copy
  * @f: the head
  * @first, @last: what waits, of a local wire; the first is the head unless @passing
- * @used: blocks of the input buffer in use, with those that are @gone
+ * @used: blocks of the input buffer in use, with those that are @gone, and that are @freed at the end of
+ *	the round
  * @gone: of the wire that leads here, see struct fab_fault
  * @mark: position in the link's ring, see @mark_ns
  * @passing: @f is on its way through, and is not in the buffer
@@ -149,6 +150,7 @@ struct fab_lane {
 	uint16_t slid, dlid;
 	uint16_t counted;
 	uint16_t used;
+	uint16_t freed;
 	uint16_t gone;
 	uint16_t mark;
 	uint32_t next;
@@ -209,7 +211,7 @@ struct fab_hport {
 /**
  * struct fab_out_lane - a lane of an output
  * @head, @tail: of the input lanes that request it in this round, or are parked, if it is in @want
- * @turn: input lane that was served last
+ * @turn: of the input lane that was served last: its port, then its VL
  * @heads: of a switch with adaptive routing, blocks of the unicast heads that wait for it
  * @stall_end_ns: until then it is stalled, if it is
  * @wait_vl_ns: PortVLXmitWait is counted up to there, if it waits
@@ -266,9 +268,7 @@ struct fab_outlet {
  * @parked: lanes with packets in the input buffer whose heads an output has parked (park.c)
  * @queued, @out_listed, @touched, @woken: in fab_data.queue, .outs, .touch, .woken
  * @parks: requests of earlier rounds are parked at this output, and it is not asked for them
- * @seq: when something came into the empty input buffer; 0: nothing has
- * @order: place among the outputs of a round, by the first input that requests it
- * @served: the round in which it had its turn last
+ * @freed: in fab_data.freed, with lanes that have @freed
  * @ucast: unicast requests of this round, or parked
  * @wait_ns: of those in @waiting: PortXmitWait is counted up to there
  * @hoq_drops: discards by HOQLife since a packet last left
@@ -305,8 +305,8 @@ struct fab_dport {
 	uint16_t buffered, parked;
 	bool queued, out_listed, touched, woken, parks;
 	uint8_t hoq_drops[FAB_DATA_LANES];
-	uint64_t seq, order;
-	uint32_t served, ucast;
+	uint16_t freed;
+	uint32_t ucast;
 	uint64_t wait_ns;
 	uint64_t life_ns;
 	uint16_t full;
@@ -377,13 +377,11 @@ struct fab_reply {
  * @queue: [@queues] those with something in the input buffer that is not parked
  * @outs: [@nouts] requested in this round
  * @woken: [@nwoken] those whose parked requests have their turn again in the next one
+ * @freed: [@nfreed] those with more room in the input buffer when this round ends
  * @touch: [@touches] sent or waiting in this round
  * @mcast: [@nmcast] lanes with multicast heads of this round
  * @cap: room in each of these arrays, of @mcast for each lane
  * @epoch: of the management whose tables are in the ports
- * @seqs: the last one of their @seq
- * @serving: outputs of this round that have had their turn, with the one that has it; 0: none has
- * @serve: number of this round; @order_now: of the output that has its turn
  * @parks: ports with @parks, since @park_version; one that waits there is too old after @park_ns
  * @refreshes: times that a port took over what management has changed
  * @version: of the ports; heads that were decided on in another one are decided on again
@@ -420,15 +418,14 @@ struct fab_data {
 	struct fab *f;
 	struct fab_dport **by_port;
 	struct fab_hash by_guid;
-	struct fab_dport **all, **linked, **awake, **used, **stall, **queue, **outs, **touch, **woken;
+	struct fab_dport **all, **linked, **awake, **used, **stall, **queue, **outs, **touch, **woken, **freed;
 	uint32_t *mcast;
 	uint32_t nawake, nused, nstall;
 	uint64_t stall_due_ns;
-	uint32_t count, links, queues, nouts, touches, nmcast, nwoken, cap;
+	uint32_t count, links, queues, nouts, touches, nmcast, nwoken, nfreed, cap;
 	uint32_t epoch;
-	uint64_t seqs;
-	uint32_t serving, serve, parks, park_version;
-	uint64_t order_now, park_ns;
+	uint32_t parks, park_version;
+	uint64_t park_ns;
 	uint64_t refreshes;
 	uint32_t version;
 	uint32_t walk;
@@ -690,9 +687,6 @@ void fab_came(struct fab_dport *in, unsigned int vl);
 /** fab_unblock() - it does not any more */
 void fab_unblock(struct fab_data *d, struct fab_lane *l);
 
-/** fab_limit_ns() - HOQLife or LifeTimeValue @n in ns: 4.096 us * 2^n, above 19 never (18.2.5.4) */
-uint64_t fab_limit_ns(const struct fab_data *d, uint8_t n);
-
 /** fab_too_old() - what waits for @out since @since_ns, 0: does not, has outlived HOQLife */
 bool fab_too_old(struct fab_data *d, const struct fab_dport *out, uint64_t since_ns);
 
@@ -745,6 +739,9 @@ bool fab_store(struct fab_data *d, struct fab_dport *in, unsigned int vl,
 /** fab_store_own() - @b, in which the head of lane @vl of @in is, is in the input buffer there */
 void fab_store_own(struct fab_data *d, struct fab_dport *in, unsigned int vl, struct fab_buffer *b);
 
+/** fab_free_room() - a round with rates ends: fab_release() has made room, which is there from now on */
+void fab_free_room(struct fab_data *d);
+
 /** fab_fits() - the input buffer of lane @vl of @in has room for @len bytes */
 bool fab_fits(const struct fab_dport *in, unsigned int vl, uint32_t len);
 
@@ -775,12 +772,6 @@ void fab_buffer_put(struct fab_data *d, struct fab_buffer *b);
  * Return: ns until it is to run again; UINT64_MAX: there is nothing that it could free.
  */
 uint64_t fab_buffers_trim(struct fab_data *d);
-
-/** fab_blocks() - credits, of 64 bytes, of a packet with @len bytes */
-static inline uint16_t fab_blocks(uint32_t len)
-{
-	return (uint16_t)((len + IB_VCRC_LEN + 63) / 64);
-}
 
 /** fab_buffers_free() - free what waits at @dp, NULL: the spare ones */
 void fab_buffers_free(struct fab_data *d, struct fab_dport *dp);
@@ -872,8 +863,8 @@ void fab_park_begin(struct fab_data *d);
 bool fab_park_joins(struct fab_data *d, struct fab_dport *in, unsigned int vl,
 		    struct fab_dport *out);
 
-/** fab_park_order() - those of fab_data.outs and .woken become .outs, in their order */
-void fab_park_order(struct fab_data *d);
+/** fab_park_join() - those of fab_data.woken have their turns in this round, too */
+void fab_park_join(struct fab_data *d);
 
 /** fab_unpark() - lane @vl of @in is looked at in the next round */
 void fab_unpark(struct fab_data *d, struct fab_dport *in, unsigned int vl);
@@ -913,13 +904,6 @@ static inline void fab_enqueue(struct fab_data *d, struct fab_dport *out, uint32
 		out->out[l->ovl].head = id;
 	}
 	out->out[l->ovl].tail = id;
-}
-
-/** fab_order() - of @out, which lane @vl of @in requests: those of links come last */
-static inline uint64_t fab_order(const struct fab_dport *in, unsigned int vl,
-				 const struct fab_dport *out)
-{
-	return (in->buffers ? in->seq : 1ull << 48) << 12 | vl << 8 | out->num;
 }
 
 /** fab_is_paced() - the wire of output @out has a rate */

@@ -329,8 +329,7 @@ static void flight_forget(struct fab_data *d, struct fab_flight *fl)
 	}
 	fab_timer_set(&d->landings, &fl->landing, UINT64_MAX);
 	/* the wire has nothing to send any more */
-	fl->fault->free_ns = 0;
-	fl->fault->free_fs = 0;
+	fl->fault->free = (struct fab_moment){ 0 };
 }
 
 void fab_delay_forget(struct fab_data *d, struct fab_dport *dp, bool all)

@@ -17,14 +17,9 @@ static void refused(struct fab_data *d, struct fab_dport *out, uint16_t vls)
 
 /* ---- requests ------------------------------------------------------------------ */
 
-/* Lane @vl of @in requests @out. */
-static void list_output(struct fab_data *d, struct fab_dport *out, const struct fab_dport *in,
-			unsigned int vl)
+/* A lane requests @out. */
+static void list_output(struct fab_data *d, struct fab_dport *out)
 {
-	const uint64_t order = fab_order(in, vl, out);
-
-	if (!(out->out_listed | out->parks) || order < out->order)
-		out->order = order;
 	if (out->out_listed)
 		return;
 	out->out_listed = true;
@@ -200,18 +195,31 @@ static void block_lanes(struct fab_data *d, struct fab_dport *out, uint16_t vls)
 	}
 }
 
+/* The turn of lane @id among those of its switch: by its port, then its VL. */
+static uint32_t turn_of(const struct fab_data *d, uint32_t id)
+{
+	return (uint32_t)d->all[id / FAB_DATA_LANES]->num << 4 | id % FAB_DATA_LANES;
+}
+
 /* Start the list of requesters behind the one that was served last. */
 static void take_turns(struct fab_data *d, struct fab_dport *out, unsigned int vl)
 {
+	uint32_t best_turn = UINT32_MAX, low_turn = UINT32_MAX;
 	uint32_t best = FAB_NONE_LANE, low = FAB_NONE_LANE, id;
 
 	if (out->out[vl].head == out->out[vl].tail)
 		return;
 	for (id = out->out[vl].head; id != FAB_NONE_LANE; id = fab_lane_at(d, id)->next) {
-		if (id > out->out[vl].turn && id < best)
+		const uint32_t turn = turn_of(d, id);
+
+		if (turn > out->out[vl].turn && turn < best_turn) {
 			best = id;
-		if (id < low)
+			best_turn = turn;
+		}
+		if (turn < low_turn) {
 			low = id;
+			low_turn = turn;
+		}
 	}
 	if (best == FAB_NONE_LANE)
 		best = low;
@@ -368,7 +376,7 @@ static bool out_serve(struct fab_data *d, struct fab_dport *out)
 			continue;
 		}
 		moved = true;
-		out->out[vl].turn = id;
+		out->out[vl].turn = turn_of(d, id);
 		if (!alone)
 			ib_vlarb_sent(&out->arb, (uint8_t)vl, len + IB_VCRC_LEN);
 		out->out[vl].head = l->next;
@@ -406,12 +414,12 @@ static void collect(struct fab_data *d, struct fab_dport *in, uint32_t mask, boo
 			if (fab_unlikely(l->out->parks) && fab_park_joins(d, in, vl, l->out))
 				break;
 			fab_enqueue(d, l->out, fab_lane_id(in, vl));
-			list_output(d, l->out, in, vl);
+			list_output(d, l->out);
 			break;
 		case FAB_HEAD_MCAST:
 			list_mcast(d, in, vl);
 			for (int num = -1; (num = fab_next_output(l, num)) >= 0;)
-				list_output(d, fab_output(d, in, num), in, vl);
+				list_output(d, fab_output(d, in, num));
 			break;
 		default:
 			break;
@@ -431,8 +439,6 @@ static void collect_buffers(struct fab_data *d, bool *moved)
 		in->queued = in->buffered & (uint16_t)~in->parked;
 		if (in->queued)
 			d->queue[kept++] = in;
-		else if (!in->buffered)
-			in->seq = 0;
 	}
 	d->queues = kept;
 }
@@ -441,11 +447,8 @@ static void collect_buffers(struct fab_data *d, bool *moved)
  * The outputs that have their turns next, what their heads are, and where these lie, are on their way
  * to the cache: in a large fabric that is most of the time that a packet takes.
  */
-static void prefetch_turns(const struct fab_data *d)
+static void prefetch_turns(const struct fab_data *d, struct fab_dport *const *outs, uint32_t n)
 {
-	struct fab_dport *const *outs = &d->outs[d->serving];
-	const uint32_t n = d->nouts - d->serving;
-
 	if (n > 4)
 		fab_prefetch(outs[4], FAB_DPORT_HOT);
 	if (n > 2 && outs[2]->want) {
@@ -480,18 +483,16 @@ bool fab_forward_round(struct fab_data *d)
 			collect(d, in, in->pending & ((1u << FAB_DATA_LANES) - 1), &moved);
 	}
 	if (fab_unlikely(d->cfg.rate_scale))
-		fab_park_order(d);
-	/* fab_wake() adds to those that are still to come */
-	while (d->serving < d->nouts) {
-		struct fab_dport *out = d->outs[d->serving++];
+		fab_park_join(d);
+	for (uint32_t i = 0; i < d->nouts; i++) {
+		struct fab_dport *out = d->outs[i];
 
-		prefetch_turns(d);
-		out->served = d->serve;
-		d->order_now = out->order;
+		prefetch_turns(d, &d->outs[i + 1], d->nouts - i - 1);
 		moved |= out_serve(d, out);
 		out->out_listed = false;
 	}
-	d->serving = 0;
+	if (fab_unlikely(d->nfreed))
+		fab_free_room(d);
 	/* until here: copy_rest() asks whether an output that was served has unicast */
 	while (d->nouts) {
 		struct fab_dport *out = d->outs[--d->nouts];

@@ -285,7 +285,8 @@ static bool head_pass(struct fab_data *d, struct fab_dport *in, struct fab_lane 
 {
 	switch (l->kind) {
 	case FAB_HEAD_UCAST:
-		if (contended(l->out) || !(l->out->arb_vls >> l->ovl & 1))
+		/* what else comes to a wire with a rate now has the same chance, see park.c */
+		if (contended(l->out) || fab_is_paced(l->out) || !(l->out->arb_vls >> l->ovl & 1))
 			return false;
 		return fab_unlikely(l->routed) ? head_route(d, l) :
 						 fab_out_pass(d, l->out, l->ovl, &l->f);

@@ -69,8 +69,8 @@ uint8_t *fab_hport_begin(struct fab_hport *h, unsigned int vl, uint32_t len)
 		h->dp->ctr->vl15_dropped++;
 		return NULL;
 	}
-	if (fab_likely(is_open(h) && vl < h->vls && len <= OHCA_LINK_MAX_FRAME &&
-		       fab_fits(h->dp, vl, len) && !is_busy(h)))
+	if (fab_likely(is_open(h) && vl < h->vls && len <= OHCA_LINK_MAX_FRAME && !is_busy(h) &&
+		       fab_fits(h->dp, vl, len)))
 		return d->scratch[0];
 	h->refused |= (uint16_t)(1u << vl);
 	return NULL;

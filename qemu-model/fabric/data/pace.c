@@ -16,29 +16,36 @@
 #include "ib/rate.h"
 
 #define FAB_LATE_NS	1000000u
-#define FS_PER_NS	1000000u
 #define FS_BITS		8000000000000ull	/* of a byte at 1 kb/s */
 
-static void set_rate(const struct fab_data *d, uint32_t p, uint32_t kbps)
+uint64_t fab_pace_byte_fs(const struct fab_data *d, uint32_t p)
+{
+	const struct ib_port_info *pi = &d->f->port[p].pi;
+	const uint32_t kbps = ib_link_data_kbps(pi->width_active, pi->speed_active, pi->speed_ext_active);
+
+	/* without a link it takes no time */
+	return kbps ? FS_BITS * d->cfg.rate_scale / kbps : 0;
+}
+
+static void set_rate(const struct fab_data *d, uint32_t p, uint64_t byte_fs)
 {
 	struct fab_fault *x = fab_wire_at(d->f, p);
 
-	/* without memory, or a link, it takes no time */
+	/* nor without memory */
 	if (x)
-		x->byte_fs = kbps ? FS_BITS * d->cfg.rate_scale / kbps : 0;
+		x->byte_fs = byte_fs;
 }
 
 void fab_pace_set(struct fab_data *d, const struct fab_dport *dp)
 {
 	const struct fab_port *p = &d->f->port[dp->p];
 	const struct fab_extra *x = fab_extra_of(d->f, dp->p);
-	const uint32_t kbps = ib_link_data_kbps(p->pi.width_active, p->pi.speed_active,
-						p->pi.speed_ext_active);
+	const uint64_t byte_fs = fab_pace_byte_fs(d, dp->p);
 
-	set_rate(d, dp->p, kbps);
+	set_rate(d, dp->p, byte_fs);
 	/* what another daemon sends has had its time there */
 	if (fab_leads_out(dp) && p->peer != FAB_NO_PORT && !(x && x->remote))
-		set_rate(d, p->peer, kbps);
+		set_rate(d, p->peer, byte_fs);
 }
 
 bool fab_pace_busy(struct fab_data *d, struct fab_fault *x)
@@ -52,8 +59,8 @@ bool fab_pace_busy(struct fab_data *d, struct fab_fault *x)
 	return true;
 }
 
-/* When the next packet begins, in ns, and *@fs later. */
-static uint64_t begins(struct fab_data *d, const struct fab_fault *x, uint64_t *fs)
+/* When the next packet begins. */
+static struct fab_moment begins(struct fab_data *d, const struct fab_fault *x)
 {
 	const uint64_t now = fab_data_clock(d), ready = fab_wire_ready(x);
 	const uint64_t late = d->cfg.clock ? 0 : FAB_LATE_NS;
@@ -61,27 +68,23 @@ static uint64_t begins(struct fab_data *d, const struct fab_fault *x, uint64_t *
 	/* what follows something that was late is late, too */
 	const bool owed = x->owed || x->late_ns == now;
 
-	*fs = 0;
-	if (ready > now || (owed && now - ready <= late)) {
-		*fs = x->free_fs;
-		return x->free_ns;
-	}
+	if (ready > now || (owed && now - ready <= late))
+		return x->free;
 	if (!owed)
-		return now;
+		return (struct fab_moment){ .ns = now };
 	d->n.late_ns += now - ready - late;
-	return now - late;
+	return (struct fab_moment){ .ns = now - late };
 }
 
 uint64_t fab_pace_take(struct fab_data *d, struct fab_fault *x, unsigned int vl, uint32_t len)
 {
-	uint64_t fs;
+	struct fab_moment begin;
 
 	if (!x->byte_fs)
 		return fab_data_clock(d);
-	x->began_ns = begins(d, x, &fs);
-	fs += (len + IB_VCRC_LEN) * x->byte_fs;
-	x->free_ns = x->began_ns + fs / FS_PER_NS;
-	x->free_fs = (uint32_t)(fs % FS_PER_NS);
+	begin = begins(d, x);
+	x->began_ns = begin.ns;
+	x->free = fab_sent_at(begin, x->byte_fs, len);
 	x->vl = (uint8_t)vl;
 	x->late_ns = x->began_ns < fab_data_clock(d) ? fab_data_clock(d) : 0;
 	x->owed = false;

@@ -9,14 +9,12 @@
  * rare: then all that is parked is looked at again. What has to be known of each round, who waits,
  * is so of what is parked, too: @want, @ucast and @waiting of the output.
  *
- * The outputs of a round have their turns in the order in which the inputs have had something to send,
- * whether they were parked or not, so parking changes nothing but the time that it takes.
+ * So that it does not depend on parking who sends when, all that happens at the same time in a fabric with
+ * rates has the same chance: what arrives waits for the arbiter even if nothing else does, which chooses
+ * among all that has arrived by then, and room that a round makes in a buffer is there in the next one.
+ * The order in which outputs have their turns in a round changes nothing then.
  */
 #include "data_priv.h"
-
-#include <string.h>
-
-#define RUN	8u	/* outputs that are sorted one by one */
 
 void fab_unpark(struct fab_data *d, struct fab_dport *in, unsigned int vl)
 {
@@ -59,7 +57,6 @@ static bool parkable(const struct fab_data *d, const struct fab_dport *out)
 static void lane_parks(struct fab_data *d, struct fab_dport *in, unsigned int vl,
 		       struct fab_dport *out)
 {
-	const uint64_t order = fab_order(in, vl, out);
 	uint64_t expiry;
 
 	fab_block(d, in, vl);
@@ -67,17 +64,17 @@ static void lane_parks(struct fab_data *d, struct fab_dport *in, unsigned int vl
 	expiry = fab_expiry(d, in, &in->lane[vl], out);
 	if (expiry < d->park_ns)
 		d->park_ns = expiry;
-	if (order < out->order)
-		out->order = order;
 }
 
 void fab_park(struct fab_data *d, struct fab_dport *out, bool may, uint16_t starved)
 {
+	/* whatever keeps them, the next one begins when the wire has sent this one, to a part of a ns */
+	if (fab_is_paced(out))
+		fab_pace_busy(d, out->fault);
 	if (!may || !parkable(d, out)) {
 		unpark_all(d, out);
 		return;
 	}
-	out->order = UINT64_MAX;
 	out->ucast = 0;
 	for (uint16_t m = out->want; m; m &= (uint16_t)(m - 1)) {
 		uint32_t id = out->out[__builtin_ctz(m)].head;
@@ -127,38 +124,8 @@ void fab_park_begin(struct fab_data *d)
 	d->park_ns = UINT64_MAX;
 }
 
-/* @n outputs in the order of their turns, those of the same order as they are; @room for as many. */
-static void sort_outs(struct fab_dport **outs, struct fab_dport **room, uint32_t n)
+void fab_park_join(struct fab_data *d)
 {
-	for (uint32_t begin = 0; begin < n; begin += RUN) {
-		for (uint32_t i = begin + 1; i < n && i < begin + RUN; i++) {
-			struct fab_dport *out = outs[i];
-			uint32_t k = i;
-
-			for (; k > begin && outs[k - 1]->order > out->order; k--)
-				outs[k] = outs[k - 1];
-			outs[k] = out;
-		}
-	}
-	for (uint32_t run = RUN; run < n; run *= 2) {
-		for (uint32_t begin = 0; begin + run < n; begin += 2 * run) {
-			const uint32_t middle = begin + run;
-			const uint32_t end = n - middle > run ? middle + run : n;
-			uint32_t a = begin, b = middle, to = begin;
-
-			if (outs[middle - 1]->order <= outs[middle]->order)
-				continue;
-			memcpy(&room[begin], &outs[begin], run * sizeof(*outs));
-			while (a < middle && b < end)
-				outs[to++] = room[a]->order <= outs[b]->order ? room[a++] : outs[b++];
-			memcpy(&outs[to], &room[a], (middle - a) * sizeof(*outs));
-		}
-	}
-}
-
-void fab_park_order(struct fab_data *d)
-{
-	d->serve++;
 	while (d->nwoken) {
 		struct fab_dport *out = d->woken[--d->nwoken];
 
@@ -168,29 +135,12 @@ void fab_park_order(struct fab_data *d)
 		out->out_listed = true;
 		d->outs[d->nouts++] = out;
 	}
-	/* nobody is woken now */
-	sort_outs(d->outs, d->woken, d->nouts);
-}
-
-/* @out has its turn in this round, whose outputs have theirs now. */
-static void insert(struct fab_data *d, struct fab_dport *out)
-{
-	uint32_t i = d->nouts++;
-
-	for (; i > d->serving && d->outs[i - 1]->order > out->order; i--)
-		d->outs[i] = d->outs[i - 1];
-	d->outs[i] = out;
-	out->out_listed = true;
 }
 
 void fab_wake(struct fab_data *d, struct fab_dport *out)
 {
 	if (!out->parks || out->woken || out->out_listed)
 		return;
-	if (d->serving && out->served != d->serve && out->order > d->order_now) {
-		insert(d, out);
-		return;
-	}
 	out->woken = true;
 	d->woken[d->nwoken++] = out;
 }

@@ -9,6 +9,11 @@
 
 #define HEADERS		124u	/* LRH, GRH, BTH and 64 bytes of others, beside the payload */
 
+uint32_t fab_port_max_len(const struct ib_port_info *pi)
+{
+	return ib_mtu_bytes(pi->mtu) + HEADERS;
+}
+
 /* The wire that leads to @dp has fault @x, or none: its credits that are lost are in use for ever. */
 static void take_gone(struct fab_dport *dp, const struct fab_fault *x)
 {
@@ -52,7 +57,7 @@ void fab_dport_refresh(struct fab_data *d, struct fab_dport *dp)
 	dp->receives = p->pi.state == IB_PS_ARMED || p->pi.state == IB_PS_ACTIVE;
 	dp->active = p->pi.state == IB_PS_ACTIVE;
 	dp->nvls = (uint8_t)ib_opvls_count(p->pi.op_vls);
-	dp->max_len = ib_mtu_bytes(p->pi.mtu) + HEADERS;
+	dp->max_len = fab_port_max_len(&p->pi);
 	dp->pkeys = fab_pool_at(dp->is_switch ? &d->f->sw_pkeys : &d->f->ca_pkeys, p->pkeys);
 	dp->num_pkeys = FAB_PKEYS_UNKNOWN;
 	if (dp->arb_index != p->vlarb) {
@@ -94,6 +99,7 @@ static bool room(struct fab_data *d)
 	    !grow(&d->stall, n, sizeof(*d->stall)) ||
 	    !grow(&d->queue, n, sizeof(*d->queue)) || !grow(&d->outs, n, sizeof(*d->outs)) ||
 	    !grow(&d->touch, n, sizeof(*d->touch)) || !grow(&d->woken, n, sizeof(*d->woken)) ||
+	    !grow(&d->freed, n, sizeof(*d->freed)) ||
 	    !grow(&d->mcast, n, FAB_DATA_LANES * sizeof(*d->mcast)))
 		return false;
 	d->cap = n;

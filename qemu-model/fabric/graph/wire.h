@@ -10,9 +10,37 @@
 #include <stdint.h>
 
 #include "fabric/base/timers.h"
+#include "ib/packet.h"
 
 #define FAB_WIRE_LANES	15u	/* for data */
 #define FAB_WIRE_BLOCKS	2048u	/* of 64 bytes: credits of a lane */
+#define FAB_FS_PER_NS	1000000u
+
+/** fab_blocks() - credits, of 64 bytes, of a packet with @len bytes */
+static inline uint16_t fab_blocks(uint32_t len)
+{
+	return (uint16_t)((len + IB_VCRC_LEN + 63) / 64);
+}
+
+/** struct fab_moment - a time: @ns, and @fs later, below a ns */
+struct fab_moment {
+	uint64_t ns;
+	uint32_t fs;
+};
+
+/** fab_moment_ns() - the first whole ns that is not before it */
+static inline uint64_t fab_moment_ns(const struct fab_moment *at)
+{
+	return at->ns + (at->fs != 0);
+}
+
+/** fab_sent_at() - when a wire has sent a packet of @len bytes that begins at @begin, at @byte_fs a byte */
+static inline struct fab_moment fab_sent_at(struct fab_moment begin, uint64_t byte_fs, uint32_t len)
+{
+	const uint64_t fs = begin.fs + (len + IB_VCRC_LEN) * byte_fs;
+
+	return (struct fab_moment){ begin.ns + fs / FAB_FS_PER_NS, (uint32_t)(fs % FAB_FS_PER_NS) };
+}
 
 /**
  * struct fab_fault - what happens to packets that leave by a port
@@ -31,7 +59,7 @@
  * @downs: times that it went down
  * @byte_fs: time in fs that it takes to send a byte of data packets; 0: none
  * @began_ns: when it began to send what it has sent last
- * @free_ns: when it has sent that, and @free_fs later, below a ns
+ * @free: when it has sent that
  * @timer: of fab_data.paced, while something waits until then
  * @stalls: the other end takes no packet of data lanes; @resume: of fab_mgmt.resumes, until when
  * @leaks: some of @gone are not 0
@@ -42,12 +70,11 @@
  */
 struct fab_fault {
 	uint64_t byte_fs;
-	uint64_t free_ns;
+	struct fab_moment free;
 	uint64_t began_ns;
 	uint64_t late_ns;
 	uint64_t delay_ns;
 	uint64_t rng;
-	uint32_t free_fs;
 	uint32_t loss, stays;
 	uint8_t marginal;
 	bool owed, loses, stalls, leaks;
@@ -113,7 +140,7 @@ static inline uint64_t fab_fault_due(const struct fab_fault *x, uint64_t now_ns,
 /** fab_wire_ready() - when it can send the next packet, in whole ns */
 static inline uint64_t fab_wire_ready(const struct fab_fault *x)
 {
-	return x->free_ns + (x->free_fs != 0);
+	return fab_moment_ns(&x->free);
 }
 
 /** fab_fault_take() - @x loses, damages and delays packets from now on as @from does */

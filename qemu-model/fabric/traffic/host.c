@@ -18,19 +18,13 @@ static uint32_t index_of(const struct traffic_host *h)
 	return (uint32_t)(h - h->t->host);
 }
 
-static uint32_t message_of(const struct traffic_host *h)
-{
-	return index_of(h) * h->t->cfg.messages + h->next;
-}
-
 /* The lane that @h has for @sl. Return: false: it has none. */
 static bool find_lane(struct traffic_host *h, uint8_t sl)
 {
 	const struct fab *f = h->t->f;
-	const uint32_t leaf = fab_hport_place(h->h), p = f->port[leaf].peer;
-	const unsigned int vls = ib_opvls_count(f->port[leaf].pi.op_vls);
-	const int vl = ib_sl2vl_lookup(fab_sl2vl(f, &f->node[f->port[p].node], 0, fab_port_num(f, p)),
-				       sl, vls);
+	const unsigned int vls = ib_opvls_count(f->port[h->leaf].pi.op_vls);
+	const int vl = ib_sl2vl_lookup(fab_sl2vl(f, &f->node[f->port[h->port].node], 0,
+						 fab_port_num(f, h->port)), sl, vls);
 
 	h->sl = sl;
 	h->vl = (uint8_t)vl;
@@ -52,6 +46,15 @@ static void next_message(struct traffic_host *h)
 		t->share_ns = t->now_ns;
 }
 
+/* The message at hand, if there is one, begins at @ns; a notification has to leave now. */
+static void set_timer(struct traffic_host *h, uint64_t ns)
+{
+	if (h->t->net)
+		traffic_net_due(h, ns);
+	else
+		fab_timer_set(&h->t->due, &h->timer, h->cnps ? h->t->now_ns : ns);
+}
+
 /* The message at hand is the next one. It has begun by now if nothing else was sent before. */
 static void prepare(struct traffic_host *h, uint64_t begin_ns)
 {
@@ -65,16 +68,16 @@ static void prepare(struct traffic_host *h, uint64_t begin_ns)
 	h->begin_ns = UINT64_MAX;
 	next_message(h);
 	if (h->next == t->cfg.messages || (reduce && traffic_reduce_waits(t, index_of(h), h->next))) {
-		fab_timer_set(&t->due, &h->timer, UINT64_MAX);
+		set_timer(h, UINT64_MAX);
 		return;
 	}
-	msg = &t->msg[message_of(h)];
+	msg = &t->msg[traffic_message_of(h)];
 	h->left = reduce ? traffic_reduce_bytes(t, index_of(h), h->next) : t->cfg.size;
 	h->begin_ns = begin_ns;
 	h->psn = 0;
 	msg->left = h->left;
 	msg->begin_ns = begin_ns;
-	fab_timer_set(&t->due, &h->timer, begin_ns);
+	set_timer(h, begin_ns);
 }
 
 /* When the message after this one is to begin: after twice the mean time at most. */
@@ -82,28 +85,39 @@ static uint64_t next_begin(struct traffic_host *h)
 {
 	if (h->t->cfg.load >= 100)
 		return h->t->now_ns;
-	return h->begin_ns + (h->gap_ns * traffic_below(h->t, 1u << 16) >> 15);
+	return h->begin_ns + (h->gap_ns * traffic_below(&h->rng, 1u << 16) >> 15);
+}
+
+void traffic_host_sent(struct traffic_host *h, uint32_t bytes)
+{
+	h->t->sent++;
+	h->psn++;
+	h->left -= bytes;
+	if (h->left)
+		return;
+	h->next++;
+	if (h->t->cfg.watcher)
+		traffic_flows_sent(h);
+	prepare(h, next_begin(h));
 }
 
 /* One packet of the message at hand. Return: false: the wire is busy, or there are no credits. */
 static bool send_packet(struct traffic_host *h)
 {
 	struct fab_traffic *t = h->t;
-	const uint32_t bytes = h->left < t->mtu ? h->left : t->mtu, pad = -bytes & 3;
-	const uint32_t len = IB_LRH_LEN + IB_BTH_LEN + bytes + pad + IB_ICRC_LEN;
+	const uint32_t bytes = traffic_packet_bytes(h), len = traffic_len(bytes);
 	uint8_t *b = fab_hport_begin(h->h, h->vl, len);
 
 	if (!b)
 		return false;
 	b = ib_build_lrh(b, h->vl, h->sl, IB_LNH_IBA_LOCAL, t->host[h->to].lid,
 			 (uint16_t)(len / 4), h->lid);
-	ib_build_bth(b, IB_OP_UC_SEND_ONLY, 0, (uint8_t)pad, IB_DEFAULT_PKEY, message_of(h), false,
-		     h->psn++);
-	t->sent++;
-	h->left -= bytes;
+	ib_build_bth(b, IB_OP_UC_SEND_ONLY, 0, (uint8_t)(-bytes & 3), IB_DEFAULT_PKEY, traffic_message_of(h),
+		     false, h->psn);
 	fab_hport_commit(h->h, h->vl, len, NULL);
 	if (t->cfg.cc)
 		traffic_sent(h);
+	traffic_host_sent(h, bytes);
 	return true;
 }
 
@@ -135,19 +149,11 @@ static bool host_turn(struct traffic_host *h)
 	bool moved = false;
 
 	while (h->cnps || next_ns(h) <= t->now_ns) {
-		const bool cnp = h->cnps;
-
-		if (!(cnp ? traffic_send_cnp(h) : send_packet(h))) {
+		if (!(h->cnps ? traffic_send_cnp(h) : send_packet(h))) {
 			wait_for_wire(h);
 			return moved;
 		}
 		moved = true;
-		if (cnp || h->left)
-			continue;
-		h->next++;
-		if (t->cfg.watcher)
-			traffic_flows_sent(h);
-		prepare(h, next_begin(h));
 	}
 	fab_timer_set(&t->due, &h->timer, next_ns(h));
 	return moved;
@@ -199,34 +205,20 @@ static void count_flow(const struct traffic_host *h, uint32_t bytes)
 	flow->half_ns = t->now_ns;
 }
 
-/* The message's number is in the place of the QP's. */
-static void host_rx(void *ctx, const struct ohca_link_frame *f, const struct ib_view *view)
+void traffic_host_got(struct traffic_host *h, uint32_t number, uint32_t psn, uint32_t bytes, uint8_t sl)
 {
-	const uint32_t hdr = IB_LRH_LEN + IB_BTH_LEN, pad = f->data[IB_LRH_LEN + 1] >> 4 & 3;
-	struct traffic_host *h = ctx;
 	struct fab_traffic *t = h->t;
-	const uint32_t bits = ib_get_be32(f->data + IB_LRH_LEN + 4), number = bits & IB_QPN_MASK;
 	struct traffic_message *msg = &t->msg[number];
-	uint32_t bytes, psn;
 
-	(void)view;
 	t->came++;
-	if (f->data[IB_LRH_LEN] == IB_OP_CNP) {
-		traffic_becn(h);
-		return;
-	}
-	bytes = f->len - hdr - IB_ICRC_LEN - pad;
 	t->bytes += bytes;
 	t->last_ns = t->now_ns;
 	if (!t->share_ns)
-		t->share[f->data[1] >> 4] += bytes;
+		t->share[sl] += bytes;
 	if (traffic_is_incast(t))
 		count_flow(h, bytes);
 	if (t->cfg.watcher)
 		traffic_flows_came(t, number, bytes);
-	if (bits >> 31)
-		traffic_fecn(h, number);
-	psn = ib_get_be32(f->data + IB_LRH_LEN + 8) & IB_PSN_MASK;
 	t->reordered += psn < msg->top;
 	if (psn >= msg->top)
 		msg->top = psn + 1;
@@ -237,6 +229,25 @@ static void host_rx(void *ctx, const struct ohca_link_frame *f, const struct ib_
 	/* a step of an all-reduce may have waited for it */
 	if (h->begin_ns == UINT64_MAX)
 		prepare(h, t->now_ns);
+}
+
+/* The message's number is in the place of the QP's. */
+static void host_rx(void *ctx, const struct ohca_link_frame *f, const struct ib_view *view)
+{
+	const uint32_t hdr = IB_LRH_LEN + IB_BTH_LEN, pad = f->data[IB_LRH_LEN + 1] >> 4 & 3;
+	const uint32_t bits = ib_get_be32(f->data + IB_LRH_LEN + 4), number = bits & IB_QPN_MASK;
+	struct traffic_host *h = ctx;
+
+	(void)view;
+	if (f->data[IB_LRH_LEN] == IB_OP_CNP) {
+		h->t->came++;
+		traffic_becn(h);
+		return;
+	}
+	if (bits >> 31)
+		traffic_fecn(h, number);
+	traffic_host_got(h, number, ib_get_be32(f->data + IB_LRH_LEN + 8) & IB_PSN_MASK,
+			 f->len - hdr - IB_ICRC_LEN - pad, f->data[1] >> 4);
 }
 
 static void host_link(void *ctx, const struct fab_hport_rate *rate)
@@ -265,6 +276,8 @@ static bool host_make(struct fab_traffic *t, uint32_t p, uint32_t leaf)
 	cfg.speed_sup = pi->speed_supported;
 	cfg.speed_ext_sup = pi->speed_ext_supported;
 	h->t = t;
+	h->leaf = leaf;
+	h->port = p;
 	h->lid = pi->lid;
 	h->node = t->f->port[p].node;
 	h->h = fab_hport_attach(t->d, leaf, &cfg, &host_ops, h);
@@ -302,13 +315,15 @@ void traffic_hosts_begin(struct fab_traffic *t)
 {
 	for (uint32_t i = 0; i < t->hosts; i++) {
 		struct traffic_host *h = &t->host[i];
-		const struct ib_port_info *pi = &t->f->port[fab_hport_place(h->h)].pi;
+		const struct ib_port_info *pi = &t->f->port[h->leaf].pi;
 		const uint32_t kbps = ib_link_data_kbps(pi->width_active, pi->speed_active,
 							pi->speed_ext_active);
 		double gap = 0;
 
 		if (kbps)
 			gap = NS_BITS * t->cfg.size * t->cfg.rate_scale / kbps * 100 / t->cfg.load;
+		h->rng = (uint64_t)fab_random(&t->rng) << 32;
+		h->rng = fab_random_state(h->rng | fab_random(&t->rng));
 		h->gap_ns = gap < GAP_MAX ? (uint64_t)gap : (uint64_t)GAP_MAX;
 		h->begin_ns = t->now_ns;
 		prepare(h, next_begin(h));

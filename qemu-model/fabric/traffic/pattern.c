@@ -34,9 +34,9 @@ const char *fab_pattern_name(enum fab_pattern pattern)
 	return names[pattern];
 }
 
-uint32_t traffic_below(struct fab_traffic *t, uint32_t n)
+uint32_t traffic_below(uint64_t *rng, uint32_t n)
 {
-	return (uint32_t)((uint64_t)fab_random(&t->rng) * n >> 32);
+	return (uint32_t)((uint64_t)fab_random(rng) * n >> 32);
 }
 
 /* All hosts in a circle, in an order by chance: each sends to the next one. */
@@ -47,7 +47,7 @@ bool traffic_choose_fixed(struct fab_traffic *t)
 	if (!order)
 		return false;
 	for (uint32_t i = 0; i < t->hosts; i++) {
-		const uint32_t k = traffic_below(t, i + 1);
+		const uint32_t k = traffic_below(&t->rng, i + 1);
 
 		order[i] = order[k];
 		order[k] = i;
@@ -62,7 +62,7 @@ bool traffic_choose_fixed(struct fab_traffic *t)
 static unsigned int shared(const struct fab_traffic *t, uint32_t a, uint32_t b)
 {
 	const struct fab *f = t->f;
-	uint32_t at = fab_hport_place(t->host[t->hosts - 1].h);
+	uint32_t at = t->host[t->hosts - 1].leaf;
 	unsigned int n = 0;
 
 	/* a way of more switches is a circle */
@@ -98,7 +98,7 @@ void traffic_choose_victim(struct fab_traffic *t)
 /* Any host but @from. */
 static uint32_t any_other(struct fab_traffic *t, uint32_t from)
 {
-	const uint32_t to = traffic_below(t, t->hosts - 1);
+	const uint32_t to = traffic_below(&t->host[from].rng, t->hosts - 1);
 
 	return to + (to >= from);
 }

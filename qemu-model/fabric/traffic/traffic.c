@@ -9,10 +9,13 @@
 #include "fabric/graph/wire.h"
 #include "fabric/mgmt/adaptive.h"
 #include "ib/rate.h"
+#include "net.h"
 #include "routes.h"
 
 #define BEGIN_NS	1000000000u
 #define MESSAGES	16u
+#define LONGEST_LIFE	19u	/* of HOQLife and LifeTimeValue, but for ever */
+#define STALL		10u	/* times HOQLife, and more than a lane stalls */
 
 static uint64_t virtual_clock(void *arg)
 {
@@ -39,20 +42,34 @@ static uint64_t dropped(const struct fab_traffic *t)
 	return n;
 }
 
-/* What can happen now does. */
-static void run_instant(struct fab_traffic *t)
+/* What can happen now does. Return: whether anything did. */
+static bool run_instant(struct fab_traffic *t)
 {
-	bool moved = true;
+	bool moved = true, any = false;
 
 	while (moved) {
 		fab_data_refresh(t->d);
 		moved = traffic_hosts_turn(t);
 		moved |= fab_data_round(t->d);
+		any |= moved;
 	}
+	return any;
+}
+
+/* What waits for longer than that waits for ever: it is older than any packet or stall gets. */
+static uint64_t patience(const struct fab_traffic *t)
+{
+	const uint64_t scale = (uint64_t)t->cfg.rate_scale * (t->cfg.hoq_scale ? t->cfg.hoq_scale : 1);
+	const uint64_t limit = STALL * ib_time_ns(LONGEST_LIFE);
+
+	return scale < UINT64_MAX / limit ? scale * limit : UINT64_MAX;
 }
 
 static void run_all(struct fab_traffic *t)
 {
+	const uint64_t patience_ns = patience(t);
+	uint64_t moved_ns = t->now_ns;
+
 	for (run_instant(t); t->sent > t->came + dropped(t) || t->due.first || t->refused || t->has_faults;) {
 		const uint64_t host = fab_timers_due(&t->due), data = fab_data_timer(t->d);
 		uint64_t next = host > t->now_ns && host != UINT64_MAX ? host - t->now_ns : data;
@@ -61,12 +78,14 @@ static void run_all(struct fab_traffic *t)
 		if (t->fault_ns != UINT64_MAX && t->fault_ns - t->now_ns < next)
 			next = t->fault_ns - t->now_ns;
 		/* nothing ever happens again: what is left is lost */
-		if (next == UINT64_MAX)
+		if (next == UINT64_MAX ||
+		    (host == UINT64_MAX && !t->has_faults && t->now_ns - moved_ns > patience_ns))
 			return;
 		t->now_ns += next;
 		if (t->fault_ns <= t->now_ns)
 			traffic_faults_turn(t);
-		run_instant(t);
+		if (run_instant(t))
+			moved_ns = t->now_ns;
 	}
 }
 
@@ -98,7 +117,7 @@ static void judge(struct fab_traffic *t, struct fab_traffic_result *r)
 		.messages = senders * t->cfg.messages,
 		.lost = senders * t->cfg.messages - t->done,
 		.packets = t->came - t->becns,
-		.hops = fab_data_counts(t->d)->hops,
+		.hops = t->hops,
 		.bytes = t->bytes,
 		.bus_bytes = 2ull * t->reduces * (t->hosts - 1) * t->cfg.size / t->hosts,
 		.ns = t->last_ns ? t->last_ns - BEGIN_NS : 0,
@@ -118,8 +137,7 @@ static void judge(struct fab_traffic *t, struct fab_traffic_result *r)
 	memcpy(r->share, t->share, sizeof(r->share));
 }
 
-/* A bit for each. */
-static uint16_t service_levels(const struct fab_traffic_cfg *cfg)
+uint16_t traffic_service_levels(const struct fab_traffic_cfg *cfg)
 {
 	uint16_t sls = (uint16_t)(1u << cfg->sl[0]);
 
@@ -167,7 +185,7 @@ static const char *prepare_all(struct fab_traffic *t, struct fab_circle *circle)
 		return wrong;
 	if (!traffic_congestion_set(t))
 		return "out of memory";
-	if (!fab_circle_find(t->f, service_levels(&t->cfg), t->cfg.paths, circle))
+	if (!fab_circle_find(t->f, traffic_service_levels(&t->cfg), t->cfg.paths, circle))
 		return "out of memory";
 	t->d = fab_data_new(t->m, &data);
 	if (!t->d || !traffic_hosts_make(t))
@@ -196,8 +214,32 @@ static const char *prepare_all(struct fab_traffic *t, struct fab_circle *circle)
 	run_instant(t);
 	fab_routes_active(t->f);
 	t->m->epoch++;
-	traffic_hosts_begin(t);
 	return NULL;
+}
+
+/* Without the data path. Return: false: it cannot be done so; nothing has happened. */
+static bool run_net(struct fab_traffic *t)
+{
+	const size_t hosts = t->hosts * sizeof(*t->host);
+	const struct fab_traffic was = *t;
+	struct traffic_host *before = malloc(hosts);
+	bool ok = false;
+
+	t->net = before ? traffic_net_new(t) : NULL;
+	if (t->net) {
+		memcpy(before, t->host, hosts);
+		traffic_hosts_begin(t);
+		ok = traffic_net_run(t->net);
+		traffic_net_free(t->net);
+		t->net = NULL;
+		if (!ok) {
+			*t = was;
+			memcpy(t->host, before, hosts);
+			memset(t->msg, 0, (size_t)t->hosts * t->cfg.messages * sizeof(*t->msg));
+		}
+	}
+	free(before);
+	return ok;
 }
 
 bool fab_traffic_run(struct fab *f, const struct fab_traffic_cfg *cfg,
@@ -217,8 +259,15 @@ bool fab_traffic_run(struct fab *f, const struct fab_traffic_cfg *cfg,
 	const bool ok = !wrong && traffic_faults_begin(&t, why, len);
 
 	if (ok) {
-		run_all(&t);
+		const bool whole = !run_net(&t);
+
+		if (whole) {
+			traffic_hosts_begin(&t);
+			run_all(&t);
+			t.hops = fab_data_counts(t.d)->hops;
+		}
 		judge(&t, r);
+		r->whole = whole;
 		r->failed = traffic_faults_end(&t);
 		r->circle = circle;
 		if (cfg->watcher)

@@ -10,6 +10,7 @@
  *
  *	traffic.c	all that happens, and what became of it
  *	host.c		hosts that send and receive
+ *	net.c, net_run.c	what the data path does while it discards nothing
  *	pattern.c	who sends to whom
  *	congestion.c	hosts that send more slowly when a switch says so
  *	reduce.c	the steps of an all-reduce
@@ -125,6 +126,7 @@ struct fab_traffic_script {
  * @paths: those of which the SL is known have that; NULL: there are none
  * @rate_scale, @hoq_scale: as of struct fab_data_cfg; @rate_scale is not 0
  * @seed: of what happens by chance
+ * @whole: all of it happens in the data path (data.h), which counts at ports, also what net.h could do
  * @cc: congestion control, or NULL: there is none
  * @adaptive: adaptive routing of all switches, or NULL: there is none
  * @watcher: or NULL: nobody watches
@@ -141,6 +143,7 @@ struct fab_traffic_cfg {
 	const struct fab_paths *paths;
 	unsigned int rate_scale, hoq_scale;
 	uint64_t seed;
+	bool whole;
 	const struct fab_congestion_cfg *cc;
 	const struct fab_adaptive_cfg *adaptive;
 	const struct fab_traffic_watcher *watcher;
@@ -173,6 +176,7 @@ struct fab_traffic_flow {
  * @adaptive: times that a packet left a switch by another port than its LinearForwardingTable has;
  *	@reordered: packets that have come behind a later one of the same message
  * @failed: lines of the script that could not be done, or were not as expected
+ * @whole: it happened in the data path, see struct fab_traffic_cfg
  * @circle: of channels that may wait for each other for ever; for fab_circle_end()
  * @p50_ns, @p90_ns, @p99_ns, @max_ns: so many percent of the messages have taken no longer, from when
  *	they were to begin to when they had come
@@ -192,6 +196,7 @@ struct fab_traffic_result {
 	uint64_t ccti_max;
 	uint64_t adaptive, reordered;
 	uint64_t failed;
+	bool whole;
 	struct fab_circle circle;
 };
 

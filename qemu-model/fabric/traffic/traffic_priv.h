@@ -6,9 +6,11 @@
 #include "fabric/base/timers.h"
 #include "fabric/data/hport.h"
 #include "fabric/fault/script.h"
+#include "ib/packet.h"
 #include "traffic.h"
 
 struct fab_traffic;
+struct traffic_net;
 
 #define TRAFFIC_CNPS	16u	/* that wait at a host; it sends no more than that behind each other */
 
@@ -16,7 +18,9 @@ struct fab_traffic;
  * struct traffic_host - a channel adapter that sends and receives
  * @timer: of fab_traffic.due, when it has something to do next
  * @t: whose it is
- * @h: its port
+ * @rng: of what it does by chance, so that nothing depends on the order of those that have their turn at the
+ *	same time
+ * @h: its port; @leaf: the switch's port that it is at, and @port its own
  * @lid: of that; @node: whose that is
  * @sl, @vl: service level and lane of what it sends
  * @fixed: host to which it sends, of a permutation
@@ -30,7 +34,9 @@ struct fab_traffic;
 struct traffic_host {
 	struct fab_timer timer;
 	struct fab_traffic *t;
+	uint64_t rng;
 	struct fab_hport *h;
+	uint32_t leaf, port;
 	uint16_t lid;
 	uint8_t sl, vl;
 	uint32_t node;
@@ -87,16 +93,17 @@ struct traffic_message {
  * @cfg: as of fab_traffic_run(), with all numbers
  * @reduces: all-reduces, whose steps are @cfg.messages
  * @now_ns: the time
- * @rng: of what happens by chance
+ * @rng: of what happens by chance, before the begin
  * @mtu: payload of a packet
  * @host: [@hosts]
+ * @net: where all of it happens, or NULL: in the data path
  * @due: timers of those that have something to do at a time
  * @refused: those that wait for credits
  * @msg: [@hosts * @cfg.messages]
  * @took: [@done] ns of those that have come
  * @sent: packets; @came: so many of them, with @bytes, the last at @last_ns. @becns of both are
  *	notifications
- * @reordered: as of struct fab_traffic_result
+ * @reordered, @hops: as of struct fab_traffic_result
  * @victim_to: target of the last host beside an incast
  * @share, @share_ns: as of struct fab_traffic_result, at the clock's time; 0: no host has sent all
  * @hot, @victim: of an incast; @ccti_max: as of struct fab_traffic_result
@@ -114,13 +121,14 @@ struct fab_traffic {
 	uint32_t mtu;
 	struct traffic_host *host;
 	uint32_t hosts;
+	struct traffic_net *net;
 	struct fab_timers due;
 	struct traffic_host *refused;
 	struct traffic_message *msg;
 	uint64_t *took;
 	uint32_t done;
 	uint64_t sent, came, becns, bytes, last_ns;
-	uint64_t reordered;
+	uint64_t reordered, hops;
 	uint32_t victim_to;
 	uint64_t share[IB_NUM_SLS], share_ns;
 	struct traffic_flow hot, victim;
@@ -130,8 +138,41 @@ struct fab_traffic {
 	bool has_faults;
 };
 
-/** traffic_below() - by chance, a number below @n */
-uint32_t traffic_below(struct fab_traffic *t, uint32_t n);
+/** traffic_len() - of a packet with @bytes of a message, LRH to ICRC */
+static inline uint32_t traffic_len(uint32_t bytes)
+{
+	return IB_LRH_LEN + IB_BTH_LEN + bytes + (-bytes & 3) + IB_ICRC_LEN;
+}
+
+/** traffic_message_of() - the number of the message at hand of @h, in which packets have it */
+static inline uint32_t traffic_message_of(const struct traffic_host *h)
+{
+	return (uint32_t)(h - h->t->host) * h->t->cfg.messages + h->next;
+}
+
+/** traffic_packet_bytes() - of that message which the next packet has */
+static inline uint32_t traffic_packet_bytes(const struct traffic_host *h)
+{
+	return h->left < h->t->mtu ? h->left : h->t->mtu;
+}
+
+/** traffic_host_sent() - that packet has begun to leave */
+void traffic_host_sent(struct traffic_host *h, uint32_t bytes);
+
+/** traffic_host_got() - packet @psn of message @number has come to @h by service level @sl, with @bytes */
+void traffic_host_got(struct traffic_host *h, uint32_t number, uint32_t psn, uint32_t bytes, uint8_t sl);
+
+/** traffic_service_levels() - those of @cfg without paths, a bit for each */
+uint16_t traffic_service_levels(const struct fab_traffic_cfg *cfg);
+
+/** traffic_net_due() - the message at hand of @h begins at @ns; UINT64_MAX: there is none */
+void traffic_net_due(struct traffic_host *h, uint64_t ns);
+
+/** traffic_net_run() - until all have come. Return: false: the data path has to do it, from the begin. */
+bool traffic_net_run(struct traffic_net *n);
+
+/** traffic_below() - by chance, with the generator @rng, a number below @n */
+uint32_t traffic_below(uint64_t *rng, uint32_t n);
 
 /** traffic_choose_fixed() - permutation: to whom each host sends. Return: false: out of memory. */
 bool traffic_choose_fixed(struct fab_traffic *t);
