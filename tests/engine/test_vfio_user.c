@@ -400,13 +400,19 @@ static void test_interrupt(void **state)
 	assert_int_not_equal(raised(&t->v, 0), 0);
 }
 
-static void expect_fatal(struct vmm *v)
+/* A command cannot be read, or its answer not be written. */
+static void expect_stuck(struct vmm *v, uint32_t pi)
 {
-	vmm_reg_set(v, OHCA_REG_AQ_DB, (uint32_t)v->m.h->aq_pi + 1, 4);
+	vmm_reg_set(v, OHCA_REG_AQ_DB, pi, 4);
 	for (unsigned int i = 0; !(vmm_reg(v, OHCA_REG_STATUS, 4) & OHCA_STATUS_FATAL); i++) {
 		assert_in_range(i, 0, LIMIT_MS);
 		usleep(1000);
 	}
+}
+
+static void expect_fatal(struct vmm *v)
+{
+	expect_stuck(v, (uint32_t)v->m.h->aq_pi + 1);
 	/* the asynchronous EQ, by which it would tell, is not reached, either */
 	assert_int_equal(vmm_reg(v, OHCA_REG_FATAL_REASON, 4), OHCA_FATAL_EQ_DMA);
 }
@@ -443,6 +449,13 @@ static void expect_reset(struct vmm *v)
 	assert_int_equal(vmm_reg(v, OHCA_REG_STATUS, 4), OHCA_STATUS_READY);
 	assert_int_equal(vmm_config(v, PCI_COMMAND, 2), 0);
 	assert_int_equal(vmm_config(v, PCI_BASE_ADDRESS_0, 4), PCI_BASE_ADDRESS_MEM_TYPE_64);
+	/* it is bus master no longer */
+	vmm_reg_set(v, OHCA_REG_AQ_BASE, v->m.h->aq, 8);
+	vmm_reg_set(v, OHCA_REG_ACQ_BASE, v->m.h->acq, 8);
+	vmm_reg_set(v, OHCA_REG_AQ_LOG_SIZE, 4, 4);
+	vmm_reg_set(v, OHCA_REG_CTRL, OHCA_CTRL_ENABLE, 4);
+	assert_int_equal(vmm_reg(v, OHCA_REG_STATUS, 4), OHCA_STATUS_READY | OHCA_STATUS_ENABLED);
+	expect_stuck(v, 1);
 }
 
 static void test_reset(void **state)
@@ -496,6 +509,7 @@ static void test_away(void **state)
 	wait_status(&t->v, OHCA_STATUS_AWAY);
 	vmm_expect_said("or ohca-fabric --disk-memory if it is on a disk; trying again\n");
 	assert_int_equal(vmm_reg(&t->v, OHCA_REG_MAGIC, 4), OHCA_MAGIC);
+	assert_int_equal(vmm_reg(&t->v, OHCA_REG_MAGIC, 2), 0);
 	assert_int_equal(vmm_read(&t->v, OHCA_BAR_UAR, OHCA_UAR_CLOCK, 8, &val), 0);
 	assert_int_equal(val, UINT64_MAX);
 	vmm_reg_set(&t->v, OHCA_REG_CTRL, OHCA_CTRL_RESET, 4);
