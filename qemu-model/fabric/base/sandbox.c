@@ -122,14 +122,14 @@ static const int allowed[] = {
 	SCMP_SYS(read), SCMP_SYS(readv), SCMP_SYS(write), SCMP_SYS(writev), SCMP_SYS(lseek),
 	SCMP_SYS(close), SCMP_SYS(dup), SCMP_SYS(fstat), SCMP_SYS(newfstatat), SCMP_SYS(fstatfs),
 	SCMP_SYS(statx), SCMP_SYS(pread64),
-	SCMP_SYS(ftruncate), SCMP_SYS(fchmod), SCMP_SYS(pipe2), SCMP_SYS(memfd_create),
+	SCMP_SYS(ftruncate), SCMP_SYS(memfd_create),
 	SCMP_SYS(eventfd2), SCMP_SYS(epoll_create1), SCMP_SYS(epoll_ctl), SCMP_SYS(epoll_wait), SCMP_SYS(epoll_pwait),
 	SCMP_SYS(epoll_pwait2), SCMP_SYS(poll), SCMP_SYS(ppoll),
 	/* sockets; those that make and connect them, and that send, are below */
 	SCMP_SYS(accept4), SCMP_SYS(getsockname), SCMP_SYS(getsockopt), SCMP_SYS(setsockopt),
 	SCMP_SYS(recvfrom), SCMP_SYS(recvmsg), SCMP_SYS(recvmmsg), SCMP_SYS(shutdown),
-	/* which pipe a descriptor is; its own sockets' files are removed */
-	SCMP_SYS(readlink), SCMP_SYS(readlinkat), SCMP_SYS(unlink), SCMP_SYS(unlinkat),
+	/* its own sockets' files are removed */
+	SCMP_SYS(unlink), SCMP_SYS(unlinkat),
 	/* memory; mmap() and mprotect() are below */
 	SCMP_SYS(brk), SCMP_SYS(madvise), SCMP_SYS(msync), SCMP_SYS(mremap), SCMP_SYS(munmap), SCMP_SYS(futex),
 	SCMP_SYS(getrandom),
@@ -145,16 +145,13 @@ static const int allowed[] = {
 	SCMP_SYS(arch_prctl), SCMP_SYS(clone), SCMP_SYS(clone3), SCMP_SYS(getdents64),
 	SCMP_SYS(getppid), SCMP_SYS(getrlimit), SCMP_SYS(open), SCMP_SYS(openat),
 	SCMP_SYS(prctl), SCMP_SYS(prlimit64), SCMP_SYS(process_vm_readv), SCMP_SYS(ptrace),
+	SCMP_SYS(readlink), SCMP_SYS(readlinkat),
 	SCMP_SYS(sched_yield), SCMP_SYS(set_robust_list), SCMP_SYS(setrlimit),
 	SCMP_SYS(sigaltstack), SCMP_SYS(stat), SCMP_SYS(tkill), SCMP_SYS(wait4),
 #endif
 };
 
-/* What a link opens: a pipe anew (qemu-model/link/hello.c). It makes no file. */
-#define OPEN_MASK	(O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND | O_NONBLOCK | O_DIRECTORY)
-#define OPEN_PIPE	(O_RDWR | O_NONBLOCK)
-
-/* Links and fronts seal memory, and the control socket keeps a descriptor. F_SETOWN would signal others. */
+/* Fronts seal memory, and the control socket keeps a descriptor. F_SETOWN would signal others. */
 static const int fcntls[] = { F_DUPFD_CLOEXEC, F_ADD_SEALS, F_GET_SEALS };
 
 /*
@@ -216,9 +213,6 @@ static int allow_some(scmp_filter_ctx s, const struct fab_sandbox_cfg *cfg)
 	/* abort() */
 	e = e ? e : seccomp_rule_add(s, yes, SCMP_SYS(tgkill), 1,
 				     SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid(), 0));
-	if (!SANITIZED)
-		e = e ? e : seccomp_rule_add(s, yes, SCMP_SYS(openat), 1,
-					     SCMP_A2(SCMP_CMP_MASKED_EQ, OPEN_MASK, OPEN_PIPE));
 	return e;
 }
 
