@@ -107,8 +107,8 @@ struct vu_region_info {
 	uint64_t off;
 };
 
-/** enum vu_irq_index - kinds of interrupts */
-enum vu_irq_index { VU_MSIX = 2, VU_IRQS = 5 };
+/** enum vu_irq_index - kinds of interrupts; those of errors and requests, behind these, are not there */
+enum vu_irq_index { VU_MSIX = 2, VU_IRQS = 3 };
 
 #define VU_IRQ_EVENTFD	0x1u
 

@@ -57,6 +57,13 @@ static void serve_answer(struct vu_serve *s, const void *head, size_t len)
 	serve_answer_more(s, head, len, NULL, 0);
 }
 
+/* Answer that there is no such thing, which a VMM may ask. */
+static void serve_none(struct vu_serve *s)
+{
+	if (!vu_socket_reply(s->sock, &s->in.hdr, EINVAL, NULL, 0, NULL, 0))
+		serve_end(s, "it does not read what it is sent");
+}
+
 /* Refuse a command by an errno; the user is told why. */
 static void serve_refuse(struct vu_serve *s, int error, const char *why)
 {
@@ -177,8 +184,12 @@ static void serve_irq_info(struct vu_serve *s)
 	struct vu_irq_info d;
 
 	memcpy(&d, serve_data(s), sizeof(d));
-	if (d.argsz < sizeof(d) || d.index >= VU_IRQS) {
+	if (d.argsz < sizeof(d)) {
 		serve_error(s, EINVAL);
+		return;
+	}
+	if (d.index >= VU_IRQS) {
+		serve_none(s);
 		return;
 	}
 	d = (struct vu_irq_info){ .argsz = sizeof(d), .index = d.index };
