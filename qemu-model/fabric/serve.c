@@ -110,6 +110,12 @@ static void print_counts(const struct loop *l)
 	free(text);
 }
 
+/* What says that a signal, or what stands for one, is there */
+static int signal_fd(const struct loop *l)
+{
+	return l->cfg->hooks ? l->cfg->hooks->fd : l->sigfd;
+}
+
 /* Return: false: it is time to end. */
 static bool on_signal(const struct loop *l)
 {
@@ -183,19 +189,28 @@ uint64_t fab_serve_clock(void *arg)
 	return t->now_ns;
 }
 
-/*
- * Virtual time that runs is that of the next event, which is in @ns. Return: false: it stands, and waits for
- * sockets.
- */
-static bool pass_time(const struct loop *l, uint64_t ns)
+/* Virtual time runs: no socket is looked at. */
+static bool is_running(const struct loop *l)
+{
+	const struct fab_serve_time *t = l->cfg->time;
+
+	return t && t->now_ns < t->until_ns;
+}
+
+/* It is the time of the next event, which is in @ns. */
+static void pass_time(const struct loop *l, uint64_t ns)
 {
 	struct fab_serve_time *t = l->cfg->time;
-	struct pollfd p = { .fd = l->sigfd, .events = POLLIN };
 
-	if (!t || t->now_ns >= t->until_ns || (l->sigfd >= 0 && poll(&p, 1, 0) == 1))
-		return false;
 	t->now_ns += ns < t->until_ns - t->now_ns ? ns : t->until_ns - t->now_ns;
-	return true;
+}
+
+/* Return: false: it is time to end. */
+static bool look_for_signal(const struct loop *l)
+{
+	struct pollfd p = { .fd = signal_fd(l), .events = POLLIN };
+
+	return poll(&p, 1, 0) != 1 || on_signal(l);
 }
 
 /* Ask the kernel whether others want the processors, now and then. */
@@ -302,13 +317,19 @@ static void run(struct loop *l)
 			fab_spool_flush(l->capture);
 		if (l->control)
 			fab_control_flush(l->control);
-		if (sleeps && pass_time(l, next))
+		if (is_running(l)) {
+			if (!look_for_signal(l))
+				return;
+			if (sleeps)
+				pass_time(l, next);
 			continue;
+		}
 		n = wait_events(l, ev, !sleeps ? 0 : l->cfg->time ? UINT64_MAX : next);
 		begin = sleeps ? now_ns(l) : now;
 		if (sleeps)
 			fab_hcas_awake(l->hcas);
-		for (int i = 0; i < n; i++)
+		/* who asks beside one that has let time run is answered when it stands again */
+		for (int i = 0; i < n && !is_running(l); i++)
 			if (!handle(l, fab_event_of(&ev[i]), begin))
 				return;
 	}
@@ -617,7 +638,7 @@ static bool open_loop(struct loop *l, const struct fab_serve_cfg *cfg)
 
 	if (!cfg->hooks)
 		l->sigfd = open_signals();
-	fd = cfg->hooks ? cfg->hooks->fd : l->sigfd;
+	fd = signal_fd(l);
 	l->epfd = epoll_create1(EPOLL_CLOEXEC);
 	if (l->epfd < 0 || fd < 0 ||
 	    !fab_event_watch(l->epfd, EPOLL_CTL_ADD, fd, EPOLLIN, FAB_EVENT_SIGNAL, 0)) {

@@ -247,6 +247,10 @@ expect 'the same seed, the same bytes' 0 '^$' diff "$dir/virtual.one" "$dir/virt
 expect 'a capture says how slow wires are' 0 'rates of wires are divided by 1000 (--rate-scale)' cat "$dir/virtual.pcapng"
 expect 'run what' 2 'write run TIME' "$fabric" run 7 -c "$dir/virtual"
 expect 'virtual time with machines' 2 'without --listen' "$fabric" serve --virtual -g star:2 -l "$dir/listen"
+expect 'virtual time with programs of others' 2 'without --listen' \
+	"$fabric" serve --virtual -g star:2 -c "$dir/virtual" --listen-tcp 127.0.0.1:1
+expect 'virtual time that nobody lets run' 2 'needs --control' "$fabric" serve --virtual -g star:2
+expect 'virtual time, waiting awake' 2 'without --spin-us' "$fabric" serve --virtual -g star:2 -c "$dir/virtual" --spin-us 50
 expect 'traffic, no pattern' 2 'none of uniform' "$fabric" traffic -g star:4 --pattern ring
 expect 'traffic, no size' 2 'not a size from 1' "$fabric" traffic -g star:4 --size 0
 expect 'traffic, no load' 2 'at least 1' "$fabric" traffic -g star:4 --load 0

@@ -291,6 +291,28 @@ static void none_reads(void **st)
 	turn();
 }
 
+/* Virtual time that has run says nothing about how long a client was quiet. */
+static void quiet_in_virtual_time(void **st)
+{
+	uint64_t until_ns = 0;
+	int fd[FAB_CONTROL_CLIENTS], more;
+
+	(void)st;
+	m.until_ns = &until_ns;
+	for (unsigned int i = 0; i < FAB_CONTROL_CLIENTS; i++) {
+		fd[i] = dial();
+		turn();
+	}
+	now_ns += 1000 * FAB_CONTROL_QUIET_NS;
+	more = dial();
+	says(more, "error");
+	close(more);
+	for (unsigned int i = 0; i < FAB_CONTROL_CLIENTS; i++)
+		close(fd[i]);
+	turn();
+	m.until_ns = NULL;
+}
+
 /* Who comes while there is no descriptor for him is told so, and does not keep the fabric awake. */
 static void no_descriptor(void **st)
 {
@@ -603,6 +625,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(no_reader, setup, teardown),
 		cmocka_unit_test_setup_teardown(too_many, setup, teardown),
 		cmocka_unit_test_setup_teardown(none_reads, setup, teardown),
+		cmocka_unit_test_setup_teardown(quiet_in_virtual_time, setup, teardown),
 		cmocka_unit_test_setup_teardown(no_descriptor, setup, teardown),
 		cmocka_unit_test(closed_early),
 		cmocka_unit_test_setup_teardown(end, setup, teardown),

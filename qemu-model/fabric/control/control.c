@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "link/link.h"
@@ -59,6 +60,17 @@ static bool watch_fd(const struct fab_control *c, int op, int fd, uint32_t which
 	return fab_event_watch(c->epfd, op, fd, events, FAB_EVENT_CONTROL, which);
 }
 
+/* Clients live by the clock of the host, whatever that of the fabric is. */
+static uint64_t host_ns(const struct fab_control *c)
+{
+	struct timespec ts;
+
+	if (!c->m->until_ns)
+		return c->m->now_ns;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
 static void drop(struct fab_control *c, struct client *p)
 {
 	if (p->spool)
@@ -82,7 +94,7 @@ static bool client_push(struct fab_control *c, struct client *p)
 	}
 	if (n > 0) {
 		p->sent += (size_t)n;
-		p->moved_ns = c->m->now_ns;
+		p->moved_ns = host_ns(c);
 	}
 	if (p->sent < p->out_len) {
 		if (!watch_fd(c, EPOLL_CTL_MOD, p->fd, (uint32_t)(p - c->client), EPOLLOUT))
@@ -208,7 +220,7 @@ static void serve_client(struct fab_control *c, struct client *p)
 		}
 		if (n > 0) {
 			p->have += (size_t)n;
-			p->moved_ns = c->m->now_ns;
+			p->moved_ns = host_ns(c);
 		}
 	}
 	/* a request that came with an earlier one is answered at the next event */
@@ -254,7 +266,7 @@ static struct client *client_place(struct fab_control *c)
 		if (!p->spool && (!quiet || p->moved_ns < quiet->moved_ns))
 			quiet = p;
 	}
-	if (!quiet || c->m->now_ns - quiet->moved_ns < FAB_CONTROL_QUIET_NS)
+	if (!quiet || host_ns(c) - quiet->moved_ns < FAB_CONTROL_QUIET_NS)
 		return NULL;
 	drop(c, quiet);
 	return quiet;
@@ -292,7 +304,7 @@ static void take_client(struct fab_control *c)
 		p->pid = process_of(fd);
 		p->have = 0;
 		p->last = false;
-		p->moved_ns = c->m->now_ns;
+		p->moved_ns = host_ns(c);
 		return;
 	}
 	turn_away(fd, "{\"error\": \"too many programs are connected: end one\"}\n");
