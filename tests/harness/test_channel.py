@@ -119,9 +119,8 @@ class Channels(unittest.TestCase):
 
     def test_full_socket(self):
         """Nobody reads: the deadline counts, also when the socket takes no more."""
-        def never_waits(ch, deadline, extra=(), wait=None):
-            # thousands of seconds, in which nothing comes
-            del ch, deadline, extra, wait
+        def never_waits(*_args, **_kwargs):
+            """Thousands of seconds, in which nothing comes."""
 
         ends = time.monotonic() + 0.5
         with mock.patch.object(channel.Channel, "_fill", never_waits):
@@ -205,6 +204,45 @@ class Channels(unittest.TestCase):
         self.assertIsNone(raised)
         self.assertEqual(come, bytes(range(250)) * 4000)
         self.assertTrue(channel.IN_WINDOW - channel.MAX_IN < most <= channel.IN_WINDOW, most)
+
+    def test_long_command(self):
+        """A command that fills the socket gets its input, too: its agent says nothing before."""
+        waits, come = threading.Event(), []
+
+        def agent(peer, nonce):
+            peer.sendall(frame(channel.READY, nonce))
+            # the host has sent the command, and waits; there is no room for input
+            come.append(waits.wait(BOUND_S))
+            while head := peer.recv(8, socket.MSG_WAITALL):
+                kind, length = struct.unpack("<II", head)
+                data = peer.recv(length, socket.MSG_WAITALL) if length else b""
+                if kind == channel.IN:
+                    come.append(data)
+                if kind == channel.EOF:
+                    peer.sendall(frame(channel.EXIT, b"\0\0\0\0"))
+
+        real = channel.Channel._fill  # pylint: disable=protected-access
+
+        def work():
+            with tempfile.TemporaryFile() as f:
+                f.write(b"input")
+                f.seek(0)
+                ch = channel.Channel(self.dir, time.monotonic() + LONG_S)
+
+                def fill(*args, **kwargs):
+                    if not ch._has_room():  # pylint: disable=protected-access
+                        waits.set()
+                    return real(*args, **kwargs)
+
+                try:
+                    with mock.patch.object(channel.Channel, "_fill", fill):
+                        ch.run(["x" * 131000], {}, None, None, f.fileno())
+                finally:
+                    ch.close()
+
+        self.plays(agent)
+        self.assertIsNone(self.bounded(work))
+        self.assertEqual(come, [True, b"input"])
 
     def test_reads_nothing(self):
         """A command that reads nothing gets no more than that, and the deadline counts."""

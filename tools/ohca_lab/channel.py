@@ -92,14 +92,16 @@ class Channel:
         """Whether the socket takes a short frame at once."""
         return bool(select.select([], [self.sock], [], 0)[1])
 
-    def _fill(self, deadline, extra=(), wait=None):
-        """Waits for bytes from the guest or for one of the extra descriptors.
+    def _fill(self, deadline, extra=(), wait=None, room=False):
+        """Waits for bytes from the guest, for one of the extra descriptors or, with room, until
+        the socket takes a frame again.
 
         wait bounds the time in seconds; without it, only deadline does.
         """
         end = wait and time.monotonic() + wait
         while True:
-            ready, _, _ = select.select([self.sock, *extra], [], [], 0.25)
+            ready, takes, _ = select.select([self.sock, *extra], [self.sock] if room else [], [],
+                                            0.25)
             if self.sock in ready:
                 try:
                     data = self.sock.recv(1 << 18)
@@ -108,7 +110,7 @@ class Channel:
                 if not data:
                     raise GuestGone("the virtual machine ended")
                 self.buf += data
-            if ready or end and time.monotonic() > end:
+            if ready or takes or end and time.monotonic() > end:
                 return ready
             self._check(deadline)
 
@@ -155,10 +157,11 @@ class Channel:
         while True:
             frame = self._frame()
             if frame is None:
-                full = (stdin is None or sent > IN_WINDOW - MAX_IN or
-                        not self._has_room())
-                ready = self._fill(deadline, () if full else (stdin,))
-                if not full and stdin in ready:
+                may = stdin is not None and sent <= IN_WINDOW - MAX_IN
+                room = may and self._has_room()
+                # a guest that has nothing to say may wait for input: the command filled the socket
+                ready = self._fill(deadline, (stdin,) if room else (), room=may and not room)
+                if room and stdin in ready:
                     data = os.read(stdin, MAX_IN)
                     sent += len(data)
                     self.send(*((IN, data) if data else (EOF,)))

@@ -134,13 +134,14 @@ def devices(b):
 @GROUP.test(debug=False)
 def stdin(b):
     """A command that reads no input ends in time beside others; one that reads gets all."""
+    # more than what may be on its way and two pipes hold
+    data = random.Random(1).randbytes(1 << 18)
+    want = hashlib.sha256(data).hexdigest()
+    vm, got = b.lab.vms[0], bytearray()
     with tempfile.TemporaryFile() as f:
-        f.write(random.Random(1).randbytes(1 << 20))
+        f.write(data)
         f.seek(0)
-        want = hashlib.sha256(f.read()).hexdigest()
-        f.seek(0)
-        vm, said = b.lab.vms[0], []
-        ch = Channel(vm.dir, time.monotonic() + 30, vm.alive)
+        ch = Channel(vm.dir, time.monotonic() + 30 * b.slow, vm.alive)
         try:
             ch.run(["sleep", "600"], {}, lambda *_: None, time.monotonic() + 1, f.fileno())
             raise Failure("sleep 600 has ended")
@@ -150,13 +151,17 @@ def stdin(b):
             ch.close()
         f.seek(0)
         # the same port, whose command has left input unread; cat writes more than a pipe holds
-        ch = Channel(vm.dir, time.monotonic() + 30, vm.alive)
         try:
-            ch.run(["cat"], {}, lambda _, data: said.append(data), time.monotonic() + 60,
+            ch = Channel(vm.dir, time.monotonic() + 30 * b.slow, vm.alive)
+        except Timeout:
+            raise Failure("the port of sleep 600 has not answered", "time") from None
+        try:
+            ch.run(["cat"], {}, lambda _, part: got.extend(part), time.monotonic() + 30 * b.slow,
                    f.fileno())
+        except Timeout:
+            raise Failure(f"cat has written {len(got)} of {len(data)} bytes", "time") from None
         finally:
             ch.close()
-    got = b"".join(said)
     need(hashlib.sha256(got).hexdigest() == want, f"cat wrote {len(got)} other bytes")
 
 
