@@ -3,7 +3,10 @@
  * Traffic in virtual time, by configurations that a generator with a seed chooses: patterns, sizes,
  * lanes, MTUs, rates, HOQLife, congestion control, adaptive routing. What becomes of it in the data path, and
  * the counters of all ports, are as recorded (recorded.h), so what makes it faster changes nothing. The same
- * becomes of it without the data path (traffic/net.h), to the ns.
+ * becomes of it without the data path (traffic/net.h), to the ns, in these fabrics and in small ones of any
+ * shape, whose cables have any rates, ports any tables and limits, and LinearForwardingTables mistakes.
+ *
+ *	test_same [CASES SEED]	so many small ones, the first with that seed
  */
 #include "recorded.h"
 
@@ -12,9 +15,12 @@
 
 #define CASES	12u	/* of a fabric */
 #define PAIRS	12u	/* of a fabric, with and without the data path */
+#define ODD	120u	/* small fabrics */
 
 static struct recorded rec;
 static uint64_t rng;
+static unsigned int odd = ODD;
+static uint64_t odd_seed = 1;
 
 static uint32_t any(uint32_t n)
 {
@@ -155,26 +161,20 @@ static const char *const specs[] = {
 	"dragonfly:2,4,2", "fat-tree:12",
 };
 
-/* Outcome of case @seed of @spec. @whole: in the data path; written: where it was */
-static char *outcome(const char *spec, uint64_t seed, bool *whole)
+/* What becomes of @cfg in @f, which ends. @whole: in the data path; written: where it was */
+static char *outcome(struct fab *f, struct fab_traffic_cfg *cfg, bool *whole)
 {
-	struct fab_congestion_cfg cc;
-	struct fab_adaptive_cfg adaptive;
 	struct fab_traffic_result r;
-	struct fab_traffic_cfg cfg;
 	char why[1024], *text;
-	struct fab *f;
 	FILE *out;
 	size_t len;
 
-	rng = fab_random_state(seed);
-	f = make(spec, &cfg, &cc, &adaptive);
 	out = open_memstream(&text, &len);
 	assert_non_null(out);
-	cfg.whole = *whole;
-	cfg.cc = NULL;
-	cfg.adaptive = NULL;
-	if (fab_traffic_run(f, &cfg, &r, why, sizeof(why))) {
+	cfg->whole = *whole;
+	cfg->cc = NULL;
+	cfg->adaptive = NULL;
+	if (fab_traffic_run(f, cfg, &r, why, sizeof(why))) {
 		print_result(out, &r);
 		fab_circle_end(&r.circle);
 		*whole = r.whole;
@@ -187,29 +187,208 @@ static char *outcome(const char *spec, uint64_t seed, bool *whole)
 	return text;
 }
 
+/* What a case is: a fabric of @spec, and what is sent there. */
+typedef struct fab *(*make_fn)(const char *spec, struct fab_traffic_cfg *cfg);
+
+static struct fab *usual(const char *spec, struct fab_traffic_cfg *cfg)
+{
+	struct fab_congestion_cfg cc;
+	struct fab_adaptive_cfg adaptive;
+
+	return make(spec, cfg, &cc, &adaptive);
+}
+
+/* Case @seed is the same with and without the data path. Return: whether it was without. */
+static bool is_same(make_fn fabric, const char *spec, uint64_t seed)
+{
+	bool whole = true, net = false;
+	struct fab_traffic_cfg cfg;
+	char *a, *b;
+
+	rng = fab_random_state(seed);
+	a = outcome(fabric(spec, &cfg), &cfg, &whole);
+	rng = fab_random_state(seed);
+	b = outcome(fabric(spec, &cfg), &cfg, &net);
+	if (strcmp(a, b))
+		fail_msg("%s, seed %llu: in the data path\n%s\nwithout it\n%s", spec,
+			 (unsigned long long)seed, a, b);
+	free(a);
+	free(b);
+	return !net;
+}
+
 static void test_net(void **st)
 {
 	unsigned int cases = 0;
 
 	(void)st;
-	for (unsigned int i = 0; i < IB_ARRAY_SIZE(specs); i++) {
-		for (unsigned int n = 0; n < PAIRS; n++) {
-			const uint64_t seed = 1000 * (i + 1) + n;
-			bool whole = true, net = false;
-			char *a = outcome(specs[i], seed, &whole), *b = outcome(specs[i], seed, &net);
-
-			if (strcmp(a, b))
-				fail_msg("%s, seed %llu: in the data path\n%s\nwithout it\n%s", specs[i],
-					 (unsigned long long)seed, a, b);
-			cases += !net;
-			free(a);
-			free(b);
-		}
-	}
+	for (unsigned int i = 0; i < IB_ARRAY_SIZE(specs); i++)
+		for (unsigned int n = 0; n < PAIRS; n++)
+			cases += is_same(usual, specs[i], 1000 * (i + 1) + n);
 	print_message("%u of %u cases without the data path\n", cases,
 		      (unsigned int)IB_ARRAY_SIZE(specs) * PAIRS);
 	/* in others packets are discarded, or there is no such traffic */
 	assert_true(cases > IB_ARRAY_SIZE(specs) * PAIRS / 2);
+}
+
+/* ---- small fabrics of any shape ------------------------------------------------- */
+
+static struct fab *any_shape(void)
+{
+	struct fab *f = fab_new();
+	char spec[64], why[1024];
+
+	assert_non_null(f);
+	switch (any(6)) {
+	case 0:
+		snprintf(spec, sizeof(spec), "star:%u", 2 + any(20));
+		break;
+	case 1:
+		snprintf(spec, sizeof(spec), "fat-tree:%u", 2 * (1 + any(3)));
+		break;
+	case 2:
+		snprintf(spec, sizeof(spec), "ring:%u,%u", 3 + any(4), 1 + any(3));
+		break;
+	case 3:
+		snprintf(spec, sizeof(spec), "torus:%ux3", 3 + any(2));
+		break;
+	case 4:
+		/* its switches have enough ports for a tree */
+		snprintf(spec, sizeof(spec), "random:%u,%u,%u,%u", any(1000), 3 + any(6), 3 + any(3),
+			 1 + any(3));
+		break;
+	default:
+		snprintf(spec, sizeof(spec), "star:%u", 2 + any(4));
+		break;
+	}
+	if (!fab_generate(f, spec, why, sizeof(why)))
+		fail_msg("%s: %s", spec, why);
+	return f;
+}
+
+/* Cables have any rates, and at some there is no link. */
+static void any_rates(struct fab *f)
+{
+	static const uint8_t widths[] = { 1, 2, 3, 8, 11, 17 };
+	static const uint8_t exts[] = { 0, 0, 0, 1, 3, 7, 15, 47 };
+	static const uint8_t speeds[] = { 1, 3, 7, 7, 7, 7, 7, 7 };
+
+	for (uint32_t i = 1; i < f->ports; i++) {
+		struct fab_port *p = &f->port[i];
+		const unsigned int speed = any(IB_ARRAY_SIZE(speeds));
+
+		p->pi.width_supported = widths[any(IB_ARRAY_SIZE(widths))];
+		p->pi.speed_supported = speeds[speed];
+		p->pi.speed_ext_supported = exts[speed];
+		if (!any(8) || p->peer == FAB_NO_PORT)
+			continue;
+		f->port[p->peer].pi.width_supported = p->pi.width_supported;
+		f->port[p->peer].pi.speed_supported = p->pi.speed_supported;
+		f->port[p->peer].pi.speed_ext_supported = p->pi.speed_ext_supported;
+	}
+}
+
+/* SLs have any lanes, and some have none; arbiters have any weights. */
+static void any_lanes(struct fab *f, struct fab_port *p)
+{
+	struct ib_sl2vl map;
+	struct ib_vlarb arb;
+
+	memset(&arb, 0, sizeof(arb));
+	ib_vlarb_init(&arb, FAB_VLARB_CAP, f->vls);
+	for (unsigned int sl = 0; sl < IB_NUM_SLS; sl++)
+		map.vl[sl] = (uint8_t)(any(200) ? any(f->vls) : IB_SL2VL_DROP);
+	for (unsigned int block = 1; block <= 4; block++) {
+		struct ib_vlarb_entry e[IB_VLARB_BLOCK] = { { 0 } };
+
+		for (unsigned int i = any(IB_VLARB_BLOCK); i; i--)
+			e[i] = (struct ib_vlarb_entry){ (uint8_t)any(f->vls), (uint8_t)any(any(3) ? 4 : 256) };
+		/* most have some weight */
+		for (unsigned int i = 0; block == 1 && any(50) && i < f->vls; i++)
+			e[i + 1] = (struct ib_vlarb_entry){ (uint8_t)i, (uint8_t)(1 + any(4)) };
+		if (any(2))
+			assert_int_equal(ib_vlarb_set_block(&arb, block, e), 0);
+	}
+	p->sl2vl = fab_pool_get(&f->sl2vl, &map);
+	p->vlarb = fab_pool_get(&f->vlarb, &arb);
+	assert_true(p->sl2vl != FAB_NONE && p->vlarb != FAB_NONE);
+	p->pi.vl_high_limit = (uint8_t)any(any(2) ? 4 : 256);
+}
+
+/* Some ports differ from others. */
+static void any_port(struct fab_port *p)
+{
+	if (!any(40))
+		p->pi.mtu = (uint8_t)(1 + any(5));
+	if (!any(40))
+		p->pi.op_vls = (uint8_t)(1 + any(5));
+	if (!any(60))
+		p->pi.state = any(2) ? IB_PS_ARMED : IB_PS_DOWN;
+}
+
+static void any_limits(struct fab *f, const struct fab_node *n, uint8_t hoq)
+{
+	for (unsigned int num = 0; num <= n->nports; num++) {
+		struct ib_port_info *pi = &f->port[fab_port_of(n, num)].pi;
+
+		pi->hoq_life = any(4) ? hoq : (uint8_t)any(21);
+		pi->vl_stall_count = (uint8_t)any(8);
+	}
+	f->sw[n->sw].si.life_time = (uint8_t)(any(4) ? 20 : any(20));
+}
+
+static struct fab *strange(const char *spec, struct fab_traffic_cfg *cfg)
+{
+	static const uint8_t vls[] = { 1, 2, 4, 8, 15 };
+	const bool rates = any(2), lanes = any(2), ports = !any(4), limits = any(2), ways = !any(4);
+	const uint8_t hoq = (uint8_t)any(21);
+	struct fab_congestion_cfg cc;
+	struct fab_adaptive_cfg adaptive;
+	struct fab *f = any_shape();
+
+	(void)spec;
+	choose(cfg, &cc, &adaptive);
+	if (cfg->pattern < FAB_PATTERN_ALL_REDUCE_RING)
+		cfg->size = 1 + any(any(2) ? 300 : 20000);
+	cfg->messages = 1 + any(12);
+	/* a deadlock takes a while, the longer the slower wires are */
+	cfg->rate_scale = 1 + any(20);
+	cfg->hoq_scale = any(3);
+	if (rates)
+		any_rates(f);
+	f->vls = vls[any(IB_ARRAY_SIZE(vls))];
+	f->mtu = (uint8_t)(any(2) ? 1 + any(5) : f->mtu);
+	assert_true(fab_seal(f));
+	assert_true(fab_routes_make(f, cfg->routing));
+	cfg->routing = FAB_ROUTING_LOADED;
+	for (uint32_t i = 0; i < f->nodes; i++) {
+		const struct fab_node *n = &f->node[i];
+
+		for (unsigned int num = fab_first_num(n); num <= n->nports; num++) {
+			if (lanes)
+				any_lanes(f, &f->port[fab_port_of(n, num)]);
+			if (ports)
+				any_port(&f->port[fab_port_of(n, num)]);
+		}
+		if (n->sw == FAB_NONE)
+			continue;
+		if (limits)
+			any_limits(f, n, hoq);
+		if (ways && !any(4))
+			f->sw[n->sw].lft[1 + any(20)] = (uint8_t)any(n->nports + 3u);
+	}
+	return f;
+}
+
+static void test_odd(void **st)
+{
+	unsigned int cases = 0;
+
+	(void)st;
+	for (unsigned int n = 0; n < odd; n++)
+		cases += is_same(strange, "a small fabric", odd_seed + n);
+	print_message("%u of %u cases without the data path\n", cases, odd);
+	assert_true(cases > odd / 3);
 }
 
 static void test_recorded(void **st)
@@ -225,9 +404,15 @@ static void test_recorded(void **st)
 	recorded_end(&rec);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_recorded), cmocka_unit_test(test_net) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_odd), cmocka_unit_test(test_net), cmocka_unit_test(test_recorded),
+	};
 
+	if (argc == 3) {
+		odd = (unsigned int)strtoul(argv[1], NULL, 10);
+		odd_seed = strtoull(argv[2], NULL, 10);
+	}
 	return cmocka_run_group_tests_name("traffic is the same", tests, NULL, NULL);
 }

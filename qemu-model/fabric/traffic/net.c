@@ -125,7 +125,10 @@ static void ways_find(struct traffic_net *n)
 	}
 }
 
-/* Lanes that service levels @sls, a bit for each, may have at any port. */
+/*
+ * Lanes that service levels @sls, a bit for each, may have at any port. If it is one, all have it: what
+ * some port discards has a second one, which makes lane_at() look.
+ */
 static unsigned int lanes_of(const struct fab *f, uint16_t sls)
 {
 	unsigned int vls = 1;
@@ -134,9 +137,9 @@ static unsigned int lanes_of(const struct fab *f, uint16_t sls)
 		const struct ib_sl2vl *map = fab_pool_at(&f->sl2vl, i);
 
 		for (uint16_t m = sls; m; m &= (uint16_t)(m - 1)) {
-			const unsigned int vl = map->vl[__builtin_ctz(m)];
+			const unsigned int to = map->vl[__builtin_ctz(m)], vl = to < FAB_WIRE_LANES ? to : 1;
 
-			if (vl < FAB_WIRE_LANES && vl >= vls)
+			if (vl >= vls)
 				vls = vl + 1;
 		}
 	}
