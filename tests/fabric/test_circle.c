@@ -200,31 +200,74 @@ static void test_by_hand(void **st)
 	fab_free(f);
 }
 
-static uint64_t lost(const char *spec, enum fab_routing routing)
+/* The longest time of a flow that was told. */
+static uint64_t flow_ns;
+
+static void tell_flows(void *arg, const struct fab_traffic_sender *s, uint32_t n, uint64_t ns)
 {
-	const struct fab_traffic_cfg cfg = {
-		.pattern = FAB_PATTERN_UNIFORM, .routing = routing, .size = 1 << 20, .load = 100,
-		.messages = 16, .rate_scale = 1, .hoq_scale = 1, .seed = 1,
-	};
+	(void)arg;
+	for (uint32_t i = 0; i < n; i++)
+		if (s[i].bytes && ns > flow_ns)
+			flow_ns = ns;
+}
+
+static const struct fab_traffic_watcher watcher = { .flows = tell_flows };
+
+static struct fab_traffic_result result(const char *spec, const struct fab_traffic_cfg *cfg)
+{
 	struct fab *f = from_spec(spec);
 	struct fab_traffic_result r;
 	char why[128];
 
-	if (!fab_traffic_run(f, &cfg, &r, why, sizeof(why)))
+	if (!fab_traffic_run(f, cfg, &r, why, sizeof(why)))
 		fail_msg("%s", why);
-	assert_int_equal(r.messages, r.hosts * 16);
-	assert_int_equal(r.circle.n != 0, routing == FAB_ROUTING_MINHOP);
+	assert_int_equal(r.messages, r.hosts * cfg->messages);
+	assert_int_equal(r.circle.n != 0, cfg->routing == FAB_ROUTING_MINHOP);
 	fab_circle_end(&r.circle);
 	fab_free(f);
-	return r.lost;
+	return r;
+}
+
+static struct fab_traffic_cfg many(enum fab_routing routing)
+{
+	return (struct fab_traffic_cfg){
+		.pattern = FAB_PATTERN_UNIFORM, .routing = routing, .size = 1 << 20, .load = 100,
+		.messages = 16, .rate_scale = 1, .hoq_scale = 1, .seed = 1,
+	};
 }
 
 /* A deadlock, which HOQLife ends; by other ways there is none. */
 static void test_deadlock(void **st)
 {
+	struct fab_traffic_cfg cfg = many(FAB_ROUTING_MINHOP);
+
 	(void)st;
-	assert_true(lost("ring:6,2", FAB_ROUTING_MINHOP) > 0);
-	assert_int_equal(lost("ring:6,2", FAB_ROUTING_UPDN), 0);
+	assert_true(result("ring:6,2", &cfg).lost > 0);
+	cfg = many(FAB_ROUTING_UPDN);
+	assert_int_equal(result("ring:6,2", &cfg).lost, 0);
+}
+
+/* A deadlock that nothing ends: traffic ends, also where nobody has to try, and a flow lasts until then. */
+static void test_for_ever(void **st)
+{
+	struct fab_traffic_cfg cfg = many(FAB_ROUTING_MINHOP);
+	struct fab_traffic_result r, without;
+
+	(void)st;
+	cfg.hoq_scale = 0;
+	/* some host has sent half before it, and none all */
+	cfg.size = 4096;
+	cfg.messages = 200;
+	without = result("ring:6,2", &cfg);
+	assert_false(without.whole);
+	cfg.watcher = &watcher;
+	r = result("ring:6,2", &cfg);
+	assert_true(r.whole && r.lost > 0);
+	assert_in_range(flow_ns, 1, r.ns);
+	/* but for where it happened, and the circle, which is freed */
+	without.whole = true;
+	without.circle = r.circle;
+	assert_memory_equal(&r, &without, sizeof(r));
 }
 
 static void test_names(void **st)
@@ -241,7 +284,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_shortest), cmocka_unit_test(test_up_and_down),
 		cmocka_unit_test(test_trees), cmocka_unit_test(test_by_hand),
-		cmocka_unit_test(test_deadlock), cmocka_unit_test(test_names),
+		cmocka_unit_test(test_deadlock), cmocka_unit_test(test_for_ever),
+		cmocka_unit_test(test_names),
 	};
 
 	return cmocka_run_group_tests_name("circles of channels", tests, NULL, NULL);

@@ -74,6 +74,9 @@ void traffic_flows_end(struct fab_traffic *t)
 
 	if (w->interval_ns && fl->rows < ROWS_MAX && t->last_ns > fl->slot_ns)
 		next_slot(t);
+	/* no host has sent all, because packets wait for ever */
+	if (!fl->end_ns)
+		fl->end_ns = t->last_ns > fl->begin_ns ? t->last_ns : fl->begin_ns;
 	if (w->flows)
 		w->flows(w->arg, fl->steady, t->hosts, fl->end_ns - fl->begin_ns);
 }

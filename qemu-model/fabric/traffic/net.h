@@ -137,7 +137,7 @@ struct net_arrival {
  * @way: [switches * hosts] number of the port that leads to a host; 0: there is none
  * @packet: [@packets]; @spare: the first that is free
  * @calendar: of wires
- * @patience_ns: what waits no longer than that is not discarded
+ * @patience_ns: what waits no longer than that is not discarded; UINT64_MAX: nothing ever is
  * @arrivals: [@narrivals] of this round
  * @turns: [@nturns] wires that have their turn in the next round
  * @senders: [@nsenders] hosts that may send then

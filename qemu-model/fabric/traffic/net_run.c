@@ -353,6 +353,6 @@ bool traffic_net_run(struct traffic_net *n)
 		e = fab_calendar_next(&n->calendar);
 		t->now_ns = n->calendar.now_ns;
 	} while (!n->wrong && e);
-	/* what is left waits for ever, or until it is discarded */
-	return !n->wrong && t->sent == t->came;
+	/* what is left waits until it is discarded, or for ever */
+	return !n->wrong && (t->sent == t->came || n->patience_ns == UINT64_MAX);
 }

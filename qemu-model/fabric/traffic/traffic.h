@@ -88,7 +88,8 @@ struct fab_traffic_sender {
  * @interval_ns: from the begin on @series is called after each, with what has come in it, of [@n] hosts;
  *	@at_ns: from the begin to its end; the last one may be cut. 0: never. At most 100,000 times
  * @flows: NULL, or called at the end with what has come of [@n] hosts while all sent: in the @ns from
- *	when the first one had sent half of its messages to when one had sent all
+ *	when the first one had sent half of its messages to when one had sent all, or if none ever has to
+ *	the last packet
  * @arg: of both
  */
 struct fab_traffic_watcher {

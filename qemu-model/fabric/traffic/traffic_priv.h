@@ -168,7 +168,10 @@ uint16_t traffic_service_levels(const struct fab_traffic_cfg *cfg);
 /** traffic_net_due() - the message at hand of @h begins at @ns; UINT64_MAX: there is none */
 void traffic_net_due(struct traffic_host *h, uint64_t ns);
 
-/** traffic_net_run() - until all have come. Return: false: the data path has to do it, from the begin. */
+/**
+ * traffic_net_run() - until all have come, or what is left waits for ever
+ * Return: false: the data path has to do it, from the begin.
+ */
 bool traffic_net_run(struct traffic_net *n);
 
 /** traffic_below() - by chance, with the generator @rng, a number below @n */
