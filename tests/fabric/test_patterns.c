@@ -308,7 +308,8 @@ static void take_played(void *arg, const struct fab_script_entry *e)
 	p->entry[p->n++] = *e;
 }
 
-static struct fab_traffic_result faulted(const char *text, struct played *p)
+/* @hoq_scale: 0: nothing is discarded because it waits */
+static struct fab_traffic_result faulted(const char *text, unsigned int hoq_scale, struct played *p)
 {
 	const struct fab_traffic_script script = {
 		.text = text, .len = strlen(text), .played = take_played, .arg = p,
@@ -318,6 +319,7 @@ static struct fab_traffic_result faulted(const char *text, struct played *p)
 	cfg.pattern = FAB_PATTERN_UNIFORM;
 	cfg.messages = 50;
 	cfg.script = &script;
+	cfg.hoq_scale = hoq_scale;
 	*p = (struct played){ 0 };
 	return result("fat-tree:4", &cfg);
 }
@@ -332,10 +334,10 @@ static void test_faults(void **st)
 	struct fab_traffic_result r, same;
 
 	(void)st;
-	r = faulted("at 0 expect links_active is 16", &p);
+	r = faulted("at 0 expect links_active is 16", 1, &p);
 	assert_int_equal(r.lost, 0);
 	assert_int_equal(r.failed, 0);
-	r = faulted(cut, &p);
+	r = faulted(cut, 1, &p);
 	assert_int_equal(p.n, 4);
 	assert_int_equal(p.entry[0].ns, 50000);
 	/* looked at each 10 us */
@@ -345,16 +347,22 @@ static void test_faults(void **st)
 	/* the condition was so before it was expected */
 	assert_int_equal(r.failed, 1);
 	assert_string_equal(p.entry[2].why, "it is Active, which was not expected");
-	same = faulted(cut, &again);
+	same = faulted(cut, 1, &again);
 	assert_memory_equal(&r, &same, sizeof(r));
 	assert_memory_equal(&p, &again, sizeof(p));
 	/* the script goes on when the traffic has ended */
-	r = faulted(waits, &p);
+	r = faulted(waits, 1, &p);
 	assert_true(r.ns < 10000000);
 	assert_int_equal(p.n, 2);
 	assert_true(p.entry[0].skipped);
 	assert_int_equal(p.entry[1].ns, 10000000);
 	assert_int_equal(r.failed, 1);
+	/* what waits for the end of a fault is not lost, however long that takes */
+	r = faulted("at 10us stall leaf1:3 30s", 0, &p);
+	assert_int_equal(r.lost, 0);
+	assert_in_range(r.ns, 30000000000, 30001000000);
+	r = faulted("at 10us stall leaf1:3", 0, &p);
+	assert_in_range(r.lost, 1, r.messages - 1);
 }
 
 int main(void)

@@ -15,7 +15,7 @@
 #define BEGIN_NS	1000000000u
 #define MESSAGES	16u
 #define LONGEST_LIFE	19u	/* of HOQLife and LifeTimeValue, but for ever */
-#define STALL		10u	/* times HOQLife, and more than a lane stalls */
+#define STALL		10u	/* times HOQLife, and more than a lane stalls by VLStallCount */
 
 static uint64_t virtual_clock(void *arg)
 {
@@ -56,13 +56,19 @@ static bool run_instant(struct fab_traffic *t)
 	return any;
 }
 
-/* What waits for longer than that waits for ever: it is older than any packet or stall gets. */
+/* What waits for longer than that waits for ever, but for faults: no limit is as long. */
 static uint64_t patience(const struct fab_traffic *t)
 {
 	const uint64_t scale = (uint64_t)t->cfg.rate_scale * (t->cfg.hoq_scale ? t->cfg.hoq_scale : 1);
 	const uint64_t limit = STALL * ib_time_ns(LONGEST_LIFE);
 
 	return scale < UINT64_MAX / limit ? scale * limit : UINT64_MAX;
+}
+
+/* A fault that keeps packets may end, or another one begins. */
+static bool may_resume(const struct fab_traffic *t)
+{
+	return t->has_faults || t->m->resumes.first;
 }
 
 static void run_all(struct fab_traffic *t)
@@ -78,8 +84,8 @@ static void run_all(struct fab_traffic *t)
 		if (t->fault_ns != UINT64_MAX && t->fault_ns - t->now_ns < next)
 			next = t->fault_ns - t->now_ns;
 		/* nothing ever happens again: what is left is lost */
-		if (next == UINT64_MAX ||
-		    (host == UINT64_MAX && !t->has_faults && t->now_ns - moved_ns > patience_ns))
+		if (next == UINT64_MAX || (host == UINT64_MAX && !may_resume(t) &&
+					   t->now_ns - moved_ns > patience_ns))
 			return;
 		t->now_ns += next;
 		if (t->fault_ns <= t->now_ns)
