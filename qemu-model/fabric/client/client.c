@@ -486,7 +486,7 @@ int fab_control_client(int argc, char **argv)
 	if (!strcmp(argv[0], "run")) {
 		once = run_words(l.n, l.word);
 		if (!once)
-			return fab_usage_error("write run TIME, as 10ms or 1.5s");
+			return fab_usage_error("write run TIME, as 10ms or 1.5s, up to 1000000s");
 	} else if (verb == IB_ARRAY_SIZE(verbs)) {
 		once = strcmp(argv[0], "script") ? fab_fault_words(argv[0], l.n, l.word, &why) :
 		       fab_script_words(l.n, l.word, &name, &why);

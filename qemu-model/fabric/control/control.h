@@ -166,7 +166,8 @@ struct fab *fab_client_fabric(const char *path);
 	"                            at these switches or all; on: once more when tables have\n" \
 	"                            changed. --order kept|any (kept), --sls 0,2-5 (all),\n" \
 	"                            --gap T (1ms)\n" \
-	"  run TIME                  let the time of serve --virtual run: 10ms, 1.5s\n" \
+	"  run TIME                  let the time of serve --virtual run: 10ms, 1.5s,\n" \
+	"                            up to 1000000s\n" \
 	"  log                       the last 1,024 commands that have changed the fabric, of clients\n" \
 	"                            and of scripts, with their times\n" \
 	"A NODE is a NodeDescription, a NodeGUID or a PortGUID: 0x5254..., 5254..., S-5254...\n" \

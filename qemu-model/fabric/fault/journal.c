@@ -93,7 +93,7 @@ static void put_value(struct words *w, const char *key, const json_t *v)
 		put_span(w, (uint64_t)json_integer_value(v));
 	} else {
 		if (json_is_real(v))
-			snprintf(text, sizeof(text), "%g", json_real_value(v));
+			snprintf(text, sizeof(text), "%.15g", json_real_value(v));
 		else
 			snprintf(text, sizeof(text), "%" JSON_INTEGER_FORMAT, json_integer_value(v));
 		put(w, text);

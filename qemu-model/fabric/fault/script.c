@@ -261,8 +261,8 @@ static bool take_fault(struct reader *r, int n, char **word, struct event *e)
  */
 static int take_condition(struct reader *r, char **word, struct event *e)
 {
-	static const char say[] = "'%s' is no condition of a fault: write when, what expect has, perhaps from TIME, "
-				  "for TIME, and do";
+	static const char say[] = "'%s' does not begin a condition with its time: write when, what expect has without "
+				  "--within, perhaps from TIME, for TIME, do, and a fault";
 	char why[FAB_REQUEST_WHY] = "out of memory";
 	const char *hint;
 	uint64_t span;
