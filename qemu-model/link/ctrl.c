@@ -14,6 +14,12 @@
 /* Messages handled by one ohca_link_ctrl(); the rest waits for the next poll. */
 #define CTRL_BUDGET	16
 
+/*
+ * Trainings of the peer that one recv() may bring. The peer begins one after our answer to the one
+ * before, and one more if it answers a training of ours meanwhile. Each makes us send an answer.
+ */
+#define PEER_TRAININGS	4
+
 enum { PHYS_POLLING = 2, PHYS_DISABLED = 3, PHYS_LINKUP = 5 };
 
 int link_err(struct ohca_link_err *err, int code, int sys, const char *fmt, ...)
@@ -225,6 +231,8 @@ static bool take_state(struct ohca_link *l, const void *buf, size_t len)
 	if (!m.seq || m.enabled > 1)
 		return false;
 	news = !l->peer_seen || l->peer_state.seq != m.seq;
+	if (news && ++l->peer_trainings > PEER_TRAININGS)
+		return false;
 	if (news)
 		go_down(l);
 	if (!link_stream_state(l, m.fctbs))

@@ -114,6 +114,7 @@ struct ohca_link {
 	struct ohca_link_phy phy;
 	uint32_t seq;			/* of our training, 0 before the first */
 	uint32_t sent_seq;		/* last that was sent to the peer */
+	uint32_t peer_trainings;	/* of the peer, in what the last recv() has brought */
 	bool peer_seen, ev_down;
 	struct ohca_wire_state peer_state;	/* host byte order */
 	struct ohca_link_state state;
@@ -244,14 +245,14 @@ bool link_stream_state(struct ohca_link *l, const uint16_t *fctbs);
 
 #define STREAM_BROKEN	(-2)
 
-/** link_stream_reads() - calls of recv() in one ohca_link_ctrl() */
+/** link_stream_reads() - what one ohca_link_ctrl() may receive, for link_stream_recv() */
 unsigned int link_stream_reads(const struct ohca_link *l);
 
 /**
  * link_stream_recv() - put what has come into the rings, up to the next message
  * @buf: [OHCA_WIRE_MSG_MAX] the message
- * @reads: calls of recv() that are left. Without any, what has been received is handled all the
- *	same, and what waits is in the socket, which stays readable
+ * @reads: what is left of link_stream_reads(). Without any, what has been received is handled all
+ *	the same, and what waits is in the socket, which stays readable
  *
  * Return: its length; -1: there is none (EAGAIN); 0: the connection has ended, @l->error may say
  * why; STREAM_BROKEN: the peer has broken the rules, as @l->error says.

@@ -25,7 +25,8 @@
 #define PACKET_BYTES	(64u << 10)	/* of frames in one call on a host: all or nothing is taken */
 #define WRITES		16u		/* calls in one link_stream_kick() */
 #define READS		4u		/* calls in one ohca_link_ctrl(), by TCP */
-#define PACKETS		64u		/* the same on a host */
+#define PAGES		64u		/* of packets in one ohca_link_ctrl(), on a host */
+#define PAGE_BYTES	4096u
 
 /**
  * struct part - a frame of which the socket has taken a part
@@ -479,7 +480,15 @@ static int next_record(struct ohca_link *l, struct ohca_wire_rec *rec, const uin
 
 unsigned int link_stream_reads(const struct ohca_link *l)
 {
-	return l->stream->packets ? PACKETS : READS;
+	return l->stream->packets ? PAGES : READS;
+}
+
+/* What a call that has received @n bytes takes of @reads. A packet has its pages, at least one. */
+static unsigned int reads_after(const struct link_stream *s, unsigned int reads, ssize_t n)
+{
+	const unsigned int cost = s->packets ? 1 + (unsigned int)n / PAGE_BYTES : 1;
+
+	return cost < reads ? reads - cost : 0;
 }
 
 /* Return: as recv(), into what is free of the buffer; *@all: the socket is empty now. */
@@ -492,6 +501,7 @@ static ssize_t receive(struct ohca_link *l, bool *all)
 	s->in_len -= s->in_at;
 	memmove(s->in, s->in + s->in_at, s->in_len);
 	s->in_at = 0;
+	l->peer_trainings = 0;
 	room = IN_BYTES - s->in_len;
 	n = link_recv(l->sock, l->cfg.closer, s->in + s->in_len, room);
 	/* a peer that ends without having read all: what it has sent is behind this error */
@@ -506,7 +516,7 @@ ssize_t link_stream_recv(struct ohca_link *l, uint8_t *buf, unsigned int *reads)
 {
 	bool all = false;
 
-	for (;; --*reads) {
+	for (;;) {
 		struct ohca_wire_rec rec;
 		const uint8_t *body;
 		ssize_t n;
@@ -535,5 +545,6 @@ ssize_t link_stream_recv(struct ohca_link *l, uint8_t *buf, unsigned int *reads)
 		}
 		if (n <= 0)
 			return n;
+		*reads = reads_after(l->stream, *reads, n);
 	}
 }

@@ -440,6 +440,76 @@ static void test_ctrl_flood(void **state)
 	pair_free(&p);
 }
 
+/* As many trainings as an honest peer may have begun by one recv(), and one more. */
+static void test_trainings(void **state)
+{
+	struct {
+		struct ohca_wire_rec rec;
+		struct ohca_wire_state m;
+	} many[5];
+	struct pair p;
+
+	(void)state;
+	memset(many, 0, sizeof(many));
+	for (unsigned int i = 0; i < 5; i++) {
+		many[i].rec.kind = OHCA_WIRE_MESSAGE;
+		many[i].rec.len = htole16(sizeof(many[i].m));
+		link_hdr_init(&many[i].m.hdr, OHCA_WIRE_STATE, sizeof(many[i].m));
+		many[i].m.enabled = 1;
+	}
+	for (unsigned int n = 4; n <= 5; n++) {
+		assert_int_equal(pair_up(&p, 1, 0), 0);
+		/* again, by a second packet */
+		for (unsigned int k = 0; k < 2; k++) {
+			for (unsigned int i = 0; i < n; i++)
+				many[i].m.seq = htole32(100 + n * k + i);
+			assert_int_equal(link_send(p.b->sock, many, n * sizeof(many[0])), 0);
+			if (n == 5)
+				break;
+		}
+		assert_int_equal(ohca_link_ctrl(p.a), OHCA_LINK_EV_DOWN);
+		if (n == 4)
+			assert_int_equal(ohca_link_ctrl(p.a), OHCA_LINK_EV_NONE);
+		else
+			expect_error(p.a, "training failed");
+		pair_free(&p);
+	}
+}
+
+/* Packets as long as they can be: some of them wait, so that others have their turn. */
+static void test_long_packets(void **state)
+{
+	static struct {
+		struct ohca_wire_rec rec;
+		struct ohca_wire_credit credit;
+	} many[(130 << 10) / 48];
+	const int room = 1 << 20;
+	unsigned int n = 0;
+	struct pollfd pf;
+	struct pair p;
+
+	(void)state;
+	assert_int_equal(pair_up(&p, 1, 0), 0);
+	setsockopt(p.b->sock, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
+	for (unsigned int i = 0; i < sizeof(many) / sizeof(many[0]); i++) {
+		many[i].rec.kind = OHCA_WIRE_CREDIT;
+		many[i].rec.len = htole16(sizeof(many[i].credit));
+		many[i].credit.fccl[0] = htole16(OHCA_LINK_BLOCKS);
+		many[i].credit.fccl[OHCA_LINK_VL15] = htole16(OHCA_WIRE_VL15_BLOCKS);
+	}
+	while (n < 9 && !link_send(p.b->sock, many, sizeof(many)))
+		n++;
+	assert_in_range(n, 3, 9);
+	pf = (struct pollfd){ .fd = ohca_link_ctrl_fd(p.a), .events = POLLIN };
+	for (unsigned int left = n; left; left -= left < 2 ? left : 2) {
+		assert_int_equal(poll(&pf, 1, 0), 1);
+		assert_int_equal(ohca_link_ctrl(p.a), OHCA_LINK_EV_NONE);
+	}
+	assert_int_equal(poll(&pf, 1, 0), 0);
+	assert_true(ohca_link_is_up(p.a));
+	pair_free(&p);
+}
+
 /* An end that is retrained again and again while the other stands still, as in a reset loop. */
 static void test_train_unread(void **state)
 {
@@ -539,6 +609,8 @@ int main(void)
 		cmocka_unit_test(test_train_unheard),
 		cmocka_unit_test(test_bad_ctrl),
 		cmocka_unit_test(test_ctrl_flood),
+		cmocka_unit_test(test_trainings),
+		cmocka_unit_test(test_long_packets),
 		cmocka_unit_test(test_train_unread),
 	};
 
