@@ -426,12 +426,12 @@ int ohca_link_connect_finish(int sock, const struct ohca_link_cfg *cfg, struct o
 	return 1;
 }
 
-static int wait_readable(int fd, int64_t end)
+static void wait_readable(int fd, int64_t end)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 	int64_t left = end - link_now_ms();
 
-	return poll(&p, 1, left > 0 ? (int)left : 0);
+	(void)poll(&p, 1, left > 0 ? (int)left : 0);
 }
 
 struct ohca_link *ohca_link_connect(const char *path, const struct ohca_link_cfg *cfg,
@@ -443,13 +443,17 @@ struct ohca_link *ohca_link_connect(const char *path, const struct ohca_link_cfg
 
 	if (sock < 0)
 		return NULL;
-	while (!ohca_link_connect_finish(sock, cfg, &l, err)) {
-		if (wait_readable(sock, end) <= 0 && link_now_ms() >= end) {
-			link_err(err, OHCA_LINK_E_TIMEOUT, 0,
-				 "the listener did not answer our HELLO in time");
-			link_close_sock(cfg->closer, sock);
-			return NULL;
-		}
+	for (;;) {
+		/* a listener that says GREETING again and again is no answer */
+		const bool late = link_now_ms() >= end;
+
+		if (ohca_link_connect_finish(sock, cfg, &l, err))
+			return l;
+		if (late)
+			break;
+		wait_readable(sock, end);
 	}
-	return l;
+	link_err(err, OHCA_LINK_E_TIMEOUT, 0, "the listener did not answer our HELLO in time");
+	link_close_sock(cfg->closer, sock);
+	return NULL;
 }

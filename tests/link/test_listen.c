@@ -63,6 +63,40 @@ static void test_timeout(void **state)
 	close(ls);
 }
 
+int __real_poll(struct pollfd *p, nfds_t n, int ms);
+int __wrap_poll(struct pollfd *p, nfds_t n, int ms);
+
+static int64_t readable_until;	/* poll() says so until then, whatever there is */
+
+int __wrap_poll(struct pollfd *p, nfds_t n, int ms)
+{
+	if (ms_now() >= readable_until)
+		return __real_poll(p, n, ms);
+	p->revents = POLLIN;
+	return 1;
+}
+
+/* A listener that says something all the time, and never HELLO, keeps nobody for longer. */
+static void test_no_answer(void **state)
+{
+	const int64_t end = ms_now() + 5000;
+	struct ohca_link_cfg cfg;
+	struct ohca_link_err err;
+	int ls;
+
+	(void)state;
+	ohca_link_cfg_init(&cfg);
+	ls = ohca_link_listen(in_dir("s"), &err);
+	assert_true(ls >= 0);
+	readable_until = end;
+	assert_null(ohca_link_connect(in_dir("s"), &cfg, 20, &err));
+	readable_until = 0;
+	assert_true(ms_now() < end);
+	expect_err(&err, OHCA_LINK_E_TIMEOUT, 0, "the listener did not answer our HELLO in time");
+	close(ls);
+	unlink(in_dir("s"));
+}
+
 static void test_paths(void **state)
 {
 	struct sockaddr_un sa = { .sun_family = AF_UNIX };
@@ -238,6 +272,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_timeout),
+		cmocka_unit_test(test_no_answer),
 		cmocka_unit_test(test_paths),
 		cmocka_unit_test(test_lock),
 		cmocka_unit_test(test_listen_race),
