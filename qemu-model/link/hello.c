@@ -249,7 +249,7 @@ void ohca_link_free(struct ohca_link *l)
 		return;
 	if (l->sock >= 0)
 		link_close_sock(l->cfg.closer, l->sock);
-	link_close_all(l->cfg.closer, &l->my_wake, 1);
+	link_close(l->cfg.closer, l->my_wake);
 	free_rings(l);
 }
 

@@ -164,11 +164,8 @@ static inline uint32_t link_blocks(const struct lane *lane, size_t len)
 
 /* ---- sock.c: descriptors, and what comes with them ---- */
 
-/** link_close() - close @fd, or have it closed; NULL is no closer */
+/** link_close() - close @fd, or have it closed; NULL is no closer; -1: there is nothing to close */
 void link_close(const struct ohca_link_closer *closer, int fd);
-
-/** link_close_all() - so many, without those that are -1 */
-void link_close_all(const struct ohca_link_closer *closer, const int *fds, unsigned int n);
 
 /** link_close_sock() - the same for a connection: its peer finds the end at once */
 void link_close_sock(const struct ohca_link_closer *closer, int fd);

@@ -121,7 +121,7 @@ void link_unmap(struct ohca_link *l)
 {
 	munmap(l->map, l->map_size);
 	/* its pages are still there, so that whoever closes it frees them */
-	link_close_all(l->cfg.closer, &l->mem, 1);
+	link_close(l->cfg.closer, l->mem);
 }
 
 size_t ohca_link_bytes(const struct ohca_link *l)

@@ -13,17 +13,12 @@
 
 void link_close(const struct ohca_link_closer *closer, int fd)
 {
+	if (fd < 0)
+		return;
 	if (closer)
 		closer->close(closer->arg, fd);
 	else
 		close(fd);
-}
-
-void link_close_all(const struct ohca_link_closer *closer, const int *fds, unsigned int n)
-{
-	for (unsigned int i = 0; i < n; i++)
-		if (fds[i] >= 0)
-			link_close(closer, fds[i]);
 }
 
 void link_close_sock(const struct ohca_link_closer *closer, int fd)

@@ -336,7 +336,6 @@ static void test_system_calls(void **st)
 	cfg.udp = false;
 }
 
-/* The arguments of a link's pipe, which seccomp lets pass. */
 static long open_outside(void)
 {
 	return open(outside, O_RDWR | O_NONBLOCK | O_CLOEXEC);

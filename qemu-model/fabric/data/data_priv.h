@@ -282,7 +282,7 @@ struct fab_outlet {
  * @replies: of fab_data.reply, that wait for it
  * @peer_guid: PortGUID that was attached last, which has its place again
  * @idle: the link sleeps, and is not in fab_data.awake: what comes by its socket ends that
- * @used, @refused_tx: in fab_data.used; and there was no room, or the link broke
+ * @used: in fab_data.used
  * @stall_listed: in fab_data.stall
  */
 struct fab_dport {
@@ -321,7 +321,7 @@ struct fab_dport {
 	uint32_t vl15_seen;
 	uint32_t replies;
 	uint64_t peer_guid;
-	bool ctrl_due, used, refused_tx, stall_listed;
+	bool ctrl_due, used, stall_listed;
 };
 
 /**
@@ -477,10 +477,10 @@ void fab_link_set_phy(struct fab_data *d, const struct fab_dport *dp);
 /** fab_link_wake() - a round looks at the link of @dp from now on, whose sleep is over */
 void fab_link_wake(struct fab_data *d, struct fab_dport *dp);
 
-/** fab_link_use() - something leaves by the idle link of @dp, or @refused: there is no room */
-void fab_link_use(struct fab_data *d, struct fab_dport *dp, bool refused);
+/** fab_link_use() - something leaves by the idle link of @dp. Credits that come end its sleep. */
+void fab_link_use(struct fab_data *d, struct fab_dport *dp);
 
-/** fab_links_used() - kick what is in fab_data.used: idle links without room are awake */
+/** fab_links_used() - kick what is in fab_data.used */
 void fab_links_used(struct fab_data *d);
 
 /**
@@ -512,8 +512,8 @@ static inline uint8_t *fab_tx_begin(struct fab_data *d, struct fab_dport *out, u
 	if (out->hport)
 		return fab_hport_takes(out->hport, vl, 1, len) ? d->scratch[1] : NULL;
 	b = ohca_link_tx_begin(out->link, vl, len);
-	if (fab_unlikely(out->idle))
-		fab_link_use(d, out, !b);
+	if (fab_unlikely(out->idle && b))
+		fab_link_use(d, out);
 	return b;
 }
 

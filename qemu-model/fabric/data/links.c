@@ -239,7 +239,6 @@ void fab_port_detach(struct fab_data *d, struct fab_dport *dp, const char *why)
 	unlist(d->used, &d->nused, dp);
 	dp->idle = false;
 	dp->used = false;
-	dp->refused_tx = false;
 }
 
 void fab_link_wake(struct fab_data *d, struct fab_dport *dp)
@@ -250,9 +249,8 @@ void fab_link_wake(struct fab_data *d, struct fab_dport *dp)
 	d->awake[d->nawake++] = dp;
 }
 
-void fab_link_use(struct fab_data *d, struct fab_dport *dp, bool refused)
+void fab_link_use(struct fab_data *d, struct fab_dport *dp)
 {
-	dp->refused_tx |= refused;
 	if (dp->used)
 		return;
 	dp->used = true;
@@ -265,11 +263,7 @@ void fab_links_used(struct fab_data *d)
 		struct fab_dport *dp = d->used[--d->nused];
 
 		ohca_link_kick_tx(dp->link);
-		/* an impossible credit limit is found when the link sleeps again */
-		if (dp->refused_tx)
-			fab_link_wake(d, dp);
 		dp->used = false;
-		dp->refused_tx = false;
 	}
 }
 
