@@ -400,17 +400,25 @@ static uint32_t host_place(const struct fab_attach *a, const struct ohca_link_cf
 
 /*
  * What comes by TCP is a wire of another fabric, which is a switch's, or a program. Who has no token
- * learns nothing else.
+ * learns nothing else. Without one a wire is expected at its ports; a program may be anybody's of
+ * this host, whom the file of a UNIX socket would keep out.
  */
 static uint32_t remote_place(const struct fab_attach *a, uint32_t i,
 			     const struct ohca_link_cfg *peer, struct ohca_link_err *err)
 {
-	if (ohca_link_proven(peer, a->pending[i].nonce, fab_remote_token(a->cfg.remote)))
-		return peer->node_type == IB_NODE_CHANNEL_ADAPTER ? host_place(a, peer, err) :
-		       fab_remote_place(a->cfg.remote, peer, err);
+	const char *token = fab_remote_token(a->cfg.remote);
+	const bool proven = ohca_link_proven(peer, a->pending[i].nonce, token);
+
+	if (proven && peer->node_type != IB_NODE_CHANNEL_ADAPTER)
+		return fab_remote_place(a->cfg.remote, peer, err);
+	if (proven && token)
+		return host_place(a, peer, err);
 	memset(err, 0, sizeof(*err));
-	err->code = OHCA_LINK_E_CONFIG;
-	snprintf(err->text, sizeof(err->text), "the token is wrong, or missing");
+	/* another GUID would not help */
+	err->code = OHCA_LINK_E_NOPORT;
+	snprintf(err->text, sizeof(err->text), proven ?
+		 "programs come by TCP to a fabric that has a --token" :
+		 "the token is wrong, or missing");
 	return FAB_NO_PORT;
 }
 

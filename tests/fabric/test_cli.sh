@@ -76,6 +76,7 @@ expect 'check all of them' 1 '12 switches' "$fabric" check "$dir/none" "$dir/tre
 expect 'serve without a fabric' 2 'either --topology or --generate' "$fabric" serve --umad2sim
 expect 'serve two' 2 'either --topology or --generate' "$fabric" serve -t "$dir/tree" -g star:2
 expect 'serve with another option' 2 'leave out what --help does not list' "$fabric" serve -g star:2 --fast
+expect 'a listener for nobody' 2 'needs --token, for programs, or --wire' "$fabric" serve -g star:2 --listen-tcp 0
 expect 'a listener for everybody' 2 'needs --token' "$fabric" serve -g star:2 --wire switch1:1 \
 	--listen-tcp 0.0.0.0:0
 expect 'no address' 2 'is not HOST:PORT' "$fabric" serve -g star:2 --wire switch1:1 --listen-tcp a:b

@@ -221,6 +221,10 @@ OHCA_UMAD_TOKEN=$dir/wrong refused 'the token is wrong, or missing' "$by_tcp,hos
 OHCA_UMAD_TOKEN='' refused 'token' "$by_tcp,host2"
 OHCA_UMAD_TOKEN=$dir/none refused 'No such file' "$by_tcp,host2"
 refused 'the token is wrong, or missing' "$by_tcp,host2"
+# Who has no name says once, too, that it has no secret.
+n=$(grep -c 'refused' "$dir/out-tcp")
+refused 'the token is wrong, or missing' "$by_tcp"
+[ "$(grep -c 'refused' "$dir/out-tcp")" = $((n + 1)) ] || fail "by TCP: $(cat "$dir/out-tcp")"
 refused 'is not HOST:PORT' 'tcp:host2'
 OHCA_UMAD=$by_tcp,host1 OHCA_UMAD_TOKEN=$dir/secret LD_PRELOAD=$library timeout -k 1 "$patience" \
 	opensm -o -f "$dir/log-tcp" >"$dir/tool" 2>&1 </dev/null
@@ -228,6 +232,12 @@ grep -q 'SUBNET UP' "$dir/log-tcp" || fail "by TCP: $(tail -3 "$dir/tool" "$dir/
 OHCA_UMAD=$by_tcp,host2 OHCA_UMAD_TOKEN=$dir/secret OHCA_UMAD_WAIT=0 LD_PRELOAD=$library \
 	timeout -k 1 "$patience" smpquery nodedesc -D 0,1 >"$dir/tool" 2>&1 </dev/null
 grep -q 'switch1' "$dir/tool" || fail "by TCP: $(cat "$dir/tool")"
+
+# A fabric that has no secret takes wires, and no programs: they may be anybody's.
+"$fabric" serve -g star:4 --hosts-off --listen-tcp 0 --wire switch1:4 >"$dir/out-open" 2>&1 </dev/null &
+pids+=("$!")
+wait_for 'ready' "$dir/out-open"
+refused 'to a fabric that has a --token' "$(sed -n 's/.*wires come by \(tcp:.*\)/\1/p' "$dir/out-open"),host2"
 
 part 'forwarding tables'
 # The forwarding tables are what the nodes' ports are.
