@@ -609,10 +609,6 @@ static int parse_options(struct serve_options *o, int argc, char **argv)
 		return fab_usage_error("--disk-memory needs --listen or --listen-node");
 	if (o->site && !o->spec)
 		return fab_usage_error("--site needs --generate: a file has the GUIDs that it has");
-	if (o->cfg.listen_tcp && !o->cfg.token && !o->cfg.nwires)
-		return fab_usage_error("--listen-tcp needs --token, for programs, or --wire");
-	if (o->cfg.listen_tcp && !o->cfg.token && !ohca_link_is_loopback(o->cfg.listen_tcp))
-		return fab_usage_error("--listen-tcp needs --token: other hosts reach that address");
 	if (o->is_virtual && (o->cfg.listen || o->cfg.ntenants || o->cfg.nwires || o->cfg.listen_tcp))
 		return fab_usage_error("--virtual is without --listen, --listen-node, --listen-tcp and --wire: machines "
 				       "and other daemons live by the real clock");
@@ -620,6 +616,10 @@ static int parse_options(struct serve_options *o, int argc, char **argv)
 		return fab_usage_error("--virtual is without --spin-us: there is no time to wait awake for");
 	if (o->is_virtual && !o->cfg.control)
 		return fab_usage_error("--virtual needs --control: the verb run lets the time run");
+	if (o->cfg.listen_tcp && !o->cfg.token && !o->cfg.nwires)
+		return fab_usage_error("--listen-tcp needs --token, for programs, or --wire");
+	if (o->cfg.listen_tcp && !o->cfg.token && !ohca_link_is_loopback(o->cfg.listen_tcp))
+		return fab_usage_error("--listen-tcp needs --token: other hosts reach that address");
 	if (!o->cfg.capture != !o->cfg.ncaptured)
 		return fab_usage_error("--capture needs --capture-port");
 	return EXIT_SUCCESS;
