@@ -266,7 +266,7 @@ static void expect_refused(const char *spec, const struct fab_traffic_cfg *cfg, 
 {
 	struct fab *f = from_spec(spec);
 	struct fab_traffic_result r;
-	char why[128];
+	char why[256];
 
 	assert_false(fab_traffic_run(f, cfg, &r, why, sizeof(why)));
 	assert_string_equal(why, want);
@@ -276,9 +276,19 @@ static void expect_refused(const char *spec, const struct fab_traffic_cfg *cfg, 
 static void test_refused(void **st)
 {
 	static const char many[] = "more than 16,777,216 messages";
+	static const char late[] = "it may take more than 292 years by its clock: a smaller --rate-scale or "
+				   "--hoq-scale, or fewer bytes";
 	struct fab_traffic_cfg cfg = usual;
 
 	(void)st;
+	cfg.rate_scale = 1000000;
+	cfg.hoq_scale = 1000000;
+	expect_refused("star:8", &cfg, late);
+	cfg.hoq_scale = 1;
+	cfg.size = 1 << 30;
+	cfg.messages = 20000;
+	expect_refused("star:8", &cfg, late);
+	cfg = usual;
 	expect_refused("star:1", &cfg, "there are no two hosts with LIDs at switches");
 	cfg.messages = FAB_TRAFFIC_MESSAGES / 8 + 1;
 	expect_refused("star:8", &cfg, many);

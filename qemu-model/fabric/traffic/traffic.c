@@ -168,6 +168,23 @@ static const char *all_adaptive(struct fab_traffic *t)
 	return lid ? "out of memory" : NULL;
 }
 
+/* Whether times may not fit: by the slowest wire all messages go one after another. Links have trained. */
+static bool is_too_long(const struct fab_traffic *t)
+{
+	const double message = t->cfg.size + (t->cfg.size / t->mtu + 1.0) * (traffic_len(3) + IB_VCRC_LEN);
+	uint64_t byte_fs = 0;
+	double ns;
+
+	for (uint32_t p = 1; p < t->f->ports; p++) {
+		const uint64_t fs = fab_pace_byte_fs(t->d, p);
+
+		byte_fs = fs > byte_fs ? fs : byte_fs;
+	}
+	ns = message * t->hosts * t->cfg.messages / FAB_FS_PER_NS * (double)byte_fs;
+	/* those of a host begin at twice the mean time at most */
+	return ns * 2 * 100 / t->cfg.load + (double)patience(t) > (double)INT64_MAX;
+}
+
 /* @circle: of the ways. Return: NULL, or why not. */
 static const char *prepare_all(struct fab_traffic *t, struct fab_circle *circle)
 {
@@ -220,7 +237,8 @@ static const char *prepare_all(struct fab_traffic *t, struct fab_circle *circle)
 	run_instant(t);
 	fab_routes_active(t->f);
 	t->m->epoch++;
-	return NULL;
+	return is_too_long(t) ? "it may take more than 292 years by its clock: a smaller --rate-scale or "
+				"--hoq-scale, or fewer bytes" : NULL;
 }
 
 /* Without the data path. Return: false: it cannot be done so; nothing has happened. */
