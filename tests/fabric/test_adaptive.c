@@ -9,6 +9,7 @@
 
 #include "fabric/control/control.h"
 #include "fabric/data/adaptive.h"
+#include "fabric/fault/journal.h"
 #include "fabric/mgmt/adaptive.h"
 #include "fabric/traffic/routes.h"
 #include "fabric/traffic/traffic.h"
@@ -390,15 +391,17 @@ static json_int_t next_of_reply(const char *members)
 	return next;
 }
 
-/* All LIDs are looked at for circles, whichever way clients ask. */
+/* All LIDs are looked at for circles, whichever way clients ask. What is made in parts is one command of the log. */
 static void test_parts(void **st)
 {
+	static struct fab_journal journal;
 	char members[64];
 	json_int_t first;
 
 	(void)st;
 	begin(from_spec("ring:120,20"));
 	d = NULL;
+	m.journal = &journal;
 	assert_true(fab_routes_make(f, FAB_ROUTING_MINHOP));
 	fab_routes_active(f);
 	first = next_of_reply("");
@@ -422,6 +425,8 @@ static void test_parts(void **st)
 	expect_reply(", \"state\": \"off\"", "\"done\": true");
 	expect_reply(members, "another client has begun");
 	assert_int_equal(f->adaptive, 0);
+	assert_int_equal(journal.count, 4);
+	m.journal = NULL;
 	fab_free(f);
 }
 

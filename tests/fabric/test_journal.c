@@ -113,6 +113,18 @@ static void test_chosen(void **st)
 	assert_int_equal(f->port[fab_port_of(&f->node[8], num)].pi.state, IB_PS_DOWN);
 }
 
+/* Adaptive routing has its options. */
+static void test_adaptive(void **st)
+{
+	(void)st;
+	json_decref(reply_to("{\"command\": \"adaptive\", \"state\": \"on\", \"first\": 0, \"order\": \"any\", "
+			     "\"sls\": 32829, \"gap_ns\": 2000000}"));
+	json_decref(reply_to("{\"command\": \"adaptive\", \"state\": \"off\", \"node\": \"leaf1\"}"));
+	assert_int_equal(journal.count, 2);
+	assert_string_equal(journal.entry[0].text, "adaptive on --order any --sls 0,2-5,15 --gap 2ms");
+	assert_string_equal(journal.entry[1].text, "adaptive off leaf1");
+}
+
 /* A name is in quotes if a script needs them. */
 static void test_quoted(void **st)
 {
@@ -215,6 +227,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_words, setup_journal, teardown_journal),
 		cmocka_unit_test_setup_teardown(test_chosen, setup_journal, teardown_journal),
+		cmocka_unit_test_setup_teardown(test_adaptive, setup_journal, teardown_journal),
 		cmocka_unit_test_setup_teardown(test_quoted, setup_journal, teardown_journal),
 		cmocka_unit_test_setup_teardown(test_any_name, setup_journal, teardown_journal),
 		cmocka_unit_test_setup_teardown(test_script, setup_journal, teardown_journal),

@@ -493,7 +493,8 @@ static json_t *run_command(struct fab_request *r, const char *command)
 		if (strcmp(command, commands[i].name))
 			continue;
 		reply = commands[i].answer(r);
-		if (json_object_get(reply, "done"))
+		/* not each part of it */
+		if (json_object_get(reply, "done") && !r->first)
 			fab_journal_add(r);
 		return reply;
 	}

@@ -142,6 +142,47 @@ static void put_members(struct words *w, const struct fab_request *r, const char
 	}
 }
 
+/* Service levels, a bit for each, as 0,2-5. */
+static void put_sls(struct words *w, json_int_t sls)
+{
+	const char *comma = "";
+	char text[16];
+
+	for (unsigned int first = 0, last; first < 16; first = last + 1) {
+		last = first;
+		if (!(sls >> first & 1))
+			continue;
+		while (sls >> (last + 1) & 1)
+			last++;
+		if (last > first)
+			snprintf(text, sizeof(text), "%s%u-%u", comma, first, last);
+		else
+			snprintf(text, sizeof(text), "%s%u", comma, first);
+		put(w, text);
+		comma = ",";
+	}
+}
+
+/* What command adaptive has behind its state and its switch. */
+static void put_adaptive(struct words *w, const struct fab_request *r)
+{
+	const json_t *order = json_object_get(r->in, "order"), *sls = json_object_get(r->in, "sls");
+	const json_t *gap = json_object_get(r->in, "gap_ns");
+
+	if (order) {
+		put(w, " --order ");
+		put_word(w, json_string_value(order));
+	}
+	if (sls) {
+		put(w, " --sls ");
+		put_sls(w, json_integer_value(sls));
+	}
+	if (gap) {
+		put(w, " --gap ");
+		put_span(w, (uint64_t)json_integer_value(gap));
+	}
+}
+
 static void put_script(struct words *w, const struct fab_request *r)
 {
 	char number[32];
@@ -179,4 +220,6 @@ void fab_journal_add(const struct fab_request *r)
 		put_members(&w, r, orders[i].members);
 	else
 		put_script(&w, r);
+	if (!strcmp(command, "adaptive"))
+		put_adaptive(&w, r);
 }
