@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Attributes that are changed in SQD hold for what is under way and for what comes (11.2.5.2). */
+/* SQD: attributes that are changed hold for what is under way and for what comes (11.2.5.2). */
 #include "rig.h"
 
 static void change(struct rig *r, unsigned int i, uint32_t mask, struct ohca_hw_qp_attr a)
@@ -218,6 +218,50 @@ static void test_path(void **state)
 	rig_down(&r);
 }
 
+/* ---- draining --------------------------------------------------------------------------- */
+
+struct held {
+	uint8_t frame[128];
+	uint32_t len;
+};
+
+/* What comes is kept. */
+static enum host_fate hold(void *arg, struct host *from, unsigned int port, uint8_t *frame,
+			   uint32_t len)
+{
+	struct held *held = arg;
+
+	(void)from;
+	(void)port;
+	assert_true(len <= sizeof(held->frame));
+	memcpy(held->frame, frame, len);
+	held->len = len;
+	return HOST_DROP;
+}
+
+/* A QP that has sent all drains by its last acknowledgement, without a doorbell or a timer. */
+static void test_drain(void **state)
+{
+	struct held held = { 0 };
+	struct rig r;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ 0 });
+	host_hook_set(r.h[1], 0, hold, &held);
+	rig_write(&r, 0, 1, 0, 0, 100);
+	rig_run(&r);
+	change(&r, 0, OHCA_ATTR_STATE | OHCA_ATTR_EN_SQD_NOTIFY,
+	       (struct ohca_hw_qp_attr){ .en_sqd_notify = 1 });
+	rig_run(&r);
+	no_event(r.h[0]);
+	assert_true(held.len > 0);
+	host_rx(r.h[0], 0, 0, held.frame, held.len, 0);
+	rig_run(&r);
+	wc(&r.scq[0], 1, WC_SUCCESS);
+	event(r.h[0], OHCA_EVENT_SQ_DRAINED, r.qp[0].handle);
+	rig_down(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -227,6 +271,7 @@ int main(void)
 		cmocka_unit_test(test_no_reads),
 		cmocka_unit_test(test_fewer_reads),
 		cmocka_unit_test(test_path),
+		cmocka_unit_test(test_drain),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
