@@ -349,6 +349,11 @@ static void test_condition(void **st)
 	became(0, 10, 2, "");
 	became(1, 5000, 1, "");
 	assert_int_equal(state_of("leaf1:2"), IB_PS_INIT);
+	/* the last look is at the end of its time, from when it begins */
+	plays("when links_up below 1 from 2ms for 1500us do link up leaf1:2\n", 3500000);
+	step(0, 5);
+	assert_int_equal(fab_script_entry(&m, 0)->ns, 3500000);
+	assert_true(fab_script_entry(&m, 0)->skipped);
 }
 
 /*

@@ -259,19 +259,25 @@ static void test_empty_table(void **st)
 	um_file_close(fd);
 }
 
-/* A request of two segments, with a time limit of 1 ms, of which the first one is in @sent. */
-static int request_by_rmpp(void)
+static int send_two_segments(int fd, unsigned int retries)
 {
-	struct umad_reg_attr attr = { .mgmt_class = IB_CLASS_SUBN_ADM, .rmpp_version = 1 };
 	struct {
 		struct ib_user_mad h;
 		uint8_t mad[56 + 300];
 	} m = { .mad = { 1, IB_CLASS_SUBN_ADM, 2, 0x14, [15] = 5, [26] = 1 } };
+
+	return um_agent_send(fd, 0, &m, sizeof(m.mad), 1, retries, 0);
+}
+
+/* A request of two segments, with a time limit of 1 ms, of which the first one is in @sent. */
+static int request_by_rmpp(unsigned int retries)
+{
+	struct umad_reg_attr attr = { .mgmt_class = IB_CLASS_SUBN_ADM, .rmpp_version = 1 };
 	const int fd = um_file_open();
 
 	assert_true(fd >= 0);
 	assert_int_equal(um_agent_add(fd, &attr), 0);
-	assert_int_equal(um_agent_send(fd, 0, &m, sizeof(m.mad), 1, 0, 0), 0);
+	assert_int_equal(send_two_segments(fd, retries), 0);
 	assert_int_equal(sent.hdr.method, 0x14);
 	assert_int_not_equal(sent.hdr.tid, ib_to_be64(5));
 	return fd;
@@ -294,7 +300,7 @@ static void acknowledge(uint32_t n)
 /* A request of several MADs is answered by several; the time limit begins with its acknowledgment. */
 static void test_both_directions(void **st)
 {
-	const int fd = request_by_rmpp();
+	const int fd = request_by_rmpp(0);
 	struct ib_user_mad h;
 
 	(void)st;
@@ -318,24 +324,66 @@ static void test_both_directions(void **st)
 	um_file_close(fd);
 }
 
-/* Without an acknowledgment, and with one but without an answer, it ends once. */
+/* Without an acknowledgment, and with one but without an answer, it ends once. What has arrived is not sent again. */
 static void test_unanswered_message(void **st)
 {
 	struct ib_user_mad h;
 
 	(void)st;
 	for (unsigned int acknowledged = 0; acknowledged <= 2; acknowledged += 2) {
-		const int fd = request_by_rmpp();
+		const int fd = request_by_rmpp(acknowledged);
 
 		for (uint32_t i = 1; i <= acknowledged; i++)
 			acknowledge(i);
+		memset(&sent, 0, sizeof(sent));
 		for (unsigned int i = 1; i < 20; i++)
 			um_agent_timer(i * 1000000);
+		assert_int_equal(sent.hdr.method != 0, !acknowledged);
 		assert_int_equal(receive(fd, &h), 0);
 		assert_int_equal(h.status, ETIMEDOUT);
 		assert_int_equal(receive(fd, &h), -EAGAIN);
 		um_file_close(fd);
 	}
+}
+
+/* An answer is one also if the acknowledgment of the request is lost, and then that has not failed. */
+static void test_answer_alone(void **st)
+{
+	const int fd = request_by_rmpp(0);
+	struct ib_user_mad h;
+
+	(void)st;
+	segment(1);
+	last_segment(2);
+	assert_int_equal(receive(fd, &h), 0);
+	assert_int_equal(h.status, 0);
+	for (unsigned int i = 1; i < 20; i++)
+		um_agent_timer(i * 1000000);
+	assert_int_equal(receive(fd, &h), -EAGAIN);
+	um_file_close(fd);
+}
+
+/* A request for which there is no room is refused, has no answer, and leaves nothing behind. */
+static void test_no_room(void **st)
+{
+	const int fd = request_by_rmpp(0);
+	struct ib_user_mad h;
+
+	(void)st;
+	for (unsigned int i = 1; i < UM_RMPP_SENDS; i++)
+		assert_int_equal(send_two_segments(fd, 0), 0);
+	for (unsigned int i = 0; i < UM_PENDING; i++)
+		assert_int_equal(send_two_segments(fd, 0), -ENOSPC);
+	for (unsigned int i = 1; i < 20; i++)
+		um_agent_timer(i * 1000000);
+	for (unsigned int i = 0; i < UM_RMPP_SENDS; i++) {
+		assert_int_equal(receive(fd, &h), 0);
+		assert_int_equal(h.status, ETIMEDOUT);
+	}
+	assert_int_equal(receive(fd, &h), -EAGAIN);
+	assert_true(um_agent_timer(100000000) == INT64_MAX);
+	assert_int_equal(send_two_segments(fd, 0), 0);
+	um_file_close(fd);
 }
 
 /* ---- two ends of RMPP ---------------------------------------------------------- */
@@ -415,6 +463,8 @@ int main(void)
 		cmocka_unit_test(test_empty_table),
 		cmocka_unit_test(test_both_directions),
 		cmocka_unit_test(test_unanswered_message),
+		cmocka_unit_test(test_answer_alone),
+		cmocka_unit_test(test_no_room),
 		cmocka_unit_test(test_acknowledged),
 	};
 
