@@ -5,6 +5,7 @@
 #include "engine/base/le.h"
 #include "engine/base/list.h"
 #include "engine/base/mem.h"
+#include "engine/base/work.h"
 #include "engine/object/qp.h"
 #include "engine/object/rwqe.h"
 #include "engine/object/to_transport.h"
@@ -239,8 +240,10 @@ static void work_soon(ohca_engine *e, const struct ohca_qp *qp)
 			     ((uint64_t)(xp->req.got & ((1u << qp->log_sq) - 1)) << OHCA_BB_SHIFT);
 	uint64_t iova;
 	size_t n = 1;
-	const uint8_t *p = ohca_pages_map(e, &qp->buf, 0, &n, OHCA_DMA_READ, &iova);
+	const uint8_t *p;
 
+	ohca_work(e, OHCA_WORK_STEP);
+	p = ohca_pages_map(e, &qp->buf, 0, &n, OHCA_DMA_READ, &iova);
 	if (p)
 		__builtin_prefetch(p);
 	if (wqe >= n) {
@@ -267,7 +270,7 @@ void ohca_xp_kick_sq(ohca_engine *e, struct ohca_qp *qp, bool several)
 	if (qp->state < OHCA_QPS_RTS)
 		return;
 	ohca_sched_activate(e, qp->xp);
-	if (several)
+	if (several && qp->state == OHCA_QPS_RTS)
 		work_soon(e, qp);
 }
 
