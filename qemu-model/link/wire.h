@@ -123,7 +123,8 @@ static_assert(sizeof(struct ohca_wire_error) == 224, "error layout");
 /**
  * struct ohca_wire_state - one step of training
  * @seq: number of the sender's training; it changes whenever the sender's link goes
- *       down, also for a moment. Never 0.
+ *       down, also for a moment. Never 0. A new one is sent when the peer has acknowledged the one
+ *       before, or to answer a training of the peer.
  * @ack: @seq of the last STATE seen from the peer, 0 before the first
  * @enabled: 0: disabled; 1: wants to be up
  * @width_en: LinkWidthEnabled

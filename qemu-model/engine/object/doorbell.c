@@ -24,7 +24,7 @@
 #include "ohca_hw.h"
 
 #define ALIGN	64u	/* of the arrays */
-#define SOON	8u	/* numbers before a rung one is served, its state comes into the cache */
+#define SOON	8u	/* the state of so many comes into the cache before they are served */
 
 _Static_assert(OHCA_DB_EQS == OHCA_MAX_EQ, "a word for each EQ");
 

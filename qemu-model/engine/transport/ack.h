@@ -14,7 +14,7 @@ struct ohca_turn;
 
 #define OHCA_LATE_ACKS		64u	/* power of two */
 
-/** struct ohca_ack - an ACK or NAK, with a copy of its QP's attributes, or a CNP (IB_OP_CNP) */
+/** struct ohca_ack - an ACK or NAK, whose QP may be gone by then, or a CNP (IB_OP_CNP) */
 struct ohca_ack {
 	uint32_t dqpn, psn, msn;
 	uint8_t opcode, syndrome, migreq;

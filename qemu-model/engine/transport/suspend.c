@@ -70,8 +70,6 @@ void ohca_xp_resume(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side sid
 	struct ohca_xport *xp = qp->xp;
 
 	xp->fault[side] = 0;
-	xp->sched.armed = false;
-	xp->sched.answers = true;
 	ohca_sched_activate(e, xp);
 	if (side == OHCA_FAULT_REQ) {
 		/* the timer was stopped meanwhile */

@@ -12,8 +12,8 @@
 #include "engine/transport/xport.h"
 
 /*
- * Each node has four children, so that their keys are one or two cache lines, and no key is that
- * of a QP: the QPs in the heap are many, and in no cache.
+ * Each node has four children, whose keys are in one or two cache lines. Keys are in the heap, so
+ * that nobody reads the QPs, which are many, and in no cache.
  */
 #define KIDS	4u
 

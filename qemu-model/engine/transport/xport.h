@@ -91,8 +91,8 @@ enum ohca_rx_op { OHCA_RX_NONE, OHCA_RX_SEND, OHCA_RX_WRITE };
  * @resp_last: the last packet was a response
  * @armed: all WQEs have been sent, and a doorbell comes with the next one: the requester has
  *	nothing to do until then, unless something is to be repeated
- * @answers: the responder may have something to send; as @armed here, so that a turn of one of the
- *	two needs nothing of the other
+ * @answers: the responder may have something to send. It is here, as @armed is, so that a turn of
+ *	one of the two needs nothing of the other
  * @rto_restart: the next turn starts the ACK timer anew
  * @path_ok: @path is that of the attributes, as long as the port's is @path_gen
  * @due: in sched->paced
