@@ -13,7 +13,7 @@ from unittest import mock
 
 import fake
 
-from ohca_lab import cli, lab, paths, places  # pylint: disable=wrong-import-order  # as above
+from ohca_lab import attach, cli, lab, paths, places  # pylint: disable=wrong-import-order
 
 # what ohca-fabric hosts says of rails:1,2,2
 RAILS = [places.Host(f"0x{10 * k + i}", 1, "4xEDR", f"0x{i}", f"node{k} ohca_{i}")
@@ -128,6 +128,12 @@ class Machines(unittest.TestCase):
                           "properties of -device ohca"), (["--arch", "arm64"], "nodes of amd64")):
             opt = cli.complete(cli.parser().parse_args(["up", "--attach", "vfio-user", *argv]))
             self.assertIn(why, cli.wrong_lab(opt))
+        for key, value, why in (("what", "libvirt", "for run, up and node"),
+                                ("image", ["disk.qcow2"], "guests of this project")):
+            opt = cli.complete(cli.parser().parse_args(["up", "--attach", "vfio-user"]))
+            self.assertIsNone(attach.wrong(opt))
+            setattr(opt, key, value)
+            self.assertIn(why, attach.wrong(opt))
         made = self.lab("--attach", "vfio-user")
         made.vms = [made.MACHINE(made, 1)]
         with self.assertRaisesRegex(lab.LabError, "does not migrate"):

@@ -154,6 +154,7 @@ class Channels(unittest.TestCase):
         for data, why in (
                 (struct.pack("<II", channel.OUT, channel.MAX_FRAME + 1), "a frame of 32769 bytes"),
                 (struct.pack("<II", channel.OUT, 0xffffffff), "a frame of 4294967295 bytes"),
+                (frame(channel.TAKEN, b"\0" * 5), "a count of 5 bytes"),
                 (frame(channel.EXIT), "a status of 0 bytes"),
                 (frame(channel.EXIT, b"\0" * 5), "a status of 5 bytes")):
             with self.assertRaisesRegex(channel.GuestGone, why):
@@ -181,8 +182,8 @@ class Channels(unittest.TestCase):
                 most[0] = max(most[0], on_way)
                 # late, so that the host goes on meanwhile
                 if takes and on_way > channel.IN_WINDOW - channel.MAX_IN:
-                    peer.sendall(frame(channel.TAKEN, struct.pack("<I", on_way)))
-                    on_way = 0
+                    peer.sendall(frame(channel.TAKEN, struct.pack("<I", channel.MAX_IN)))
+                    on_way -= channel.MAX_IN
 
         def work():
             with tempfile.TemporaryFile() as f:

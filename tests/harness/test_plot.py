@@ -109,6 +109,14 @@ h3   3          4
         self.assertIn('$d0 << EOD\n10 5 5 5 ""\n20 5 5 5 ""\nEOD\n', found)
         self.assertIn("plot $d0 using 1:2 with lines title 'all'\n", found)
 
+    def test_chosen(self):
+        rates = {f"h{i}": [1.0, 2.0] for i in range(series.MOST)}
+        self.assertEqual(series.chosen(rates, []), rates)
+        rates["all"] = [7.0, 7.0]   # a host's name
+        with self.assertRaisesRegex(sweep.SweepError, "13 hosts have sent: choose some"):
+            series.chosen(rates, [])
+        self.assertEqual(series.chosen(rates, ["all"]), {"all": [7.0, 7.0]})
+
     def test_columns_of_several_keys(self):
         _, text, _ = self.plot("--x", "load=1", "--y", "host,packets", "--line", "plain:")
         self.assertIn("load plain, host, Gb/s plain, packets\n", text)

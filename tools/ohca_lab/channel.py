@@ -29,6 +29,13 @@ class Timeout(Exception):
     """The guest did not answer, or the command did not end, in time."""
 
 
+def number_in(frame, what):
+    """The number that is all of a frame."""
+    if len(frame[1]) != 4:
+        raise GuestGone(f"its agent sent {what} of {len(frame[1])} bytes, not of 4")
+    return struct.unpack("<I", frame[1])[0]
+
+
 class Channel:
     """One connection to a guest's agent; runs one command at a time."""
 
@@ -167,14 +174,12 @@ class Channel:
                     self.send(*((IN, data) if data else (EOF,)))
                     if not data:
                         stdin = None
-            elif frame[0] == TAKEN and len(frame[1]) == 4:
-                sent = max(0, sent - struct.unpack("<I", frame[1])[0])
+            elif frame[0] == TAKEN:
+                sent = max(0, sent - number_in(frame, "a count"))
             elif frame[0] in (OUT, ERR):
                 out(frame[0] == ERR, frame[1])
             elif frame[0] == EXIT:
-                if len(frame[1]) != 4:
-                    raise GuestGone(f"its agent sent a status of {len(frame[1])} bytes, not of 4")
-                return struct.unpack("<I", frame[1])[0]
+                return number_in(frame, "a status")
             if deadline is not None and time.monotonic() > deadline:
                 # the agent kills the command as well when the port is given back
                 if self._has_room():
