@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What switches add: two engines at hosts of a fabric, by links as those of machines, or hosted by
- * the fabric, all in one thread, beside the same engines back to back.
+ * What switches add: two HCAs that a fabric hosts, all in one thread, beside the same engines back to
+ * back.
  *
  *	hops_bench SECONDS	for tests/bench/run: TABLE, ROW, COLUMN and VALUE, with tabs
  */
@@ -11,53 +11,6 @@
 
 #define SAMPLES	20000u
 #define BIG	(1u << 20)
-
-/* Lanes whose packet did not fit. */
-static bool refused[2];
-
-static uint8_t *link_begin(unsigned int i, unsigned int vl, uint32_t len)
-{
-	uint8_t *room = ohca_link_tx_begin(host[i].l, vl, len);
-
-	refused[i] |= !room;
-	return room;
-}
-
-static void link_commit(unsigned int i, unsigned int vl, uint32_t len)
-{
-	ohca_link_tx_commit(host[i].l, vl, len, 0);
-}
-
-/* What machine @i has sent goes as far as it can; what came for the machines is taken. */
-static void link_step(unsigned int i)
-{
-	ohca_link_kick(host[i].l);
-	while (fab_data_round(d))
-		;
-	for (unsigned int k = 0; k < 2; k++) {
-		ohca_engine *e = pair_host(k)->e;
-		struct ohca_link_frame fr;
-		bool any = false;
-
-		while (ohca_rx_room(e, 1, 0) && ohca_link_rx_peek(host[k].l, 0, &fr)) {
-			ohca_rx(e, 0, &(struct ohca_frame){ .data = fr.data, .len = fr.len });
-			ohca_link_rx_release(host[k].l, 0);
-			any = true;
-		}
-		if (any)
-			ohca_link_kick(host[k].l);
-		if (refused[k]) {
-			refused[k] = false;
-			ohca_tx_ready(e, 0, 0xffff);
-		}
-	}
-}
-
-static const struct pair_wire by_link = {
-	.tx_begin = link_begin,
-	.tx_commit = link_commit,
-	.step = link_step,
-};
 
 /* ---- HCAs that the fabric hosts ------------------------------------------------ */
 
@@ -176,29 +129,6 @@ static double seconds = 0.1;
 
 static const uint32_t nodes[] = { 3, 1, 15 };	/* over 1, 3 and 5 switches from node 2 */
 
-static void bench_links(void **st)
-{
-	(void)st;
-	measure("hops", "0", (struct pair_work){ 0 }, seconds);
-	place(0, 2);
-	for (unsigned int i = 0; i < 3; i++) {
-		char row[16];
-
-		place(1, nodes[i]);
-		d->n.hops = d->n.delivered = 0;
-		send_data(0, 0, host[1].lid, 64, 0);
-		pump(NULL);
-		snprintf(row, sizeof(row), "%llu",
-			 (unsigned long long)(d->n.hops / d->n.delivered + 1));
-		assert_int_equal(count_data(1, 0), 1);
-		measure("hops", row, (struct pair_work){
-			.wire = &by_link, .lid = { host[0].lid, host[1].lid } }, seconds);
-		ohca_link_free(host[1].l);
-		host[1].l = NULL;
-		pump(NULL);
-	}
-}
-
 static void bench_hosted(void **st)
 {
 	(void)st;
@@ -228,7 +158,6 @@ static int setup_bench(void **st)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(bench_links, setup_bench, teardown_hosts),
 		cmocka_unit_test_setup_teardown(bench_hosted, setup_bench, teardown_hosts),
 	};
 

@@ -130,18 +130,6 @@ static void fast_soon(void *h, unsigned int port, const uint8_t *lrh, uint16_t p
 	ohca_rx_soon(hosts[1 - index_of(h)]->e, port, dqpn);
 }
 
-static uint8_t *wire_begin(void *h, unsigned int port, unsigned int vl, uint32_t len)
-{
-	(void)port;
-	return work.wire->tx_begin(index_of(h), vl, len);
-}
-
-static void wire_commit(void *h, unsigned int port, unsigned int vl, uint32_t len)
-{
-	(void)port;
-	work.wire->tx_commit(index_of(h), vl, len);
-}
-
 static void fast_ops(void)
 {
 	for (unsigned int i = 0; i < 2; i++) {
@@ -151,9 +139,9 @@ static void fast_ops(void)
 		o->dma_map = fast_map;
 		o->dma_dirty = no_dirty;
 		o->now_ns = real_now;
-		o->tx_begin = work.wire ? wire_begin : fast_begin;
-		o->tx_commit = work.wire ? wire_commit : fast_commit;
-		o->tx_soon = work.wire || work.loop ? NULL : fast_soon;
+		o->tx_begin = fast_begin;
+		o->tx_commit = fast_commit;
+		o->tx_soon = work.loop ? NULL : fast_soon;
 		ohca_set_trace(hosts[i]->e, 0);
 	}
 }
@@ -185,10 +173,7 @@ static void spin(void)
 	}
 	for (unsigned int i = 0; i < 2; i++) {
 		ohca_poll(hosts[i]->e, 64);
-		if (work.wire)
-			work.wire->step(i);
-		else
-			carry(i);
+		carry(i);
 	}
 }
 
@@ -342,7 +327,7 @@ void pair_up(const struct pair_work *w)
 {
 	work = *w;
 	work.qps = w->qps ? w->qps : 1;
-	if (!work.wire && !work.home) {
+	if (!work.home) {
 		work.lid[0] = 1;
 		work.lid[1] = 2;
 	}

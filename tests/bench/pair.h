@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Two machines for benchmarks, in one thread with the driver: the test hosts, with memory that costs
- * nothing. Their ports are joined by a wire that costs nothing, or by what struct pair_wire says.
+ * nothing. Their ports are joined by a wire that costs nothing, or are where struct pair_home says.
  */
 #ifndef OHCA_BENCH_PAIR_H
 #define OHCA_BENCH_PAIR_H
@@ -12,17 +12,6 @@
 #define PAIR_DEPTH	64u		/* WQEs under way */
 #define PAIR_MR_LEN	(8u << 20)
 #define PAIR_MAX_QPS	65000u		/* of 64 Ki numbers, without those that are special */
-
-/**
- * struct pair_wire - what joins the two ports instead
- * @tx_begin, @tx_commit: as of struct ohca_host_ops, of machine @i
- * @step: carries frames, by ohca_rx(); gives credits by ohca_tx_ready()
- */
-struct pair_wire {
-	uint8_t *(*tx_begin)(unsigned int i, unsigned int vl, uint32_t len);
-	void (*tx_commit)(unsigned int i, unsigned int vl, uint32_t len);
-	void (*step)(unsigned int i);
-};
 
 /**
  * struct pair_home - where the engines of both machines are instead
@@ -39,15 +28,13 @@ struct pair_home {
  * @type: enum ohca_qp_type; @op: enum of OHCA_OP_*; @len: bytes of a message
  * @depth: WQEs under way; @qps: QPs that take turns, at most PAIR_MAX_QPS; 0: 1
  * @loop: both ends are in the first machine
- * @wire: NULL: one that costs nothing; @lid: of the machines with @wire or @home
- * @home: NULL: the engines are the bench's
+ * @home: NULL: the engines are the bench's; @lid: of the machines with @home
  */
 struct pair_work {
 	uint8_t type, op;
 	uint32_t len;
 	unsigned int depth, qps;
 	bool loop;
-	const struct pair_wire *wire;
 	const struct pair_home *home;
 	uint16_t lid[2];
 };
