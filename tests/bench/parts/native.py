@@ -22,11 +22,12 @@ def tables():
         Table("queues", "RC writes of 8 bytes by QPs that take turns, 64 WQEs under way", "QPs",
               {"ohca": "k/s", "memcpy": "k/s", "memory": "bytes a QP"}, "lines", "x", ["ohca"],
               note="memory: what a QP takes of the device's."),
-        Table("hosted", "RC between HCAs that the fabric's process hosts, through switches; 0: back "
-              "to back", "switches", {"8 B": "k/s", "1 MiB": "GB/s", "memcpy": "GB/s",
-                                      "one way": "ns"}, "lines", "", ["1 MiB", "memcpy"],
-              note="One thread takes a message over all switches. 8 B and 1 MiB are writes, and one "
-                   "way is that of a SEND of 8 bytes."),
+        Table("hosted", "RC between HCAs that the fabric's process hosts, through switches; 0: "
+              "back to back", "switches",
+              {"8 B": "k/s", "1 MiB": "GB/s", "memcpy": "GB/s", "one way": "ns"}, "lines", "",
+              ["1 MiB", "memcpy"],
+              note="One thread takes a message over all switches. 8 B and 1 MiB are writes, and "
+                   "one way is that of a SEND of 8 bytes."),
         Table("wire", "Packets from one process to another over a wire by TCP, on loopback",
               "bytes", {"wire": "GB/s", "TCP": "GB/s"},
               note="By the clock. TCP is one stream of blocks of 128 KiB between two processes, "
