@@ -160,10 +160,10 @@ class Parts(unittest.TestCase):
 
     def test_lines_become_cells(self):
         tables = native.tables()
-        report.collect("[ RUN ] x\nrate\tRC write\tohca\t5.5\nhops\t1\t8 B\t3\n", tables)
+        report.collect("[ RUN ] x\nrate\tRC write\tohca\t5.5\nhosted\t1\t8 B\t3\n", tables)
         cells = {t.name: t.cells for t in tables}
         self.assertEqual(cells["rate"], {"RC write": {"ohca": [5.5]}})
-        self.assertEqual(cells["hops"], {"1": {"8 B": [3.0]}})
+        self.assertEqual(cells["hosted"], {"1": {"8 B": [3.0]}})
         for wrong in ("rate\tRC write\trxe\t5.5\n", "speed\tRC write\tohca\t5.5\n"):
             with self.assertRaises(KeyError):
                 report.collect(wrong, tables)
