@@ -726,7 +726,7 @@ static int with_fabric(int argc, char **argv,
 
 	if (!rc && o.traffic.any && verb != traffic)
 		rc = fab_usage_error("--pattern, --routing, --size, --messages, --load, --sl, --path-sl, "
-				     "--congestion-control, --adaptive, --flows, --series, --interval and --script "
+				     "--transport, --congestion-control, --adaptive, --flows, --series, --interval and --script "
 				     "are of traffic");
 	if (!rc)
 		rc = check_source(&o, verb == traffic);

@@ -177,6 +177,8 @@ expect 'a capture' 0 'ready' timeout --preserve-status 1 \
 	"$fabric" serve -g star:2 -l "$dir/s" --capture "$dir/c" --capture-port host1:1
 expect 'is in the file' 0 'host1:1 received' strings "$dir/c"
 expect 'traffic' 0 '^message_max: 0.660 us$' "$fabric" traffic -g star:4 --size 4K --messages 1 --pattern permutation
+expect 'traffic with ACKs' 0 '^message_max: 0.666 us$' "$fabric" traffic -g star:4 --size 4K --messages 1 --pattern permutation --transport rc
+expect 'traffic by none' 2 'none of rc, uc, ud' "$fabric" traffic -g star:4 --transport xrc
 expect 'traffic, a rate' 0 '^host: 0.099 Gb/s$' "$fabric" traffic -g star:4 --pattern permutation --rate-scale 1000
 expect 'traffic, the same once more' 0 '^same$' sh -c "
 	\"$fabric\" traffic -g star:4 --seed 5 --load 60 >$dir/one && \"$fabric\" traffic -g star:4 --seed 5 --load 60 |

@@ -262,6 +262,36 @@ static void test_same(void **st)
 	assert_int_equal(other.lost, 0);
 }
 
+/* An ACK takes its time on the way back, and its part of the wire; a datagram has 8 bytes more. */
+static void test_transports(void **st)
+{
+	struct fab_traffic_result uc, other;
+	struct fab_traffic_cfg cfg = usual;
+
+	(void)st;
+	cfg.size = 4096;
+	cfg.messages = 1;
+	uc = result("star:2", &cfg);
+	cfg.transport = FAB_TRANSPORT_RC;
+	other = result("star:2", &cfg);
+	/* 30 bytes by two wires of 96.97 Gb/s */
+	assert_in_range(other.max_ns - uc.max_ns, 4, 6);
+	assert_int_equal(other.packets, 2);
+	cfg.transport = FAB_TRANSPORT_UD;
+	other = result("star:2", &cfg);
+	assert_in_range(other.max_ns - uc.max_ns, 1, 2);
+	cfg.messages = 1000;
+	cfg.transport = FAB_TRANSPORT_UC;
+	uc = result("star:2", &cfg);
+	cfg.transport = FAB_TRANSPORT_RC;
+	other = result("star:2", &cfg);
+	/* beside a packet of 4,126 bytes that of the other host's */
+	assert_in_range(10000 * other.ns / uc.ns, 10000 + 300000 / 4126 - 5, 10000 + 300000 / 4126 + 5);
+	assert_int_equal(other.lost, 0);
+	assert_int_equal(other.bytes, uc.bytes);
+	assert_int_equal(other.packets, uc.packets);
+}
+
 static void expect_refused(const char *spec, const struct fab_traffic_cfg *cfg, const char *want)
 {
 	struct fab *f = from_spec(spec);
@@ -288,6 +318,9 @@ static void test_refused(void **st)
 	cfg.size = 1 << 30;
 	cfg.messages = 20000;
 	expect_refused("star:8", &cfg, late);
+	cfg = usual;
+	cfg.transport = FAB_TRANSPORT_UD;
+	expect_refused("star:8", &cfg, "a datagram is no longer than the MTU: a smaller --size");
 	cfg = usual;
 	expect_refused("star:1", &cfg, "there are no two hosts with LIDs at switches");
 	cfg.messages = FAB_TRAFFIC_MESSAGES / 8 + 1;
@@ -381,7 +414,7 @@ int main(void)
 		cmocka_unit_test(test_routes), cmocka_unit_test(test_targets),
 		cmocka_unit_test(test_time), cmocka_unit_test(test_rates_of_patterns),
 		cmocka_unit_test(test_all_reduce), cmocka_unit_test(test_same), cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_faults),
+		cmocka_unit_test(test_faults), cmocka_unit_test(test_transports),
 	};
 
 	return cmocka_run_group_tests_name("patterns of traffic", tests, NULL, NULL);

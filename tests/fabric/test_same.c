@@ -351,6 +351,9 @@ static struct fab *strange(const char *spec, struct fab_traffic_cfg *cfg)
 	if (cfg->pattern < FAB_PATTERN_ALL_REDUCE_RING)
 		cfg->size = 1 + any(any(2) ? 300 : 20000);
 	cfg->messages = 1 + any(12);
+	cfg->transport = (enum fab_transport)any(FAB_TRANSPORTS);
+	if (cfg->transport == FAB_TRANSPORT_UD && cfg->pattern < FAB_PATTERN_ALL_REDUCE_RING)
+		cfg->size = 1 + any(256);
 	/* a deadlock takes a while, the longer the slower wires are */
 	cfg->rate_scale = 1 + any(20);
 	cfg->hoq_scale = any(3);

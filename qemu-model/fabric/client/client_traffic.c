@@ -106,6 +106,22 @@ static bool set_adaptive(struct fab_traffic_options *o, const char *arg)
 	return false;
 }
 
+static bool set_transport(struct fab_traffic_cfg *cfg, const char *arg)
+{
+	static const char *const names[FAB_TRANSPORTS] = {
+		[FAB_TRANSPORT_UC] = "uc", [FAB_TRANSPORT_UD] = "ud", [FAB_TRANSPORT_RC] = "rc",
+	};
+
+	for (enum fab_transport i = 0; i < FAB_TRANSPORTS; i++) {
+		if (strcmp(arg, names[i]))
+			continue;
+		cfg->transport = i;
+		return true;
+	}
+	fprintf(stderr, "ohca-fabric: --transport: '%s' is none of rc, uc, ud\n", arg);
+	return false;
+}
+
 static bool set_interval(struct fab_traffic_options *o, const char *arg)
 {
 	if (fab_word_time(arg, &o->interval_ns) && o->interval_ns)
@@ -145,6 +161,8 @@ bool fab_traffic_option(struct fab_traffic_options *o, int code, const char *arg
 		return set_congestion(o, arg);
 	case FAB_TRAFFIC_ADAPTIVE:
 		return set_adaptive(o, arg);
+	case FAB_TRAFFIC_TRANSPORT:
+		return set_transport(&o->cfg, arg);
 	case FAB_TRAFFIC_FLOWS:
 		o->flows = true;
 		return true;

@@ -16,6 +16,7 @@ enum fab_traffic_code {
 	FAB_TRAFFIC_PATH_SL,
 	FAB_TRAFFIC_CONGESTION,
 	FAB_TRAFFIC_ADAPTIVE,
+	FAB_TRAFFIC_TRANSPORT,
 	FAB_TRAFFIC_FLOWS,
 	FAB_TRAFFIC_SERIES,
 	FAB_TRAFFIC_INTERVAL,
@@ -32,6 +33,7 @@ enum fab_traffic_code {
 	{ "path-sl", required_argument, NULL, FAB_TRAFFIC_PATH_SL }, \
 	{ "congestion-control", optional_argument, NULL, FAB_TRAFFIC_CONGESTION }, \
 	{ "adaptive", optional_argument, NULL, FAB_TRAFFIC_ADAPTIVE }, \
+	{ "transport", required_argument, NULL, FAB_TRAFFIC_TRANSPORT }, \
 	{ "flows", no_argument, NULL, FAB_TRAFFIC_FLOWS }, \
 	{ "series", required_argument, NULL, FAB_TRAFFIC_SERIES }, \
 	{ "interval", required_argument, NULL, FAB_TRAFFIC_INTERVAL }, \
@@ -56,6 +58,8 @@ enum fab_traffic_code {
 	"      --adaptive[=any|kept] switches send by that of equal ways for which least waits,\n" \
 	"                            each packet (any, which --adaptive alone is), or, to keep the\n" \
 	"                            order, after a pause; adaptive on alone is kept\n" \
+	"      --transport NAME      uc; rc: an ACK comes back for each message;\n" \
+	"                            ud: a message is no longer than the MTU\n" \
 	"      --flows               print the rate of each host while all send\n" \
 	"      --series FILE         write the rate of each host in each interval, as CSV\n" \
 	"      --interval TIME       of --series (10us)\n" \

@@ -18,41 +18,51 @@ static uint32_t index_of(const struct traffic_host *h)
 	return (uint32_t)(h - h->t->host);
 }
 
-/* The lane that @h has for @sl. Return: false: it has none. */
-static bool find_lane(struct traffic_host *h, uint8_t sl)
+bool traffic_lane(const struct traffic_host *h, uint8_t sl, uint8_t *vl)
 {
 	const struct fab *f = h->t->f;
 	const unsigned int vls = ib_opvls_count(f->port[h->leaf].pi.op_vls);
-	const int vl = ib_sl2vl_lookup(fab_sl2vl(f, &f->node[f->port[h->port].node], 0,
-						 fab_port_num(f, h->port)), sl, vls);
+	const int found = ib_sl2vl_lookup(fab_sl2vl(f, &f->node[f->port[h->port].node], 0,
+						    fab_port_num(f, h->port)), sl, vls);
 
-	h->sl = sl;
-	h->vl = (uint8_t)vl;
-	return vl >= 0;
+	*vl = (uint8_t)found;
+	return found >= 0;
+}
+
+uint8_t traffic_sl(const struct traffic_host *from, const struct traffic_host *to)
+{
+	const struct fab_traffic_cfg *cfg = &from->t->cfg;
+
+	return fab_paths_sl(cfg->paths, from->lid, to->lid, cfg->sl[cfg->sls ? index_of(from) % cfg->sls : 0]);
 }
 
 /* The next message that it can send, whose lane is found: what has none is lost. */
 static void next_message(struct traffic_host *h)
 {
 	struct fab_traffic *t = h->t;
-	const uint8_t usual = t->cfg.sl[t->cfg.sls ? index_of(h) % t->cfg.sls : 0];
 
 	for (; h->next < t->cfg.messages; h->next++) {
 		h->to = traffic_target(t, index_of(h), h->next);
-		if (find_lane(h, fab_paths_sl(t->cfg.paths, h->lid, t->host[h->to].lid, usual)))
+		h->sl = traffic_sl(h, &t->host[h->to]);
+		if (traffic_lane(h, h->sl, &h->vl))
 			return;
 	}
 	if (!t->share_ns && !(traffic_is_incast(t) && !index_of(h)))
 		t->share_ns = t->now_ns;
 }
 
-/* The message at hand, if there is one, begins at @ns; a notification has to leave now. */
+/* The message at hand, if there is one, begins at @ns; a notification, or an ACK, has to leave now. */
 static void set_timer(struct traffic_host *h, uint64_t ns)
 {
 	if (h->t->net)
 		traffic_net_due(h, ns);
 	else
-		fab_timer_set(&h->t->due, &h->timer, h->cnps ? h->t->now_ns : ns);
+		fab_timer_set(&h->t->due, &h->timer, h->cnps | h->acks ? h->t->now_ns : ns);
+}
+
+void traffic_wake(struct traffic_host *h)
+{
+	set_timer(h, h->t->now_ns);
 }
 
 /* The message at hand is the next one. It has begun by now if nothing else was sent before. */
@@ -105,20 +115,46 @@ void traffic_host_sent(struct traffic_host *h, uint32_t bytes)
 static bool send_packet(struct traffic_host *h)
 {
 	struct fab_traffic *t = h->t;
-	const uint32_t bytes = traffic_packet_bytes(h), len = traffic_len(bytes);
+	const uint32_t bytes = traffic_packet_bytes(h), len = traffic_len(t, bytes);
 	uint8_t *b = fab_hport_begin(h->h, h->vl, len);
 
 	if (!b)
 		return false;
 	b = ib_build_lrh(b, h->vl, h->sl, IB_LNH_IBA_LOCAL, t->host[h->to].lid,
 			 (uint16_t)(len / 4), h->lid);
-	ib_build_bth(b, IB_OP_UC_SEND_ONLY, 0, (uint8_t)(-bytes & 3), IB_DEFAULT_PKEY, traffic_message_of(h),
-		     false, h->psn);
+	/* what is behind the BTH nobody looks at */
+	ib_build_bth(b, traffic_deth_len(t) ? IB_OP_UD_SEND_ONLY : IB_OP_UC_SEND_ONLY, 0, (uint8_t)(-bytes & 3),
+		     IB_DEFAULT_PKEY, traffic_message_of(h), false, h->psn);
 	fab_hport_commit(h->h, h->vl, len, NULL);
 	if (t->cfg.cc)
 		traffic_sent(h);
 	traffic_host_sent(h, bytes);
 	return true;
+}
+
+/* The next ACK. Return: false: as above. */
+static bool send_ack(struct traffic_host *h)
+{
+	struct fab_traffic *t = h->t;
+	const uint32_t number = h->ack_first;
+	uint8_t *b = fab_hport_begin(h->h, h->ack_vl, TRAFFIC_ACK_LEN);
+
+	if (!b)
+		return false;
+	b = ib_build_lrh(b, h->ack_vl, h->ack_sl, IB_LNH_IBA_LOCAL, traffic_sender(t, number)->lid,
+			 TRAFFIC_ACK_LEN / 4, h->lid);
+	ib_build_bth(b, IB_OP_RC_ACK, 0, 0, IB_DEFAULT_PKEY, number, false, 0);
+	memset(b + IB_BTH_LEN, 0, IB_AETH_LEN);
+	fab_hport_commit(h->h, h->ack_vl, TRAFFIC_ACK_LEN, NULL);
+	traffic_ack_sent(h);
+	return true;
+}
+
+static bool send_next(struct traffic_host *h)
+{
+	if (h->cnps)
+		return traffic_send_cnp(h);
+	return h->acks ? send_ack(h) : send_packet(h);
 }
 
 /* What keeps @h from sending is over at that time, or when there are credits again. */
@@ -148,8 +184,8 @@ static bool host_turn(struct traffic_host *h)
 	struct fab_traffic *t = h->t;
 	bool moved = false;
 
-	while (h->cnps || next_ns(h) <= t->now_ns) {
-		if (!(h->cnps ? traffic_send_cnp(h) : send_packet(h))) {
+	while (h->cnps || h->acks || next_ns(h) <= t->now_ns) {
+		if (!send_next(h)) {
 			wait_for_wire(h);
 			return moved;
 		}
@@ -225,7 +261,10 @@ void traffic_host_got(struct traffic_host *h, uint32_t number, uint32_t psn, uin
 	msg->left -= bytes;
 	if (msg->left)
 		return;
-	t->took[t->done++] = t->now_ns - msg->begin_ns;
+	if (t->cfg.transport == FAB_TRANSPORT_RC)
+		traffic_ack_add(h, number);
+	else
+		t->took[t->done++] = t->now_ns - msg->begin_ns;
 	/* a step of an all-reduce may have waited for it */
 	if (h->begin_ns == UINT64_MAX)
 		prepare(h, t->now_ns);
@@ -234,14 +273,19 @@ void traffic_host_got(struct traffic_host *h, uint32_t number, uint32_t psn, uin
 /* The message's number is in the place of the QP's. */
 static void host_rx(void *ctx, const struct ohca_link_frame *f, const struct ib_view *view)
 {
-	const uint32_t hdr = IB_LRH_LEN + IB_BTH_LEN, pad = f->data[IB_LRH_LEN + 1] >> 4 & 3;
-	const uint32_t bits = ib_get_be32(f->data + IB_LRH_LEN + 4), number = bits & IB_QPN_MASK;
 	struct traffic_host *h = ctx;
+	const uint32_t hdr = IB_LRH_LEN + IB_BTH_LEN + traffic_deth_len(h->t);
+	const uint32_t pad = f->data[IB_LRH_LEN + 1] >> 4 & 3;
+	const uint32_t bits = ib_get_be32(f->data + IB_LRH_LEN + 4), number = bits & IB_QPN_MASK;
 
 	(void)view;
 	if (f->data[IB_LRH_LEN] == IB_OP_CNP) {
 		h->t->came++;
 		traffic_becn(h);
+		return;
+	}
+	if (f->data[IB_LRH_LEN] == IB_OP_RC_ACK) {
+		traffic_ack_got(h->t, number);
 		return;
 	}
 	if (bits >> 31)

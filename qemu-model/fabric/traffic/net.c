@@ -185,6 +185,7 @@ static bool net_make(struct traffic_net *n)
 	n->out_size = sizeof(struct net_out) + n->words * sizeof(uint64_t);
 	n->spare = NET_NONE;
 	n->wire = lines(ports, sizeof(*n->wire));
+	n->begin = lines(n->t->hosts, sizeof(*n->begin));
 	n->out = lines(ports << n->lane_bits, n->out_size);
 	n->lane = lines(ports << n->lane_bits, sizeof(*n->lane));
 	n->way = lines(f->switches, n->t->hosts);
@@ -195,7 +196,7 @@ static bool net_make(struct traffic_net *n)
 	n->heads = lines(ports, sizeof(*n->heads));
 	n->now = lines(ports, sizeof(*n->now));
 	n->rooms = lines(ports, sizeof(*n->rooms));
-	return n->wire && n->out && n->lane && n->way && (n->arb || n->lanes == 1) && n->arrivals &&
+	return n->wire && n->begin && n->out && n->lane && n->way && (n->arb || n->lanes == 1) && n->arrivals &&
 	       n->turns && n->senders && n->heads && n->now && n->rooms;
 }
 
@@ -225,6 +226,7 @@ void traffic_net_free(struct traffic_net *n)
 	if (!n)
 		return;
 	free(n->wire);
+	free(n->begin);
 	free(n->out);
 	free(n->lane);
 	free(n->way);

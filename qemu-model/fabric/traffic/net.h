@@ -5,7 +5,7 @@
  * packet has 32 bytes, a wire one cache line, and no packet has bytes of headers.
  *
  * An event is the end of a packet on a wire: it has come to the other end, and the wire is ready for
- * another one. All events of a time come together, in rounds as those of the data path (data.h): first
+ * another one; or it is the begin of a message. All events of a time come together, in rounds as those of the data path (data.h): first
  * hosts begin to send, then what has come waits for the outputs, then each of these that is ready
  * chooses. Room that a round makes, and heads behind those that have left, are there in the next one,
  * so nothing depends on the order within a round.
@@ -34,6 +34,7 @@
  * @bytes: of the message; @len: LRH to ICRC
  * @vl: its lane on the wire
  * @hops: switches it has been at
+ * @ack: it is the ACK of that message
  */
 struct net_packet {
 	uint64_t came_ns;
@@ -46,12 +47,13 @@ struct net_packet {
 	uint8_t sl;
 	uint8_t vl;
 	uint8_t hops;
+	bool ack;
 };
 static_assert(sizeof(struct net_packet) == 32, "two are in a cache line");
 
 /**
  * struct net_wire - what leaves by a port
- * @entry: of traffic_net.calendar: when it has sent @packet, or a host has something to send
+ * @entry: of traffic_net.calendar: when it has sent @packet
  * @sent: when it has sent its last packet
  * @byte_fs: time in fs of a byte; 0: nothing may leave by it
  * @packet: on its way, or NET_NONE
@@ -64,7 +66,6 @@ static_assert(sizeof(struct net_packet) == 32, "two are in a cache line");
  * @owed: something has waited for it since it began to send, so it begins at @sent
  * @listed: it has its turn in this round or in the next one
  * @from_host, @to_host: what is at its ends
- * @waits: it is in the calendar
  * @num: number of the port at the other end
  */
 struct net_wire {
@@ -84,9 +85,17 @@ struct net_wire {
 	uint8_t listed : 1;
 	uint8_t from_host : 1;
 	uint8_t to_host : 1;
-	uint8_t waits : 1;
 };
 static_assert(sizeof(struct net_wire) == 64, "it is a cache line");
+
+/**
+ * struct net_begin - the begin of a host's message
+ * @entry: of traffic_net.calendar, if it @waits there
+ */
+struct net_begin {
+	struct fab_entry entry;
+	bool waits;
+};
 
 /**
  * struct net_out - a lane of a wire
@@ -131,6 +140,7 @@ struct net_arrival {
  * @lanes: of each port, a power of two; @lane_bits: its logarithm
  * @words: of struct net_out's @want; @out_size: bytes of one
  * @wire: [ports of the graph]
+ * @begin: [hosts]
  * @out: [ports * @lanes], each of @out_size bytes
  * @lane: [ports * @lanes]
  * @arb: [ports], or NULL: there is one lane
@@ -152,6 +162,7 @@ struct traffic_net {
 	unsigned int words;
 	size_t out_size;
 	struct net_wire *wire;
+	struct net_begin *begin;
 	char *out;
 	struct net_lane *lane;
 	struct ib_vlarb *arb;

@@ -47,11 +47,10 @@ static void packet_put(struct traffic_net *n, uint32_t k)
 
 /* ---- wires --------------------------------------------------------------------- */
 
-static void wait_until(struct traffic_net *n, struct net_wire *w, uint64_t ns)
+static void wait_until(struct traffic_net *n, struct fab_entry *e, uint64_t ns)
 {
-	w->entry.due_ns = ns;
-	w->waits = true;
-	fab_calendar_add(&n->calendar, &w->entry);
+	e->due_ns = ns;
+	fab_calendar_add(&n->calendar, e);
 }
 
 /* Packet @k begins to leave by @w, which is ready. */
@@ -68,7 +67,7 @@ static void wire_sends(struct traffic_net *n, struct net_wire *w, uint32_t k)
 	if (fab_moment_ns(&w->sent) <= now)
 		n->wrong = true;
 	else
-		wait_until(n, w, fab_moment_ns(&w->sent));
+		wait_until(n, &w->entry, fab_moment_ns(&w->sent));
 }
 
 /* Wire @p has its turn in the next round. */
@@ -88,15 +87,42 @@ static void add_turn(struct traffic_net *n, struct net_wire *w, uint32_t p)
 void traffic_net_due(struct traffic_host *h, uint64_t ns)
 {
 	struct traffic_net *n = h->t->net;
+	struct net_begin *begin = &n->begin[h - h->t->host];
 	struct net_wire *w = &n->wire[h->port];
 
-	/* it looks at its message when the wire is ready */
-	if (ns == UINT64_MAX || w->waits)
-		return;
-	if (ns > h->t->now_ns)
-		wait_until(n, w, ns);
-	else
-		add_turn(n, w, h->port);
+	if (ns <= h->t->now_ns) {
+		/* else it has its turn when the wire is ready */
+		if (w->packet == NET_NONE)
+			add_turn(n, w, h->port);
+	} else if (ns != UINT64_MAX && !begin->waits) {
+		begin->waits = true;
+		wait_until(n, &begin->entry, ns);
+	}
+}
+
+/* What @h sends next, if there is something. */
+static struct net_packet next_packet(const struct traffic_host *h)
+{
+	const uint32_t bytes = traffic_packet_bytes(h);
+
+	if (h->acks)
+		return (struct net_packet){
+			.number = h->ack_first,
+			.to = (uint16_t)(traffic_sender(h->t, h->ack_first) - h->t->host),
+			.len = TRAFFIC_ACK_LEN,
+			.sl = h->ack_sl,
+			.vl = h->ack_vl,
+			.ack = true,
+		};
+	return (struct net_packet){
+		.number = traffic_message_of(h),
+		.psn = h->psn,
+		.to = (uint16_t)h->to,
+		.bytes = (uint16_t)bytes,
+		.len = (uint16_t)traffic_len(h->t, bytes),
+		.sl = h->sl,
+		.vl = h->vl,
+	};
 }
 
 /* The host at @p, whose wire may be busy, begins to send a packet, if it has any. */
@@ -104,40 +130,41 @@ static void host_turn(struct traffic_net *n, uint32_t p)
 {
 	struct net_wire *w = &n->wire[p];
 	struct traffic_host *h = &n->t->host[w->first];
-	struct net_out *out = net_out_of(n, p, h->vl);
-	uint32_t bytes, len, k;
+	const uint64_t since_ns = h->acks && h->ack_ns < h->begin_ns ? h->ack_ns : h->begin_ns;
+	struct net_packet packet;
+	struct net_out *out;
+	uint32_t k;
 
 	w->listed = false;
 	if (w->packet != NET_NONE)
 		return;
-	if (h->begin_ns > n->t->now_ns) {
-		traffic_net_due(h, h->begin_ns);
+	if (since_ns > n->t->now_ns) {
+		traffic_net_due(h, since_ns);
 		return;
 	}
-	bytes = traffic_packet_bytes(h);
-	len = traffic_len(bytes);
-	w->starved = out->used + fab_blocks(len) > FAB_WIRE_BLOCKS;
-	if (w->starved)
-		return;
-	k = packet_get(n);
-	if (k == NET_NONE || !w->byte_fs || len > w->max_len || h->vl >= n->lanes) {
+	packet = next_packet(h);
+	if (!w->byte_fs || packet.len > w->max_len || packet.vl >= n->lanes) {
 		n->wrong = true;
 		return;
 	}
-	n->packet[k] = (struct net_packet){
-		.number = traffic_message_of(h),
-		.psn = h->psn,
-		.to = (uint16_t)h->to,
-		.bytes = (uint16_t)bytes,
-		.len = (uint16_t)len,
-		.sl = h->sl,
-		.vl = h->vl,
-	};
-	out->used += fab_blocks(len);
+	out = net_out_of(n, p, packet.vl);
+	w->starved = out->used + fab_blocks(packet.len) > FAB_WIRE_BLOCKS;
+	if (w->starved)
+		return;
+	k = packet_get(n);
+	if (k == NET_NONE) {
+		n->wrong = true;
+		return;
+	}
+	n->packet[k] = packet;
+	out->used += fab_blocks(packet.len);
 	/* it has asked before */
-	w->owed = h->begin_ns < fab_moment_ns(&w->sent);
+	w->owed = since_ns < fab_moment_ns(&w->sent);
 	wire_sends(n, w, k);
-	traffic_host_sent(h, bytes);
+	if (packet.ack)
+		traffic_ack_sent(h);
+	else
+		traffic_host_sent(h, packet.bytes);
 }
 
 /* ---- switches ------------------------------------------------------------------ */
@@ -184,7 +211,11 @@ static void arrive(struct traffic_net *n, const struct net_wire *w, uint32_t k)
 	struct net_lane *lane;
 
 	if (w->to_host) {
-		traffic_host_got(&n->t->host[w->sw], packet->number, packet->psn, packet->bytes, packet->sl);
+		if (packet->ack)
+			traffic_ack_got(n->t, packet->number);
+		else
+			traffic_host_got(&n->t->host[w->sw], packet->number, packet->psn, packet->bytes,
+					 packet->sl);
 		packet_put(n, k);
 		return;
 	}
@@ -321,23 +352,42 @@ static void round_of(struct traffic_net *n)
 	round_ends(n);
 }
 
-/* These wires are ready, and what they have sent has come. */
-static void wires_ready(struct traffic_net *n, struct fab_entry *e)
+/* The message of a host begins whose @e is. */
+static void message_begins(struct traffic_net *n, const struct fab_entry *e)
 {
-	while (e) {
-		/* it is the first member */
-		struct net_wire *w = (struct net_wire *)(void *)e;
-		const uint32_t p = (uint32_t)(w - n->wire);
+	/* it is the first member, and this one's host has its place */
+	const ptrdiff_t i = (const struct net_begin *)(const void *)e - n->begin;
 
-		e = e->next;
-		__builtin_prefetch(e);
-		__builtin_prefetch(net_lane_of(n, w->peer, 0));
-		w->waits = false;
-		if (w->packet != NET_NONE)
-			n->arrivals[n->narrivals++] = (struct net_arrival){ w, w->packet };
-		w->packet = NET_NONE;
-		if (w->from_host || w->want)
-			add_turn(n, w, p);
+	n->begin[i].waits = false;
+	traffic_net_due(&n->t->host[i], n->t->now_ns);
+}
+
+/* The wire is ready whose @e is, and what it has sent has come. */
+static void wire_ready(struct traffic_net *n, struct fab_entry *e)
+{
+	struct net_wire *w = (struct net_wire *)(void *)e;
+
+	__builtin_prefetch(net_lane_of(n, w->peer, 0));
+	n->arrivals[n->narrivals++] = (struct net_arrival){ w, w->packet };
+	w->packet = NET_NONE;
+	if (w->from_host || w->want)
+		add_turn(n, w, (uint32_t)(w - n->wire));
+}
+
+/* All that is due now. */
+static void events(struct traffic_net *n, struct fab_entry *e)
+{
+	const void *begin = n->begin, *end = n->begin + n->t->hosts;
+
+	while (e) {
+		struct fab_entry *next = e->next;
+
+		__builtin_prefetch(next);
+		if ((const void *)e >= begin && (const void *)e < end)
+			message_begins(n, e);
+		else
+			wire_ready(n, e);
+		e = next;
 	}
 }
 
@@ -347,7 +397,7 @@ bool traffic_net_run(struct traffic_net *n)
 	struct fab_entry *e = NULL;
 
 	do {
-		wires_ready(n, e);
+		events(n, e);
 		while (!n->wrong && (n->narrivals | n->nsenders | n->nturns))
 			round_of(n);
 		e = fab_calendar_next(&n->calendar);

@@ -122,7 +122,7 @@ static void judge(struct fab_traffic *t, struct fab_traffic_result *r)
 		.hosts = t->hosts,
 		.messages = senders * t->cfg.messages,
 		.lost = senders * t->cfg.messages - t->done,
-		.packets = t->came - t->becns,
+		.packets = t->came - t->becns - t->acks,
 		.hops = t->hops,
 		.bytes = t->bytes,
 		.bus_bytes = 2ull * t->reduces * (t->hosts - 1) * t->cfg.size / t->hosts,
@@ -171,7 +171,7 @@ static const char *all_adaptive(struct fab_traffic *t)
 /* Whether times may not fit: by the slowest wire all messages go one after another. Links have trained. */
 static bool is_too_long(const struct fab_traffic *t)
 {
-	const double message = t->cfg.size + (t->cfg.size / t->mtu + 1.0) * (traffic_len(3) + IB_VCRC_LEN);
+	const double message = t->cfg.size + (t->cfg.size / t->mtu + 1.0) * (traffic_len(t, 3) + IB_VCRC_LEN);
 	uint64_t byte_fs = 0;
 	double ns;
 
@@ -215,6 +215,8 @@ static const char *prepare_all(struct fab_traffic *t, struct fab_circle *circle)
 		return "out of memory";
 	if (t->hosts < 2)
 		return "there are no two hosts with LIDs at switches";
+	if (t->cfg.transport == FAB_TRANSPORT_UD && t->cfg.size > t->mtu)
+		return "a datagram is no longer than the MTU: a smaller --size";
 	traffic_choose_victim(t);
 	if (traffic_is_reduce(t))
 		wrong = traffic_reduce_plan(t);

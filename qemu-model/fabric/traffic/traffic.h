@@ -113,9 +113,23 @@ struct fab_traffic_script {
 };
 
 /**
+ * enum fab_transport - how
+ * @FAB_TRANSPORT_UC: packets of the MTU; nothing comes back
+ * @FAB_TRANSPORT_UD: datagrams, with a DETH: a message is no longer than the MTU
+ * @FAB_TRANSPORT_RC: as UC, and for each message an ACK comes back. Nothing is sent again
+ */
+enum fab_transport {
+	FAB_TRANSPORT_UC,
+	FAB_TRANSPORT_UD,
+	FAB_TRANSPORT_RC,
+	FAB_TRANSPORTS,
+};
+
+/**
  * struct fab_traffic_cfg - what is sent
  * @pattern: who sends to whom
  * @routing: by which ways
+ * @transport: how
  * @size: bytes of a message, 1 to FAB_TRAFFIC_SIZE; of an all-reduce that which each host has, at least
  *	one for each host
  * @messages: of each host; 0: one to each other host for all to all, else 16. Of an all-reduce, so many
@@ -136,6 +150,7 @@ struct fab_traffic_script {
 struct fab_traffic_cfg {
 	enum fab_pattern pattern;
 	enum fab_routing routing;
+	enum fab_transport transport;
 	uint32_t size;
 	uint32_t messages;
 	unsigned int load;
@@ -165,7 +180,7 @@ struct fab_traffic_flow {
  * struct fab_traffic_result - what became of it
  * @hosts: that send and receive
  * @messages: that were to be sent; @lost: of which some packet has not come
- * @packets: that have come; @hops: wires between switches that packets have crossed
+ * @packets: of messages that have come; @hops: wires between switches that packets have crossed
  * @bytes: of messages that have come
  * @ns: from the begin, when hosts with a load of 100 percent send, to the last packet
  * @bus_bytes: that a host has to send and to get for its all-reduces: 2 (n - 1) / n of its own
@@ -180,7 +195,7 @@ struct fab_traffic_flow {
  * @whole: it happened in the data path, see struct fab_traffic_cfg
  * @circle: of channels that may wait for each other for ever; for fab_circle_end()
  * @p50_ns, @p90_ns, @p99_ns, @max_ns: so many percent of the messages have taken no longer, from when
- *	they were to begin to when they had come
+ *	they were to begin to when they had come, or their ACKs had
  */
 struct fab_traffic_result {
 	uint32_t hosts;

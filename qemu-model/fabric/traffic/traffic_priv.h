@@ -30,6 +30,8 @@ struct traffic_net;
  * @refused: the next one of fab_traffic.refused, if @is_refused
  * @cc: its CCTI; @may_ns: when the next packet of a message may begin
  * @cnp: [@cnps] messages whose senders are to be notified
+ * @acks: messages whose senders are to have an ACK, from @ack_first to @ack_last; the next one leaves by @ack_sl
+ *	and @ack_vl, and could since @ack_ns
  */
 struct traffic_host {
 	struct fab_timer timer;
@@ -53,6 +55,9 @@ struct traffic_host {
 	uint64_t may_ns;
 	uint32_t cnp[TRAFFIC_CNPS];
 	unsigned int cnps;
+	uint32_t acks, ack_first, ack_last;
+	uint8_t ack_sl, ack_vl;
+	uint64_t ack_ns;
 };
 
 /**
@@ -79,7 +84,8 @@ struct traffic_flows {
 
 /**
  * struct traffic_message - bytes that have not come, and when it was to begin
- * @top: the next PSN after the highest that has come; a message begins with 0
+ * @top: the next PSN after the highest that has come; a message begins with 0. When all has come, and an ACK
+ *	is to leave: the message behind it in its host's
  */
 struct traffic_message {
 	uint32_t left;
@@ -102,7 +108,7 @@ struct traffic_message {
  * @msg: [@hosts * @cfg.messages]
  * @took: [@done] ns of those that have come
  * @sent: packets; @came: so many of them, with @bytes, the last at @last_ns. @becns of both are
- *	notifications
+ *	notifications, @acks ACKs
  * @reordered, @hops: as of struct fab_traffic_result
  * @victim_to: target of the last host beside an incast
  * @share, @share_ns: as of struct fab_traffic_result, at the clock's time; 0: no host has sent all
@@ -127,7 +133,7 @@ struct fab_traffic {
 	struct traffic_message *msg;
 	uint64_t *took;
 	uint32_t done;
-	uint64_t sent, came, becns, bytes, last_ns;
+	uint64_t sent, came, becns, acks, bytes, last_ns;
 	uint64_t reordered, hops;
 	uint32_t victim_to;
 	uint64_t share[IB_NUM_SLS], share_ns;
@@ -138,10 +144,24 @@ struct fab_traffic {
 	bool has_faults;
 };
 
-/** traffic_len() - of a packet with @bytes of a message, LRH to ICRC */
-static inline uint32_t traffic_len(uint32_t bytes)
+#define TRAFFIC_ACK_LEN	(IB_LRH_LEN + IB_BTH_LEN + IB_AETH_LEN + IB_ICRC_LEN)
+
+/** traffic_deth_len() - of what is between BTH and payload: a datagram's DETH, or nothing */
+static inline uint32_t traffic_deth_len(const struct fab_traffic *t)
 {
-	return IB_LRH_LEN + IB_BTH_LEN + bytes + (-bytes & 3) + IB_ICRC_LEN;
+	return t->cfg.transport == FAB_TRANSPORT_UD ? IB_DETH_LEN : 0;
+}
+
+/** traffic_len() - of a packet with @bytes of a message, LRH to ICRC */
+static inline uint32_t traffic_len(const struct fab_traffic *t, uint32_t bytes)
+{
+	return IB_LRH_LEN + IB_BTH_LEN + traffic_deth_len(t) + bytes + (-bytes & 3) + IB_ICRC_LEN;
+}
+
+/** traffic_sender() - the host that sends message @number */
+static inline const struct traffic_host *traffic_sender(const struct fab_traffic *t, uint32_t number)
+{
+	return &t->host[number / t->cfg.messages];
 }
 
 /** traffic_message_of() - the number of the message at hand of @h, in which packets have it */
@@ -161,6 +181,24 @@ void traffic_host_sent(struct traffic_host *h, uint32_t bytes);
 
 /** traffic_host_got() - packet @psn of message @number has come to @h by service level @sl, with @bytes */
 void traffic_host_got(struct traffic_host *h, uint32_t number, uint32_t psn, uint32_t bytes, uint8_t sl);
+
+/** traffic_sl() - by which service level @from sends to @to, and has ACKs from there */
+uint8_t traffic_sl(const struct traffic_host *from, const struct traffic_host *to);
+
+/** traffic_lane() - the lane that @h has for @sl, in *@vl. Return: false: it has none. */
+bool traffic_lane(const struct traffic_host *h, uint8_t sl, uint8_t *vl);
+
+/** traffic_wake() - @h has something to send now */
+void traffic_wake(struct traffic_host *h);
+
+/** traffic_ack_add() - message @number has come to @h, which sends an ACK */
+void traffic_ack_add(struct traffic_host *h, uint32_t number);
+
+/** traffic_ack_sent() - the ACK that was the next one of @h has begun to leave */
+void traffic_ack_sent(struct traffic_host *h);
+
+/** traffic_ack_got() - that of message @number has come to its sender */
+void traffic_ack_got(struct fab_traffic *t, uint32_t number);
 
 /** traffic_service_levels() - those of @cfg without paths, a bit for each */
 uint16_t traffic_service_levels(const struct fab_traffic_cfg *cfg);

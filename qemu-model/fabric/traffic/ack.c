@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Reliable messages: who has got one sends an ACK, which leaves before messages, by the service level by which
+ * that came. The message has taken until its sender has that. Nothing is sent again.
+ */
+#include "traffic_priv.h"
+
+/* The first ACK of @h that has a lane is the next one: what has none is not sent. */
+static void find_first(struct traffic_host *h)
+{
+	struct fab_traffic *t = h->t;
+
+	for (; h->acks; h->acks--, h->ack_first = t->msg[h->ack_first].top) {
+		h->ack_sl = traffic_sl(traffic_sender(t, h->ack_first), h);
+		if (traffic_lane(h, h->ack_sl, &h->ack_vl))
+			return;
+	}
+}
+
+void traffic_ack_add(struct traffic_host *h, uint32_t number)
+{
+	struct fab_traffic *t = h->t;
+
+	if (h->acks++) {
+		t->msg[h->ack_last].top = number;
+		h->ack_last = number;
+		return;
+	}
+	h->ack_first = number;
+	h->ack_last = number;
+	h->ack_ns = t->now_ns;
+	find_first(h);
+	if (h->acks)
+		traffic_wake(h);
+}
+
+void traffic_ack_sent(struct traffic_host *h)
+{
+	struct fab_traffic *t = h->t;
+
+	t->sent++;
+	h->ack_ns = t->now_ns;
+	h->acks--;
+	h->ack_first = t->msg[h->ack_first].top;
+	find_first(h);
+}
+
+void traffic_ack_got(struct fab_traffic *t, uint32_t number)
+{
+	t->came++;
+	t->acks++;
+	t->last_ns = t->now_ns;
+	t->took[t->done++] = t->now_ns - t->msg[number].begin_ns;
+}
