@@ -17,6 +17,8 @@
 
 #include <cmocka.h>
 
+#include "fds.h"
+
 #define MUST(x)	do { \
 	if (!(x)) { \
 		perror(#x); \
@@ -39,30 +41,11 @@ static void header(struct answer *a, unsigned int type, uint32_t seq)
 
 static void answer(struct daemon *l, struct answer *a)
 {
-	union {
-		char buf[CMSG_SPACE(sizeof(a->fd))];
-		struct cmsghdr align;
-	} c = { .buf = { 0 } };
-	struct iovec iov = { .iov_base = a->msg.byte };
-	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
-
 	if (l->change)
 		l->change(l, a);
-	if (a->fds) {
-		struct cmsghdr *cm;
-
-		m.msg_control = c.buf;
-		m.msg_controllen = CMSG_SPACE(a->fds * sizeof(int));
-		cm = CMSG_FIRSTHDR(&m);
-		cm->cmsg_level = SOL_SOCKET;
-		cm->cmsg_type = SCM_RIGHTS;
-		cm->cmsg_len = CMSG_LEN(a->fds * sizeof(int));
-		memcpy(CMSG_DATA(cm), a->fd, a->fds * sizeof(int));
-	}
-	iov.iov_len = a->len;
 	if (!a->silent)
 		/* a front that has given up does not take it */
-		(void)!sendmsg(l->sock, &m, MSG_NOSIGNAL);
+		(void)!fds_send(l->sock, a->msg.byte, a->len, a->fd, a->fds, 0);
 	if (a->close)
 		shutdown(l->sock, SHUT_RDWR);
 }

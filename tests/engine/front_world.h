@@ -29,6 +29,7 @@
 #include "front/client.c"
 #include "front/dirty.h"
 #include "link/wire.h"
+#include "fds.h"
 #include "rig.h"
 
 #define LIMIT_MS	20000
@@ -340,26 +341,9 @@ static inline void message_begin(union message *m, enum ohca_front_type type, si
 static inline bool put(struct front *f, const void *msg, size_t n, const int *fds,
 		       unsigned int nfds)
 {
-	union {
-		char buf[CMSG_SPACE(8 * sizeof(int))];
-		struct cmsghdr align;
-	} c = { 0 };
-	struct iovec iov = { .iov_base = (void *)(uintptr_t)msg, .iov_len = n };
-	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
-	struct cmsghdr *cm;
-
 	if (n >= sizeof(struct ohca_front_hdr))
 		f->seq = ((const struct ohca_front_hdr *)msg)->seq;
-	if (nfds) {
-		m.msg_control = c.buf;
-		m.msg_controllen = CMSG_SPACE(nfds * sizeof(int));
-		cm = CMSG_FIRSTHDR(&m);
-		cm->cmsg_level = SOL_SOCKET;
-		cm->cmsg_type = SCM_RIGHTS;
-		cm->cmsg_len = CMSG_LEN(nfds * sizeof(int));
-		memcpy(CMSG_DATA(cm), fds, nfds * sizeof(int));
-	}
-	return sendmsg(f->sock, &m, MSG_NOSIGNAL) == (ssize_t)n;
+	return fds_send(f->sock, msg, n, fds, nfds, 0) == (ssize_t)n;
 }
 
 /* What comes next, with its descriptors, of which there are OHCA_FRONT_FDS or none. */

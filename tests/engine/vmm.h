@@ -91,24 +91,7 @@ static inline void *vmm_server(void *arg)
 
 static inline bool vmm_put(struct vmm *v, const void *msg, size_t n, const int *fd, unsigned int fds)
 {
-	union {
-		char buf[CMSG_SPACE(32 * sizeof(int))];
-		struct cmsghdr align;
-	} c = { 0 };
-	struct iovec iov = { .iov_base = (void *)(uintptr_t)msg, .iov_len = n };
-	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
-	struct cmsghdr *cm;
-
-	if (fds) {
-		m.msg_control = c.buf;
-		m.msg_controllen = CMSG_SPACE(fds * sizeof(int));
-		cm = CMSG_FIRSTHDR(&m);
-		cm->cmsg_level = SOL_SOCKET;
-		cm->cmsg_type = SCM_RIGHTS;
-		cm->cmsg_len = CMSG_LEN(fds * sizeof(int));
-		memcpy(CMSG_DATA(cm), fd, fds * sizeof(int));
-	}
-	return sendmsg(v->sock, &m, MSG_NOSIGNAL) == (ssize_t)n;
+	return fds_send(v->sock, msg, n, fd, fds, 0) == (ssize_t)n;
 }
 
 /* All of @n bytes. Return: false: the end. */

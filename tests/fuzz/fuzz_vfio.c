@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "fds.h"
 #include "vfio-user/say.h"
 #include "vfio-user/serve.h"
 #include "vfio-user/socket.h"
@@ -191,26 +192,8 @@ static uint32_t get(struct input *in, unsigned int n)
 
 static void put_fds(int sock, const void *buf, size_t n, const int *fd, unsigned int fds)
 {
-	union {
-		char buf[CMSG_SPACE(32 * sizeof(int))];
-		struct cmsghdr align;
-	} c = { 0 };
-	struct iovec iov = { .iov_base = (void *)(uintptr_t)buf, .iov_len = n };
-	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
-	struct cmsghdr *cm;
-
-	if (fds) {
-		m.msg_control = c.buf;
-		m.msg_controllen = CMSG_SPACE(fds * sizeof(int));
-		cm = CMSG_FIRSTHDR(&m);
-		cm->cmsg_level = SOL_SOCKET;
-		cm->cmsg_type = SCM_RIGHTS;
-		cm->cmsg_len = CMSG_LEN(fds * sizeof(int));
-		memcpy(CMSG_DATA(cm), fd, fds * sizeof(int));
-	}
-	if (sendmsg(sock, &m, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
-		/* there is no room: it is not sent */
-	}
+	/* without room it is not sent */
+	(void)!fds_send(sock, buf, n, fd, fds, MSG_DONTWAIT);
 }
 
 /* A message of a command and its fields, some of which are likely to be valid. */
