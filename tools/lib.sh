@@ -137,6 +137,8 @@ fetch_kernel() {
 
 # Make a Debian root. Usage: make_root [--release RELEASE] DIR LISTFILE
 # [mmdebstrap option...]; RELEASE is Debian 13 by default. ARCH and TRIPLET in the list are guest_of's.
+# mmdebstrap mounts the host's /dev/shm and more in the root. It has its own mounts, so that none is left
+# when it is killed: who removed the root then would remove what is in the host's.
 make_root() {
 	local release=$SUITE dir list debs=$CACHE/debs names
 	if [ "$1" = --release ]; then
@@ -151,7 +153,7 @@ make_root() {
 	mkdir -p "$debs"
 	rm -rf --one-file-system "$dir"
 	# shellcheck disable=SC2016 # mmdebstrap's shell expands $1
-	mmdebstrap --variant=apt --mode=root --include="$names" \
+	unshare --mount mmdebstrap --variant=apt --mode=root --include="$names" \
 		--aptopt='Acquire::Languages "none"' \
 		--aptopt='APT::Install-Recommends "false"' \
 		--aptopt='Acquire::Retries "5"' \

@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Roots of Debian, made by a program in the place of mmdebstrap."""
+import os
+import subprocess
+import tempfile
+import unittest
+
+import fake
+
+LIB = os.path.join(fake.TOP, "tools/lib.sh")
+# As mmdebstrap it mounts a directory of the host in the root; it does not come to unmount it.
+KILLED = """#!/bin/sh
+for root; do :; done
+mkdir -p "$root/shm"
+mount --bind "$HOST" "$root/shm" || exit 3
+[ -e "$root/shm/file" ] || exit 4
+kill -9 $$
+"""
+# The build root, which is no mount where this runs, has to be one for a process that wants its own mounts.
+# The status of make_root, and what it has left.
+TOP = """
+mkdir "$0/top"
+mount --rbind / "$0/top"
+exec chroot "$0/top" bash -c '. "$0"; make_root "$1" "$2"; echo $?; grep " $1/" /proc/self/mounts' "$@"
+"""
+
+
+class Roots(unittest.TestCase):
+    """make_root of tools/lib.sh."""
+
+    def setUp(self):
+        where = tempfile.TemporaryDirectory()
+        self.addCleanup(where.cleanup)
+        self.dir = where.name
+        for name in ("bin", "host", "build", "cache"):
+            os.mkdir(os.path.join(self.dir, name))
+        for name, text, mode in (("bin/mmdebstrap", KILLED, 0o755), ("host/file", "", 0o644),
+                                 ("list", "make\n", 0o644)):
+            path = os.path.join(self.dir, name)
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            os.chmod(path, mode)
+
+    def test_killed(self):
+        """One that is killed leaves nothing mounted, so what removes the root removes it alone."""
+        root = os.path.join(self.dir, "root")
+        env = dict(os.environ, HOST=os.path.join(self.dir, "host"),
+                   PATH=os.path.join(self.dir, "bin") + ":" + os.environ["PATH"],
+                   OHCA_BUILD=os.path.join(self.dir, "build"),
+                   OHCA_CACHE=os.path.join(self.dir, "cache"))
+        done = subprocess.run(["unshare", "--mount", "--propagation", "unchanged", "sh", "-c", TOP,
+                               self.dir, LIB, root, os.path.join(self.dir, "list")],
+                              env=env, check=False, capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.stdout, "137\n", done.stderr)
+
+
+if __name__ == "__main__":
+    fake.main()
