@@ -110,14 +110,16 @@ static const char *set_option(struct vu_cfg *cfg, const char **socket_path, int 
 	}
 }
 
-/* The card without options: that of -device ohca, but for device memory. */
-static void card_default(struct vu_cfg *cfg)
+/* The card without options: that of -device ohca, but for device memory. Return: false: it has no GUID. */
+static bool card_default(struct vu_cfg *cfg)
 {
 	struct ohca_front_hello *m = &cfg->hello;
-	uint64_t random = 0;
+	uint64_t random;
 
-	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
-		vu_say("no random number for --guid: %s", strerror(errno));
+	if (getrandom(&random, sizeof(random), 0) != sizeof(random)) {
+		vu_say("no random number for a GUID: %s", strerror(errno));
+		return false;
+	}
 	*cfg = (struct vu_cfg){
 		.uars = UARS_MAX,
 		.hello = {
@@ -137,6 +139,7 @@ static void card_default(struct vu_cfg *cfg)
 	};
 	ohca_hello_speed(m, "edr");
 	ohca_hello_width(m, "4x");
+	return true;
 }
 
 /* A descriptor that is readable when the process is to end; -1: there is none. */
@@ -150,7 +153,7 @@ static int stop_signals(void)
 	sigaddset(&set, SIGHUP);
 	if (sigprocmask(SIG_BLOCK, &set, NULL))
 		return -1;
-	/* a line that nobody reads any longer ends nothing */
+	/* the process goes on when nobody reads its lines any longer */
 	signal(SIGPIPE, SIG_IGN);
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
@@ -172,9 +175,8 @@ static int run(const struct vu_cfg *cfg, const char *path)
 		vu_say("--socket: %s", err.text);
 		return EXIT_FAILURE;
 	}
-	if (ohca_short_slice()) {
-		/* doorbells and interrupts take longer while virtual CPUs spin */
-	}
+	/* without it doorbells and interrupts take longer while virtual CPUs spin */
+	ohca_short_slice();
 	puts("ohca-vfio-user: ready");
 	fflush(stdout);
 	ok = vu_serve(cfg, listener, stop);
@@ -204,7 +206,8 @@ int main(int argc, char **argv)
 	struct vu_cfg cfg;
 	int c;
 
-	card_default(&cfg);
+	if (!card_default(&cfg))
+		return EXIT_FAILURE;
 	while ((c = getopt_long(argc, argv, "f:s:", options, NULL)) != -1) {
 		if (c == O_HELP) {
 			fputs(usage_text, stdout);

@@ -17,8 +17,8 @@ mount --bind "$HOST" "$root/shm" || exit 3
 [ -e "$root/shm/file" ] || exit 4
 kill -9 $$
 """
-# The build root, which is no mount where this runs, has to be one for a process that wants its own mounts.
-# The status of make_root, and what it has left.
+# A process that wants its own mounts needs a mount at /, which the build root is not where this runs.
+# Prints the status of make_root, and what it has left.
 TOP = """
 mkdir "$0/top"
 mount --rbind / "$0/top"
