@@ -17,7 +17,7 @@ mount --bind "$HOST" "$root/shm" || exit 3
 [ -e "$root/shm/file" ] || exit 4
 kill -9 $$
 """
-# A process that wants its own mounts needs a mount at /, which the build root is not where this runs.
+# A process that wants its own mounts needs a mount at /, which the build root is not here.
 # Prints the status of make_root, and what it has left.
 TOP = """
 mkdir "$0/top"
