@@ -89,15 +89,6 @@ struct net_wire {
 static_assert(sizeof(struct net_wire) == 64, "it is a cache line");
 
 /**
- * struct net_begin - the begin of a host's message
- * @entry: of traffic_net.calendar, if it @waits there
- */
-struct net_begin {
-	struct fab_entry entry;
-	bool waits;
-};
-
-/**
  * struct net_out - a lane of a wire
  * @turn: the input lane that was served last
  * @used: blocks of the buffer at the other end
@@ -140,13 +131,13 @@ struct net_arrival {
  * @lanes: of each port, a power of two; @lane_bits: its logarithm
  * @words: of struct net_out's @want; @out_size: bytes of one
  * @wire: [ports of the graph]
- * @begin: [hosts]
+ * @begin: [hosts] when the message at hand begins, if that is not now
  * @out: [ports * @lanes], each of @out_size bytes
  * @lane: [ports * @lanes]
  * @arb: [ports], or NULL: there is one lane
  * @way: [switches * hosts] number of the port that leads to a host; 0: there is none
  * @packet: [@packets]; @spare: the first that is free
- * @calendar: of wires
+ * @calendar: of wires and of @begin
  * @patience_ns: what waits no longer than that is not discarded; UINT64_MAX: nothing ever is
  * @arrivals: [@narrivals] of this round
  * @turns: [@nturns] wires that have their turn in the next round
@@ -162,7 +153,7 @@ struct traffic_net {
 	unsigned int words;
 	size_t out_size;
 	struct net_wire *wire;
-	struct net_begin *begin;
+	struct fab_entry *begin;
 	char *out;
 	struct net_lane *lane;
 	struct ib_vlarb *arb;

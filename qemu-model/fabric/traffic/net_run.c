@@ -87,16 +87,15 @@ static void add_turn(struct traffic_net *n, struct net_wire *w, uint32_t p)
 void traffic_net_due(struct traffic_host *h, uint64_t ns)
 {
 	struct traffic_net *n = h->t->net;
-	struct net_begin *begin = &n->begin[h - h->t->host];
 	struct net_wire *w = &n->wire[h->port];
 
 	if (ns <= h->t->now_ns) {
 		/* else it has its turn when the wire is ready */
 		if (w->packet == NET_NONE)
 			add_turn(n, w, h->port);
-	} else if (ns != UINT64_MAX && !begin->waits) {
-		begin->waits = true;
-		wait_until(n, &begin->entry, ns);
+	} else if (ns != UINT64_MAX) {
+		/* that of the message before has passed */
+		wait_until(n, &n->begin[h - h->t->host], ns);
 	}
 }
 
@@ -136,12 +135,8 @@ static void host_turn(struct traffic_net *n, uint32_t p)
 	uint32_t k;
 
 	w->listed = false;
-	if (w->packet != NET_NONE)
+	if (w->packet != NET_NONE || since_ns > n->t->now_ns)
 		return;
-	if (since_ns > n->t->now_ns) {
-		traffic_net_due(h, since_ns);
-		return;
-	}
 	packet = next_packet(h);
 	if (!w->byte_fs || packet.len > w->max_len || packet.vl >= n->lanes) {
 		n->wrong = true;
@@ -355,11 +350,7 @@ static void round_of(struct traffic_net *n)
 /* The message of a host begins whose @e is. */
 static void message_begins(struct traffic_net *n, const struct fab_entry *e)
 {
-	/* it is the first member, and this one's host has its place */
-	const ptrdiff_t i = (const struct net_begin *)(const void *)e - n->begin;
-
-	n->begin[i].waits = false;
-	traffic_net_due(&n->t->host[i], n->t->now_ns);
+	traffic_net_due(&n->t->host[e - n->begin], n->t->now_ns);
 }
 
 /* The wire is ready whose @e is, and what it has sent has come. */
@@ -377,13 +368,13 @@ static void wire_ready(struct traffic_net *n, struct fab_entry *e)
 /* All that is due now. */
 static void events(struct traffic_net *n, struct fab_entry *e)
 {
-	const void *begin = n->begin, *end = n->begin + n->t->hosts;
+	const struct fab_entry *begin = n->begin, *end = n->begin + n->t->hosts;
 
 	while (e) {
 		struct fab_entry *next = e->next;
 
 		__builtin_prefetch(next);
-		if ((const void *)e >= begin && (const void *)e < end)
+		if (e >= begin && e < end)
 			message_begins(n, e);
 		else
 			wire_ready(n, e);
