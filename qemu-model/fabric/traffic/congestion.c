@@ -35,8 +35,7 @@ void traffic_fecn(struct traffic_host *h, uint32_t msg)
 	if (h->cnps == TRAFFIC_CNPS)
 		return;
 	h->cnp[h->cnps++] = msg;
-	/* it may not send now */
-	fab_timer_set(&h->t->due, &h->timer, h->t->now_ns);
+	traffic_wake(h);
 }
 
 bool traffic_send_cnp(struct traffic_host *h)
@@ -48,7 +47,7 @@ bool traffic_send_cnp(struct traffic_host *h)
 
 	if (!b)
 		return false;
-	b = ib_build_lrh(b, h->vl, h->sl, IB_LNH_IBA_LOCAL, t->host[msg / t->cfg.messages].lid,
+	b = ib_build_lrh(b, h->vl, h->sl, IB_LNH_IBA_LOCAL, traffic_sender(t, msg)->lid,
 			 (uint16_t)(len / 4), h->lid);
 	ib_build_bth(b, IB_OP_CNP, 0, 0, IB_DEFAULT_PKEY, msg, false, 0);
 	ib_set_becn(b);

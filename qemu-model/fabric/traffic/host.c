@@ -33,7 +33,8 @@ uint8_t traffic_sl(const struct traffic_host *from, const struct traffic_host *t
 {
 	const struct fab_traffic_cfg *cfg = &from->t->cfg;
 
-	return fab_paths_sl(cfg->paths, from->lid, to->lid, cfg->sl[cfg->sls ? index_of(from) % cfg->sls : 0]);
+	return fab_paths_sl(cfg->paths, from->lid, to->lid,
+			    cfg->sl[cfg->sls ? index_of(from) % cfg->sls : 0]);
 }
 
 /* The next message that it can send, whose lane is found: what has none is lost. */
@@ -57,7 +58,7 @@ static void set_timer(struct traffic_host *h, uint64_t ns)
 	if (h->t->net)
 		traffic_net_due(h, ns);
 	else
-		fab_timer_set(&h->t->due, &h->timer, h->cnps | h->acks ? h->t->now_ns : ns);
+		fab_timer_set(&h->t->due, &h->timer, h->cnps || h->acks ? h->t->now_ns : ns);
 }
 
 void traffic_wake(struct traffic_host *h)
