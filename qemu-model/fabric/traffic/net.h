@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the data path does with packets of hosts without machines while it discards none, and nobody looks
- * at it: the same arbiters, credits and times, to the part of a ns, with as little memory as that takes. A
- * packet has 32 bytes, a wire one cache line, and no packet has bytes of headers.
+ * What the data path does with packets of hosts without machines while it discards none, and nobody
+ * looks at it: the same arbiters, credits and times, to the part of a ns, with as little memory as
+ * that takes. A packet has 32 bytes, a wire one cache line, and no packet has bytes of headers.
  *
- * An event is the end of a packet on a wire: it has come to the other end, and the wire is ready for
- * another one; or it is the begin of a message. All events of a time come together, in rounds as those of the data path (data.h): first
- * hosts begin to send, then what has come waits for the outputs, then each of these that is ready
- * chooses. Room that a round makes, and heads behind those that have left, are there in the next one,
- * so nothing depends on the order within a round.
+ * An event is the end of a packet on a wire, which has come to the other end then, while the wire
+ * is ready for another one; or it is the begin of a message. All events of a time come together, in
+ * rounds as those of the data path (data.h): first hosts begin to send, then what has come waits
+ * for the outputs, then each of these that is ready chooses. Room that a round makes, and heads
+ * behind those that have left, are there in the next one, so nothing depends on the order within a
+ * round.
  *
- * What this does not know - congestion control, adaptive routing, P_Keys, faults, routers - or what would have to be
- * discarded is the data path's own: then all of it is done there, from the begin on.
+ * What this does not know - congestion control, adaptive routing, P_Keys, faults, routers - or what
+ * would have to be discarded is the data path's own: then all of it is done there, from the begin
+ * on.
  *
  *	net.c		the wires of a fabric, and the ways over them
  *	net_run.c	what happens there
@@ -92,8 +94,8 @@ static_assert(sizeof(struct net_wire) == 64, "it is a cache line");
  * struct net_out - a lane of a wire
  * @turn: the input lane that was served last
  * @used: blocks of the buffer at the other end
- * @want: [traffic_net.words] input lanes that request it, a bit for each: that of port n's lane v is
- *	n * lanes + v
+ * @want: [traffic_net.words] input lanes that request it, a bit for each: that of port n's lane v
+ *	is n * lanes + v
  */
 struct net_out {
 	uint32_t turn;
@@ -181,7 +183,10 @@ static inline struct net_lane *net_lane_of(const struct traffic_net *n, uint32_t
 	return &n->lane[((size_t)p << n->lane_bits) + vl];
 }
 
-/** traffic_net_new() - the net of @t, whose links are Active. Return: NULL: the data path has to do it. */
+/**
+ * traffic_net_new() - the net of @t, whose links are Active
+ * Return: NULL: the data path has to do it.
+ */
 struct traffic_net *traffic_net_new(struct fab_traffic *t);
 
 /** traffic_net_free() - free it; NULL is none */

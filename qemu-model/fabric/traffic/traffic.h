@@ -4,13 +4,16 @@
  * (data/pace.c), whose hosts send messages to each other. Time jumps from one event to the next, as
  * fast as the processor allows, so what happens depends on the configuration alone, to the ns.
  *
- * There is no subnet manager and no other time: forwarding tables are made (routes.h), or are those of
- * another fabric, and all links are Active before the first message begins. A message is packets of the MTU; it has come when its last
- * packet has. Nothing acknowledges a message or sends it again.
+ * There is no subnet manager and no other time: forwarding tables are made (routes.h), or are those
+ * of another fabric, and all links are Active before the first message begins. A message is packets
+ * of the MTU; it has come when its last packet has, and an ACK of it, if there are any, when its
+ * sender has that. Nothing is sent again.
  *
  *	traffic.c	all that happens, and what became of it
  *	host.c		hosts that send and receive
- *	net.c, net_run.c	what the data path does while it discards nothing
+ *	ack.c		ACKs of messages
+ *	net.c		wires for what the data path does while it discards nothing
+ *	net_run.c	what happens there
  *	pattern.c	who sends to whom
  *	congestion.c	hosts that send more slowly when a switch says so
  *	reduce.c	the steps of an all-reduce
@@ -77,7 +80,11 @@ void fab_congestion_usual(struct fab_congestion_cfg *cc);
  */
 bool fab_congestion_parse(struct fab_congestion_cfg *cc, const char *text, char *why, size_t len);
 
-/** struct fab_traffic_sender - a host, and @bytes of its messages that have come; @node: of struct fab */
+/**
+ * struct fab_traffic_sender - a host, and what has come of its messages
+ * @node: of struct fab
+ * @bytes: that have come
+ */
 struct fab_traffic_sender {
 	uint32_t node;
 	uint64_t bytes;
@@ -85,11 +92,12 @@ struct fab_traffic_sender {
 
 /**
  * struct fab_traffic_watcher - who is told how much of each host's messages comes
- * @interval_ns: from the begin on @series is called after each, with what has come in it, of [@n] hosts;
- *	@at_ns: from the begin to its end; the last one may be cut. 0: never. At most 100,000 times
- * @flows: NULL, or called at the end with what has come of [@n] hosts while all sent: in the @ns from
- *	when the first one had sent half of its messages to when one had sent all, or if none ever has to
- *	the last packet
+ * @interval_ns: from the begin on @series is called after each, with what has come in it, of [@n]
+ *	hosts; @at_ns: from the begin to its end; the last one may be cut. 0: never. At most 100,000
+ *	times
+ * @flows: NULL, or called at the end with what has come of [@n] hosts while all sent: in the @ns
+ *	from when the first one had sent half of its messages to when one had sent all, or if none
+ *	ever has to the last packet
  * @arg: of both
  */
 struct fab_traffic_watcher {
@@ -130,18 +138,19 @@ enum fab_transport {
  * @pattern: who sends to whom
  * @routing: by which ways
  * @transport: how
- * @size: bytes of a message, 1 to FAB_TRAFFIC_SIZE; of an all-reduce that which each host has, at least
- *	one for each host
- * @messages: of each host; 0: one to each other host for all to all, else 16. Of an all-reduce, so many
- *	of them one after another; 0: one
- * @load: percent of the rate of a host's link at which messages begin, at times that vary by chance,
- *	1 to 100; 100: each begins when the one before has left, and of an all-reduce what the step needs
- *	has come
+ * @size: bytes of a message, 1 to FAB_TRAFFIC_SIZE; of an all-reduce that which each host has, at
+ *	least one for each host
+ * @messages: of each host; 0: one to each other host for all to all, else 16. Of an all-reduce, so
+ *	many of them one after another; 0: one
+ * @load: percent of the rate of a host's link at which messages begin, at times that vary by
+ *	chance, 1 to 100; 100: each begins when the one before has left, and of an all-reduce what
+ *	the step needs has come
  * @sl: [@sls] service levels that hosts have in turn, 0 to 15; without any it is @sl[0]
  * @paths: those of which the SL is known have that; NULL: there are none
  * @rate_scale, @hoq_scale: as of struct fab_data_cfg; @rate_scale is not 0
  * @seed: of what happens by chance
- * @whole: all of it happens in the data path (data.h), which counts at ports, also what net.h could do
+ * @whole: all of it happens in the data path (data.h), which counts at ports, also what net.h could
+ *	do
  * @cc: congestion control, or NULL: there is none
  * @adaptive: adaptive routing of all switches, or NULL: there is none
  * @watcher: or NULL: nobody watches
@@ -167,7 +176,8 @@ struct fab_traffic_cfg {
 };
 
 /**
- * struct fab_traffic_flow - the second half of what a host gets, when congestion control has found its rate
+ * struct fab_traffic_flow - the second half of what a host gets, when congestion control has found
+ * its rate
  * @bytes: of it
  * @ns: from its first packet to its last
  */
@@ -179,14 +189,15 @@ struct fab_traffic_flow {
 /**
  * struct fab_traffic_result - what became of it
  * @hosts: that send and receive
- * @messages: that were to be sent; @lost: of which some packet has not come
- * @packets: of messages that have come; @hops: wires between switches that packets have crossed
- * @bytes: of messages that have come
- * @ns: from the begin, when hosts with a load of 100 percent send, to the last packet
+ * @messages: that were to be sent; @lost: of which some packet, or the ACK, has not come
+ * @packets: of messages, that have come; @bytes: of messages in them. A part of lost ones may have
+ * @hops: wires between switches that packets, and ACKs, have crossed
+ * @ns: from the begin, when hosts with a load of 100 percent send, to the last packet, or ACK
  * @bus_bytes: that a host has to send and to get for its all-reduces: 2 (n - 1) / n of its own
- * @hot: of an incast, what the first host gets; @victim: what a host gets from the last one beside that
- * @share: [SL] bytes that had come by that service level when the first host had sent all, at @share_ns from
- *	the begin
+ * @hot: of an incast, what the first host gets; @victim: what a host gets from the last one beside
+ *	that
+ * @share: [SL] bytes that had come by that service level when the first host had sent all, at
+ *	@share_ns from the begin
  * @fecns: marks that switches have made; @becns: notifications that have come to the senders
  * @ccti_max: the highest CCTI that a host had
  * @adaptive: times that a packet left a switch by another port than its LinearForwardingTable has;
@@ -194,8 +205,8 @@ struct fab_traffic_flow {
  * @failed: lines of the script that could not be done, or were not as expected
  * @whole: it happened in the data path, see struct fab_traffic_cfg
  * @circle: of channels that may wait for each other for ever; for fab_circle_end()
- * @p50_ns, @p90_ns, @p99_ns, @max_ns: so many percent of the messages have taken no longer, from when
- *	they were to begin to when they had come, or their ACKs had
+ * @p50_ns, @p90_ns, @p99_ns, @max_ns: so many percent of the messages have taken no longer, from
+ *	when they were to begin to when they had come, or their ACKs had
  */
 struct fab_traffic_result {
 	uint32_t hosts;

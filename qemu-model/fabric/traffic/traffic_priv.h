@@ -106,7 +106,7 @@ struct traffic_message {
  * @due: timers of those that have something to do at a time
  * @refused: those that wait for credits
  * @msg: [@hosts * @cfg.messages]
- * @took: [@done] ns of those that have come
+ * @took: [@done] ns of those that have come, and whose ACKs have if there are any
  * @sent: packets; @came: so many of them, with @bytes, the last at @last_ns. @becns of both are
  *	notifications, @acks ACKs
  * @reordered, @hops: as of struct fab_traffic_result
