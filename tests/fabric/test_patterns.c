@@ -2,6 +2,7 @@
 /* Traffic of hosts without machines: who sends to whom, by which ways, and how long that takes. */
 #include "cases.h"
 
+#include "fabric/graph/names.h"
 #include "fabric/mgmt/mgmt.h"
 #include "fabric/traffic/routes.h"
 #include "fabric/traffic/traffic_priv.h"
@@ -277,6 +278,7 @@ static void test_transports(void **st)
 	/* 30 bytes by two wires of 96.97 Gb/s */
 	assert_in_range(other.max_ns - uc.max_ns, 4, 6);
 	assert_int_equal(other.packets, 2);
+	assert_int_equal(other.ns, other.max_ns);
 	cfg.transport = FAB_TRANSPORT_UD;
 	other = result("star:2", &cfg);
 	assert_in_range(other.max_ns - uc.max_ns, 1, 2);
@@ -290,6 +292,68 @@ static void test_transports(void **st)
 	assert_int_equal(other.lost, 0);
 	assert_int_equal(other.bytes, uc.bytes);
 	assert_int_equal(other.packets, uc.packets);
+}
+
+/* What a star of two hosts lacks: the way to the second one, a lane, or the turns of one. */
+enum lack { LACKS_WAY, LACKS_LANE, LACKS_TURNS };
+
+/* Two hosts send by RC, the second one by SL 1; @pattern: only that one, or both. */
+static struct fab_traffic_result acked(enum fab_pattern pattern, enum lack lack)
+{
+	static const struct ib_vlarb_entry vl1[IB_VLARB_BLOCK] = { { 1, 1 } };
+	struct fab *f = from_spec("star:2");
+	const struct fab_node *host = &f->node[fab_find_node(f, "host1")];
+	struct fab_port *to = &f->port[fab_port_of(&f->node[fab_find_node(f, "switch1")], 2)];
+	struct fab_traffic_cfg cfg = usual;
+	struct fab_traffic_result r;
+	struct ib_sl2vl map;
+	struct ib_vlarb arb;
+	char why[128];
+
+	assert_true(fab_routes_make(f, FAB_ROUTING_MINHOP));
+	memcpy(&map, fab_pool_at(&f->sl2vl, f->port[fab_port_of(host, 1)].sl2vl), sizeof(map));
+	memcpy(&arb, fab_pool_at(&f->vlarb, to->vlarb), sizeof(arb));
+	map.vl[1] = IB_SL2VL_DROP;
+	assert_int_equal(ib_vlarb_set_block(&arb, 1, vl1), 0);
+	if (lack == LACKS_WAY)
+		f->sw[0].lft[f->port[to->peer].pi.lid] = IB_LFT_NO_PORT;
+	else if (lack == LACKS_LANE)
+		f->port[fab_port_of(host, 1)].sl2vl = fab_pool_get(&f->sl2vl, &map);
+	else
+		to->vlarb = fab_pool_get(&f->vlarb, &arb);
+	cfg.pattern = pattern;
+	cfg.routing = FAB_ROUTING_LOADED;
+	cfg.transport = FAB_TRANSPORT_RC;
+	cfg.sl[1] = 1;
+	cfg.sls = 2;
+	/* nothing is discarded because it waits */
+	cfg.hoq_scale = 0;
+	if (!fab_traffic_run(f, &cfg, &r, why, sizeof(why)))
+		fail_msg("%s", why);
+	fab_circle_end(&r.circle);
+	fab_free(f);
+	return r;
+}
+
+/* A message whose ACK does not come is lost. An ACK has the lane of its message, before others. */
+static void test_acks(void **st)
+{
+	struct fab_traffic_result r = acked(FAB_PATTERN_INCAST, LACKS_WAY);
+
+	(void)st;
+	/* all of it comes to the first host */
+	assert_int_equal(r.messages, 16);
+	assert_int_equal(r.bytes, 16 * usual.size);
+	assert_int_equal(r.lost, 16);
+	assert_int_equal(r.max_ns, 0);
+	/* which has no lane for SL 1 */
+	r = acked(FAB_PATTERN_INCAST, LACKS_LANE);
+	assert_int_equal(r.bytes, 16 * usual.size);
+	assert_int_equal(r.lost, 16);
+	/* its messages by VL 0 wait at the switch for ever, and it has one of these at hand: ACKs go on */
+	r = acked(FAB_PATTERN_PERMUTATION, LACKS_TURNS);
+	assert_int_equal(r.messages, 32);
+	assert_int_equal(r.lost, 16);
 }
 
 static void expect_refused(const char *spec, const struct fab_traffic_cfg *cfg, const char *want)
@@ -414,7 +478,7 @@ int main(void)
 		cmocka_unit_test(test_routes), cmocka_unit_test(test_targets),
 		cmocka_unit_test(test_time), cmocka_unit_test(test_rates_of_patterns),
 		cmocka_unit_test(test_all_reduce), cmocka_unit_test(test_same), cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_faults), cmocka_unit_test(test_transports),
+		cmocka_unit_test(test_faults), cmocka_unit_test(test_transports), cmocka_unit_test(test_acks),
 	};
 
 	return cmocka_run_group_tests_name("patterns of traffic", tests, NULL, NULL);
