@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Times at which something is due, for who has an event every few ns: a wheel for each six bits of the
- * time. What waits is in the wheel of the highest bits in which its time differs from now, and comes
- * into a lower one when these bits have passed: a few steps, however many wait. What is due at
- * the same time comes at once, in any order, but always in the same one.
+ * Times at which something is due, for who has an event every few ns: a wheel for each six bits of
+ * the time. What waits is in the wheel of the highest bits in which its time differs from now, and
+ * comes into a lower one when these bits have passed: a few steps, however many wait. What is due
+ * at the same time comes at once, in any order, but always in the same one.
  *
  * Unlike a struct fab_timer, what waits cannot be taken back. This has no clock and calls nothing.
  */
