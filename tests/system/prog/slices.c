@@ -18,7 +18,7 @@
 #define GUARD		64u
 
 enum { PREPARE = 1, PREPARED, CHECK, CHECKED };
-enum { DONE, TODO, FLYING, UNSURE };
+enum { DONE, UNSENT, FLYING, UNSURE };
 
 /** struct slice - from or to @here, @there in the peer's memory; @rail: of those that are posted */
 struct slice {
@@ -91,7 +91,7 @@ static void cut(uint32_t here, uint32_t there, uint32_t len)
 					     REGION - (there + at) % REGION));
 		if (n == SLICES)
 			fail("more than %u slices of %u bytes", n, len);
-		slice[n++] = (struct slice) { here + at, there + at, part, TODO, 0 };
+		slice[n++] = (struct slice) { here + at, there + at, part, UNSENT, 0 };
 	}
 	left = n;
 	for (ntodo = 0; n;)
@@ -139,7 +139,7 @@ static void fenced(struct session *s, unsigned int r)
 	for (uint32_t i = 0; i < SLICES; i++) {
 		if (slice[i].state != UNSURE || slice[i].rail != r)
 			continue;
-		slice[i].state = TODO;
+		slice[i].state = UNSENT;
 		todo[ntodo++] = i;
 	}
 }
