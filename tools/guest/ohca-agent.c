@@ -9,8 +9,9 @@
  * A frame is a little-endian u32 type, a u32 length and that many bytes.
  * Host to guest: SYNC nonce, EXEC, IN bytes, EOF, SIG u32, SIZE u16 u16.
  * Guest to host: READY nonce, OUT bytes, ERR bytes, TAKEN u32, EXIT u32.
- * TAKEN says how many bytes of IN the command has got. The host keeps at most IN_WINDOW bytes for which
- * it has no TAKEN, so the port is read even while a command reads nothing: SIG and SYNC arrive.
+ * TAKEN says how many bytes of IN the command has got. The host sends at most IN_WINDOW bytes for
+ * which it has no TAKEN. So the port is read even while a command reads nothing: SIG and SYNC
+ * arrive.
  * EXEC is u32 flags (1: terminal), u16 rows, u16 columns, u32 argc, then argc
  * strings and any number of NAME=VALUE strings, each ended by a zero byte.
  * SYNC may come at any time and ends what ran before it; its nonce is 16 bytes
