@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
 """ohca-lab and an agent that does not talk, never stops, or talks nonsense."""
+import json
 import os
 import socket
 import struct
+import subprocess
 import tempfile
 import threading
 import time
@@ -250,6 +252,35 @@ class Channels(unittest.TestCase):
         come, _, raised = self.feeds(1000000, False, time.monotonic() + 0.5)
         self.assertIsInstance(raised, channel.Timeout)
         self.assertEqual(len(come), channel.IN_WINDOW)
+
+    def test_closed(self):
+        """'exec' without standard streams: the input is empty, and the output is lost."""
+        lab_dir = os.path.join(self.dir, f"ohca-lab-{os.getuid()}", "x")
+        os.makedirs(lab_dir)
+        os.symlink(self.dir, os.path.join(lab_dir, "n1"))
+        with open(os.path.join(lab_dir, "state"), "w", encoding="ascii") as f:
+            json.dump({"first": 1, "nodes": 1, "names": ["node1"]}, f)
+        kinds = []
+
+        def agent(peer, nonce):
+            peer.sendall(frame(channel.READY, nonce))
+            while head := peer.recv(8, socket.MSG_WAITALL):
+                kind, length = struct.unpack("<II", head)
+                peer.recv(length, socket.MSG_WAITALL)
+                kinds.append(kind)
+                if kind == channel.EOF:
+                    peer.sendall(frame(channel.OUT, b"out") + frame(channel.EXIT, b"\3\0\0\0"))
+
+        for closed, written in (("<&-", "out"), (">&-", ""), ("<&- >&- 2>&-", "")):
+            kinds.clear()
+            self.plays(agent)
+            done = subprocess.run(
+                ["sh", "-c", f'exec "$@" {closed}', "sh", os.path.join(fake.TOP, "tools/ohca-lab"),
+                 "exec", "--name", "x", "1", "true"], stdin=subprocess.DEVNULL, text=True,
+                capture_output=True, timeout=BOUND_S, check=False,
+                env={**os.environ, "XDG_RUNTIME_DIR": self.dir})
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (3, written, ""), closed)
+            self.assertEqual(kinds, [channel.EXEC, channel.EOF], closed)
 
     def test_deadline(self):
         """A command that writes without end is not done in time."""

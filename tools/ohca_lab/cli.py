@@ -649,8 +649,17 @@ def options(argv=None):
     return opt
 
 
+def complete_streams():
+    """Standard streams that are closed become /dev/null, and no other file gets their numbers."""
+    for fd, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+            setattr(sys, name, os.fdopen(fd, "w" if fd else "r", encoding="utf-8"))
+
+
 def main():
     """Runs one ohca-lab command and returns its exit status."""
+    complete_streams()
     try:
         opt = options()
     except FileError as e:
