@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -82,6 +83,23 @@ struct ibv_cq *hca_cq(struct hca *h, unsigned int cqe, bool events)
 {
 	return hca_have(ibv_create_cq(h->ctx, (int)cqe, NULL, events ? h->channel : NULL, 0),
 			"ibv_create_cq");
+}
+
+bool hca_sleep(const struct hca *hca, unsigned int n, int fd, int ms)
+{
+	struct pollfd f[HCA_RAILS + 1];
+	struct ibv_cq *cq;
+	void *arg;
+
+	for (unsigned int r = 0; r < n; r++)
+		f[r] = (struct pollfd) { .fd = hca[r].channel->fd, .events = POLLIN };
+	f[n] = (struct pollfd) { .fd = fd, .events = POLLIN };
+	if (poll(f, n + 1, ms) <= 0)
+		return false;
+	for (unsigned int r = 0; r < n; r++)
+		while (!ibv_get_cq_event(hca[r].channel, &cq, &arg))
+			ibv_ack_cq_events(cq, 1);
+	return true;
 }
 
 /* ---- QPs ---------------------------------------------------------------------------- */

@@ -67,6 +67,13 @@ void hca_qp_rts(struct ibv_qp *qp, const struct hca_path *to);
 uint32_t hca_psn(uint32_t qpn, uint32_t epoch);
 
 /**
+ * hca_sleep - until an adapter's channel has an event, @fd (-1: none) has input, or @ms are over
+ *
+ * Takes the events. Returns whether there was anything.
+ */
+bool hca_sleep(const struct hca *hca, unsigned int n, int fd, int ms);
+
+/**
  * progress_tell - what tests read in the file /tmp/NAME.NUMBER while a program runs
  * @rounds: that were verified
  * @lost: connections on a rail that failed, @healed: that came back

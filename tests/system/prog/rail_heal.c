@@ -13,7 +13,6 @@
 
 #include <arpa/inet.h>
 #include <endian.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -293,9 +292,6 @@ static void arm(struct rails *rs)
 void rails_wait(struct rails *rs)
 {
 	static unsigned int idle;
-	struct pollfd f[RAILS];
-	struct ibv_cq *cq;
-	void *arg;
 
 	if (rails_poll(rs)) {
 		idle = 0;
@@ -306,14 +302,8 @@ void rails_wait(struct rails *rs)
 	arm(rs);
 	if (rails_poll(rs))
 		return;
-	for (unsigned int r = 0; r < rs->n; r++)
-		f[r] = (struct pollfd) { .fd = rs->hca[r].channel->fd, .events = POLLIN };
-	if (poll(f, rs->n, 1) <= 0)
-		return;
-	for (unsigned int r = 0; r < rs->n; r++)
-		while (!ibv_get_cq_event(rs->hca[r].channel, &cq, &arg))
-			ibv_ack_cq_events(cq, 1);
-	idle = 0;
+	if (hca_sleep(rs->hca, rs->n, -1, 1))
+		idle = 0;
 }
 
 void rails_dump(const struct rails *rs)

@@ -4,7 +4,6 @@
 
 #include <endian.h>
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -310,9 +309,6 @@ static void dump(const struct session *s)
 void session_wait(struct session *s)
 {
 	static unsigned int idle;
-	struct pollfd f[HCA_RAILS + 1];
-	struct ibv_cq *cq;
-	void *arg;
 
 	if (ms_now() - s->begun > LATE_MS) {
 		dump(s);
@@ -329,15 +325,8 @@ void session_wait(struct session *s)
 			hca_must(ibv_req_notify_cq(s->rail[r].cq[i], 0), "ibv_req_notify_cq");
 	if (poll_all(s))
 		return;
-	for (unsigned int r = 0; r < s->n; r++)
-		f[r] = (struct pollfd) { .fd = s->hca[r].channel->fd, .events = POLLIN };
-	f[s->n] = (struct pollfd) { .fd = s->tcp.sock, .events = POLLIN };
-	if (poll(f, s->n + 1, PORT_MS) <= 0)
-		return;
-	for (unsigned int r = 0; r < s->n; r++)
-		while (!ibv_get_cq_event(s->hca[r].channel, &cq, &arg))
-			ibv_ack_cq_events(cq, 1);
-	idle = 0;
+	if (hca_sleep(s->hca, s->n, s->tcp.sock, PORT_MS))
+		idle = 0;
 }
 
 /* ---- both sides --------------------------------------------------------------------- */
