@@ -11,7 +11,7 @@
 /* 67 ms; with the retries a QP that is cut off fails within 1 to 2 s */
 #define HCA_TIMEOUT	14
 
-/** struct hca - an adapter; @lid, @gid: of port 1, big endian as in &union ibv_gid */
+/** struct hca - an adapter; @lid: of port 1; @gid: the first one of port 1, big endian */
 struct hca {
 	struct ibv_context *ctx;
 	struct ibv_pd *pd;

@@ -16,12 +16,12 @@ static bool with_grh(unsigned int r)
 	return r > 0;
 }
 
-static void self_connect(struct rail *rail, unsigned int r)
+static void self_connect(struct rails *rs, unsigned int r)
 {
-	const uint32_t qpn = rail->self->qp_num;
+	const uint32_t qpn = rs->rail[r].self->qp_num;
 
-	hca_qp_rts(rail->self, &(struct hca_path) {
-		.lid = rail->hca->lid, .gid = rail->hca->gid, .grh = with_grh(r), .qpn = qpn,
+	hca_qp_rts(rs->rail[r].self, &(struct hca_path) {
+		.lid = rs->hca[r].lid, .gid = rs->hca[r].gid, .grh = with_grh(r), .qpn = qpn,
 		.rq_psn = hca_psn(qpn, 0), .sq_psn = hca_psn(qpn, 0), .timeout = SELF_TIMEOUT,
 	});
 }
@@ -60,14 +60,14 @@ void rails_open(struct rails *rs, int rank)
 	rs->rank = rank;
 	rs->n = hca_open_all(rs->hca);
 	for (unsigned int r = 0; r < rs->n; r++) {
+		struct hca *hca = &rs->hca[r];
 		struct rail *rail = &rs->rail[r];
 
-		rail->hca = &rs->hca[r];
-		rail->self_cq = hca_cq(rail->hca, 4, false);
-		rail->self = hca_qp(rail->hca, rail->self_cq, IBV_QPT_RC);
-		rail->read_mr = hca_have(ibv_reg_mr(rail->hca->pd, rail->read, sizeof(rail->read),
+		rail->self_cq = hca_cq(hca, 4, false);
+		rail->self = hca_qp(hca, rail->self_cq, IBV_QPT_RC);
+		rail->read_mr = hca_have(ibv_reg_mr(hca->pd, rail->read, sizeof(rail->read),
 						    IBV_ACCESS_LOCAL_WRITE), "ibv_reg_mr");
-		self_connect(rail, r);
+		self_connect(rs, r);
 	}
 }
 
@@ -102,9 +102,8 @@ static void swap_lane(struct rails *rs, struct link *l, unsigned int r)
 	struct peer p = { .sock = l->sock };
 	struct lane *n = &l->lane[r];
 
-	memcpy(me, rs->hca[r].gid.raw, 16);
-	me[0] = be64toh(me[0]);
-	me[1] = be64toh(me[1]);
+	me[0] = be64toh(rs->hca[r].gid.global.subnet_prefix);
+	me[1] = be64toh(rs->hca[r].gid.global.interface_id);
 	me[2] = rs->hca[r].lid;
 	me[3] = n->uc->qp_num;
 	me[4] = l->fifo_mr[r]->rkey;
@@ -118,9 +117,8 @@ static void swap_lane(struct rails *rs, struct link *l, unsigned int r)
 	n->uc_qpn = (uint32_t)you[3];
 	for (unsigned int q = 0; q < RAIL_QPS; q++)
 		n->qpn[q] = (uint32_t)you[6 + q];
-	you[0] = htobe64(you[0]);
-	you[1] = htobe64(you[1]);
-	memcpy(n->gid.raw, you, 16);
+	n->gid.global.subnet_prefix = htobe64(you[0]);
+	n->gid.global.interface_id = htobe64(you[1]);
 	uc_connect(l, r);
 	lane_connect(l, r);
 	sync_at(&p, r);
@@ -322,7 +320,7 @@ static void flush(struct rails *rs, struct link *l, unsigned int slot)
 		if (wc.status != IBV_WC_RETRY_EXC_ERR)
 			fail("rank %d: READ: %s", rs->rank, ibv_wc_status_str(wc.status));
 		hca_qp_again(rail->self);
-		self_connect(rail, r);
+		self_connect(rs, r);
 	}
 	fail("rank %d: no rail is up", rs->rank);
 }

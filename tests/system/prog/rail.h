@@ -19,11 +19,10 @@
 #define UC_RECVS	32u
 
 /**
- * struct rail - an adapter of this process
+ * struct rail - what an adapter of this process has beside &struct hca
  * @self: QP that is connected to itself, whose READ flushes what others wrote
  */
 struct rail {
-	struct hca *hca;
 	struct ibv_cq *self_cq;
 	struct ibv_qp *self;
 	struct ibv_mr *read_mr;
@@ -37,6 +36,7 @@ struct rail {
  * @up: its RC QPs are connected
  * @fenced: @up is false, and nothing that was sent by it before will arrive on either side
  * @next: ms, when to say ALIVE again
+ * @lid, @gid, @qpn, @uc_qpn: of the peer
  * @uc_sends: of @uc, to come; @uc_turn: all that were posted
  */
 struct lane {

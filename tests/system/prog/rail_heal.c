@@ -82,7 +82,6 @@ static void lane_wc(struct rails *rs, struct link *l, unsigned int r, const stru
 /* A lane fails: nothing of its QPs is outstanding afterwards, and nothing arrives by them. */
 static void lane_fence(struct rails *rs, struct link *l, unsigned int r, uint32_t epoch)
 {
-	struct ibv_qp_attr err = { .qp_state = IBV_QPS_ERR };
 	const int64_t end = ms_now() + DRAIN_MS;
 	struct lane *n = &l->lane[r];
 
@@ -95,7 +94,7 @@ static void lane_fence(struct rails *rs, struct link *l, unsigned int r, uint32_
 	n->epoch = epoch;
 	n->next = 0;
 	for (unsigned int q = 0; q < RAIL_QPS; q++)
-		hca_must(ibv_modify_qp(n->qp[q], &err, IBV_QP_STATE), "to ERR");
+		qp_to_err(n->qp[q]);
 	while (n->sends || n->recvs) {
 		lane_poll(rs, l, r);
 		if (ms_now() > end)

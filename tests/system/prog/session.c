@@ -5,7 +5,6 @@
 #include <endian.h>
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -333,12 +332,13 @@ void session_wait(struct session *s)
 
 static void rail_open(struct session *s, unsigned int r)
 {
-	uint64_t me[3 + SESSION_QPS] = { s->hca[r].lid }, you[3 + SESSION_QPS];
+	uint64_t me[3 + SESSION_QPS] = {
+		s->hca[r].lid, be64toh(s->hca[r].gid.global.subnet_prefix),
+		be64toh(s->hca[r].gid.global.interface_id),
+	};
 	struct session_rail *n = &s->rail[r];
+	uint64_t you[3 + SESSION_QPS];
 
-	memcpy(&me[1], s->hca[r].gid.raw, 16);
-	me[1] = be64toh(me[1]);
-	me[2] = be64toh(me[2]);
 	for (unsigned int q = 0; q < s->is->qps; q++) {
 		if (q < ncqs(s))
 			n->cq[q] = hca_cq(&s->hca[r], 2 * HCA_DEPTH * s->is->qps / ncqs(s), true);
@@ -349,9 +349,8 @@ static void rail_open(struct session *s, unsigned int r)
 	n->lid = (uint16_t)you[0];
 	for (unsigned int q = 0; q < s->is->qps; q++)
 		n->qpn[q] = (uint32_t)you[3 + q];
-	you[1] = htobe64(you[1]);
-	you[2] = htobe64(you[2]);
-	memcpy(n->gid.raw, &you[1], 16);
+	n->gid.global.subnet_prefix = htobe64(you[1]);
+	n->gid.global.interface_id = htobe64(you[2]);
 }
 
 static void next_round(struct session *s, uint32_t len)

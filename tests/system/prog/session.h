@@ -61,6 +61,7 @@ extern const struct pattern slices, lists, blocks;
  * @up: connected; @fenced: not, and on neither side is anything left of what was sent before
  * @said, @heard: READY
  * @next: ms, when to look at the port again
+ * @lid, @gid, @qpn: of the peer
  */
 struct session_rail {
 	struct ibv_cq *cq[SESSION_QPS];
