@@ -103,7 +103,8 @@ static void rail_connect(struct session *s, unsigned int r)
 			.sq_psn = hca_psn(n->qp[q]->qp_num, n->epoch), .timeout = HCA_TIMEOUT,
 		});
 	n->up = true;
-	s->is->connected(s, r);
+	if (s->is->connected)
+		s->is->connected(s, r);
 }
 
 /* Both ports are ACTIVE, as far as both sides know. */
@@ -258,6 +259,8 @@ static void hear(struct session *s, const uint64_t *word)
 		s->over = true;
 		break;
 	default:
+		if (!s->is->told)
+			fail("a word of %llu by TCP", (unsigned long long)word[0]);
 		s->is->told(s, word);
 	}
 }

@@ -33,10 +33,10 @@ struct session;
  * @grh: QPs have a GRH beside the LID
  * @all: a rail that fails takes the others along
  * @open: memory, before anything is connected
- * @connected: receives can be posted, and then sends
+ * @connected: receives can be posted, and then sends; NULL: there are none
  * @completed: of a WQE that is not %SESSION_QUIET, whether it was done or not
  * @fenced: what was sent by this rail and has not completed will not arrive any more
- * @told: words of the peer's pattern, by TCP
+ * @told: words of the peer's pattern, by TCP; NULL: there are none
  * @round: of the client: moves @len bytes, and compares them; @number: of this round
  */
 struct pattern {

@@ -71,10 +71,6 @@ static void open_regions(struct session *s)
 	}
 }
 
-static void nothing(struct session *s, unsigned int r)
-{
-}
-
 /* ---- the client --------------------------------------------------------------------- */
 
 static uint32_t least(uint32_t a, uint32_t b)
@@ -205,6 +201,6 @@ static void told(struct session *s, const uint64_t *word)
 }
 
 const struct pattern slices = {
-	.name = "slices", .qps = 4, .grh = true, .open = open_regions, .connected = nothing,
-	.completed = completed, .fenced = fenced, .told = told, .round = batch,
+	.name = "slices", .qps = 4, .grh = true, .open = open_regions, .completed = completed,
+	.fenced = fenced, .told = told, .round = batch,
 };
