@@ -6,6 +6,7 @@
  * number of nodes, plus 1. The links between them are those of rail.h.
  */
 #include "rail.h"
+#include "rounds.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -18,13 +19,6 @@
 #include <unistd.h>
 
 #define PORT		18700	/* TCP, of rank 0 */
-#define MOST		(64u << 20)
-#define MOST_TIMED	(2u << 20)	/* of a round while time runs */
-#define LATE_MS		90000
-
-static const uint32_t sizes[] = {
-	1, 2, 3, 7, 64, 1000, 4096, 8191, 8192, 8193, 65536, 1000003, 4u << 20, MOST,
-};
 
 static struct rails rs;
 static struct link *to[64];	/* by rank */
@@ -36,7 +30,7 @@ static int64_t begun;		/* ms, this all-reduce */
 static void turn(void)
 {
 	rails_wait(&rs);
-	if (ms_now() - begun > LATE_MS) {
+	if (ms_now() - begun > ROUND_LATE_MS) {
 		rails_dump(&rs);
 		fail("rank %d: an all-reduce hangs", rank);
 	}
@@ -138,11 +132,6 @@ static void add(uint8_t *restrict sum, const uint8_t *restrict with, uint32_t le
 {
 	for (uint32_t i = 0; i < len; i++)
 		sum[i] = (uint8_t)(sum[i] + with[i]);
-}
-
-static uint32_t least(uint32_t a, uint32_t b)
-{
-	return a < b ? a : b;
 }
 
 /* Sends one piece of the buffer to the right, and takes one from the left. */
@@ -283,7 +272,7 @@ static void reduce(uint32_t len, uint32_t seed, bool by_tree)
 			     by_tree ? "tree" : "ring", seed);
 	if (data[len] != 0xee)
 		fail("rank %d: wrote past %u bytes", rank, len);
-	if (len == MOST)
+	if (len == ROUND_MOST)
 		printf("rank %d: %u MiB by %s in %d ms\n", rank, len >> 20,
 		       by_tree ? "tree" : "ring", (int)(ms_now() - begun));
 }
@@ -310,24 +299,22 @@ void allreduce_main(double seconds, int me, int all)
 	ranks = all;
 	if (!nodes || ranks < 2 || ranks > 8 || rank < 0 || rank >= ranks)
 		fail("rank %d of %d, and $OHCA_NODES", rank, ranks);
-	data = hca_memory(MOST + 4096);
+	data = hca_memory(ROUND_MOST + 4096);
 	rails_open(&rs, rank);
-	rails_reg(&rs, data, MOST + 4096, data_mr);
+	rails_reg(&rs, data, ROUND_MOST + 4096, data_mr);
 	meet(atoi(nodes));
 	printf("rank %d: %u links on %u rails\n", rank, rs.nlinks, rs.n);
 	if (seconds > 0) {
 		uint64_t dice = 1;
 
-		while (goes_on(progress_goes_on("allreduce", end))) {
-			uint32_t most = MOST_TIMED >> rnd(&dice) % 21;
-
-			reduce(1 + (uint32_t)rnd(&dice) % most, round, round & 1);
-			progress_tell("allreduce", rank, ++round, rs.lost, rs.healed);
+		while (goes_on(rounds_go_on("allreduce", end))) {
+			reduce(round_size(&dice), round, round & 1);
+			rounds_tell("allreduce", rank, ++round, rs.lost, rs.healed);
 		}
 	} else {
 		/* the largest by a ring alone */
-		for (size_t i = 0; i < 2 * sizeof(sizes) / sizeof(*sizes) - 1; i++)
-			reduce(sizes[i / 2], round++, i & 1);
+		for (unsigned int i = 0; i < 2 * ROUND_SIZES - 1; i++)
+			reduce(round_sizes[i / 2], round++, i & 1);
 	}
 	part();
 	printf("rank %d: %u sums verified; %llu parts, %llu of long messages, %llu READs, "

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define BLOCK		(64u << 10)
-#define BLOCKS		(SESSION_MOST / BLOCK + 64)
+#define BLOCKS		(ROUND_MOST / BLOCK + 64)
 #define VALUES		32u
 #define WINDOW		16u	/* READs or WRITEs of a connection at once */
 #define RECVS		4u
@@ -35,7 +35,7 @@ struct request {
 /** struct value - @len 0: none; @block: numbers of its blocks, in order */
 struct value {
 	uint64_t key;
-	uint32_t len, block[SESSION_MOST / BLOCK];
+	uint32_t len, block[ROUND_MOST / BLOCK];
 };
 
 /** struct work - of a connection; @is.op 0: none; @at: bytes that were posted, @flying: WQEs */
@@ -74,7 +74,7 @@ static struct ibv_mr *request_mr[HCA_RAILS];
 static void open_store(struct session *s)
 {
 	if (s->client)
-		mem = hca_memory(SESSION_MOST + 4096);
+		mem = hca_memory(ROUND_MOST + 4096);
 	else
 		pool = hca_memory((size_t)BLOCKS * BLOCK);
 	for (unsigned int r = 0; r < s->n; r++) {
@@ -83,7 +83,7 @@ static void open_store(struct session *s)
 		request[r] = hca_memory(size);
 		request_mr[r] = hca_reg(&s->hca[r], request[r], size);
 		if (s->client)
-			mem_mr[r] = hca_reg(&s->hca[r], mem, SESSION_MOST + 4096);
+			mem_mr[r] = hca_reg(&s->hca[r], mem, ROUND_MOST + 4096);
 		else
 			pool_mr[r] = hca_reg(&s->hca[r], pool, (size_t)BLOCKS * BLOCK);
 	}
@@ -168,7 +168,7 @@ static void go_on(struct session *s, unsigned int r, unsigned int q)
 
 	while (w->at < w->is.len && w->flying < WINDOW && session_room(s, r, q)) {
 		const uint32_t b = w->value->block[w->at / BLOCK];
-		const uint32_t n = w->is.len - w->at < BLOCK ? (uint32_t)w->is.len - w->at : BLOCK;
+		const uint32_t n = least((uint32_t)w->is.len - w->at, BLOCK);
 		struct ibv_sge sge = { (uintptr_t)pool + (uint64_t)b * BLOCK, n, pool_mr[r]->lkey };
 		struct ibv_send_wr wr = {
 			.wr_id = w->at, .sg_list = &sge, .num_sge = 1,
@@ -193,7 +193,7 @@ static void serve(struct session *s, unsigned int r, unsigned int q, const struc
 		fail("rail %u, QP %u: a request before the answer to the last", r, q);
 	*w = (struct work) { .is = { be64toh(raw->op), be64toh(raw->key), be64toh(raw->len),
 				     be64toh(raw->addr), be64toh(raw->rkey) } };
-	if (!w->is.len || w->is.len > SESSION_MOST || w->is.op < PUT || w->is.op > DELETE)
+	if (!w->is.len || w->is.len > ROUND_MOST || w->is.op < PUT || w->is.op > DELETE)
 		fail("a request %llu of %llu bytes", (unsigned long long)w->is.op,
 		     (unsigned long long)w->is.len);
 	v = w->is.op == PUT ? make(w->is.key, (uint32_t)w->is.len) :

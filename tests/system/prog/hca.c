@@ -5,10 +5,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define RETRIES		5
 #define READS		4	/* on their way, of one QP */
@@ -162,30 +160,4 @@ void hca_qp_rts(struct ibv_qp *qp, const struct hca_path *to)
 uint32_t hca_psn(uint32_t qpn, uint32_t epoch)
 {
 	return ((qpn + epoch * 77777u) * 2654435761u) >> 8;
-}
-
-/* ---- progress ----------------------------------------------------------------------- */
-
-void progress_tell(const char *name, int number, uint32_t rounds, uint64_t lost, uint64_t healed)
-{
-	static int fd = -1;
-	char text[64];
-	int n;
-
-	if (fd < 0) {
-		snprintf(text, sizeof(text), "/tmp/%s.%d", name, number);
-		fd = open(text, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	}
-	n = snprintf(text, sizeof(text), "%10u %10llu %10llu\n", rounds, (unsigned long long)lost,
-		     (unsigned long long)healed);
-	if (pwrite(fd, text, (size_t)n, 0) != n)
-		fail("/tmp/%s.%d: %s", name, number, strerror(errno));
-}
-
-bool progress_goes_on(const char *name, int64_t end)
-{
-	char path[64];
-
-	snprintf(path, sizeof(path), "/tmp/%s.stop", name);
-	return ms_now() < end && access(path, F_OK);
 }

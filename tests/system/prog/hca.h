@@ -73,14 +73,4 @@ uint32_t hca_psn(uint32_t qpn, uint32_t epoch);
  */
 bool hca_sleep(const struct hca *hca, unsigned int n, int fd, int ms);
 
-/**
- * progress_tell - what tests read in the file /tmp/NAME.NUMBER while a program runs
- * @rounds: that were verified
- * @lost: connections on a rail that failed, @healed: that came back
- */
-void progress_tell(const char *name, int number, uint32_t rounds, uint64_t lost, uint64_t healed);
-
-/** progress_goes_on - whether @end has not come (ms_now()), and nobody made /tmp/NAME.stop */
-bool progress_goes_on(const char *name, int64_t end);
-
 #endif

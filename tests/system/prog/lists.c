@@ -15,7 +15,7 @@
 #define ENTRIES		64u
 #define LARGE		(16u << 10)	/* bytes; an entry of more goes by all rails */
 #define GAP		64u	/* bytes between two entries, at least */
-#define BYTES		(SESSION_MOST + (ENTRIES + 1) * 2 * GAP)
+#define BYTES		(ROUND_MOST + (ENTRIES + 1) * 2 * GAP)
 #define CHAIN		16u
 #define NOTES		32u	/* receives of a rail */
 #define PARTS		(ENTRIES * HCA_RAILS)
@@ -71,7 +71,7 @@ static void make_list(uint32_t len, uint32_t number, bool server)
 	uint64_t dice = number + 1;
 	uint32_t done = 0, here = 0, there, n, gap;
 
-	entries = 1 + (uint32_t)(rnd(&dice) % (len < ENTRIES ? len : ENTRIES));
+	entries = 1 + (uint32_t)(rnd(&dice) % least(len, ENTRIES));
 	there = len + (entries + 1) * 2 * GAP;
 	for (uint32_t i = 0; i < entries; i++) {
 		/* each has a byte at least */
@@ -260,7 +260,7 @@ static void asked(struct session *s, const struct note *in)
 
 	if (in->seq < last.seq)
 		return;		/* its answer has come, or the client would not have gone on */
-	if (in->seq > last.seq + 1 || len > SESSION_MOST || !len)
+	if (in->seq > last.seq + 1 || len > ROUND_MOST || !len)
 		fail("note %llu after %llu, of %u bytes", (unsigned long long)in->seq,
 		     (unsigned long long)last.seq, len);
 	if (in->seq > last.seq && in->kind == PREPARE) {

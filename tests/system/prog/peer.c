@@ -50,6 +50,11 @@ uint64_t rnd(uint64_t *state)
 	return z ^ z >> 31;
 }
 
+uint32_t least(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
 struct ibv_context *device_open(void)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);

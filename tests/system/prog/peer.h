@@ -67,6 +67,9 @@ int64_t ms_now(void);
 /** rnd - next number of a fixed sequence that @state goes through */
 uint64_t rnd(uint64_t *state);
 
+/** least - the smaller one */
+uint32_t least(uint32_t a, uint32_t b);
+
 /** device_open - the first verbs device */
 struct ibv_context *device_open(void);
 

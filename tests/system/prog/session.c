@@ -9,17 +9,11 @@
 #include <unistd.h>
 
 #define DRAIN_MS	20000
-#define LATE_MS		90000
 #define PORT_MS		20	/* between two looks at a port that is down */
 #define IDLE_POLLS	300
-#define MOST_TIMED	(2u << 20)	/* bytes of a round while time runs */
 
 /* Of the session itself; words of patterns begin with less. */
 enum { FENCE = 0x100, READY, ROUND, OVER };
-
-static const uint32_t sizes[] = {
-	1, 2, 3, 7, 64, 1000, 4096, 8191, 8192, 8193, 65536, 1000003, 4u << 20, SESSION_MOST,
-};
 
 static bool rail_poll(struct session *s, unsigned int r);
 
@@ -253,7 +247,7 @@ static void hear(struct session *s, const uint64_t *word)
 	case ROUND:
 		s->rounds = (uint32_t)word[1];
 		s->begun = ms_now();
-		progress_tell(s->is->name, 1, s->rounds, s->lost, s->healed);
+		rounds_tell(s->is->name, 1, s->rounds, s->lost, s->healed);
 		break;
 	case OVER:
 		s->over = true;
@@ -312,7 +306,7 @@ void session_wait(struct session *s)
 {
 	static unsigned int idle;
 
-	if (ms_now() - s->begun > LATE_MS) {
+	if (ms_now() - s->begun > ROUND_LATE_MS) {
 		dump(s);
 		fail("round %u hangs", s->rounds);
 	}
@@ -361,8 +355,8 @@ static void next_round(struct session *s, uint32_t len)
 	s->begun = ms_now();
 	s->is->round(s, len, s->rounds);
 	tell(s, ROUND, ++s->rounds, 0, 0);
-	progress_tell(s->is->name, 2, s->rounds, s->lost, s->healed);
-	if (len == SESSION_MOST)
+	rounds_tell(s->is->name, 2, s->rounds, s->lost, s->healed);
+	if (len == ROUND_MOST)
 		printf("%u MiB in %d ms\n", len >> 20, (int)(ms_now() - s->begun));
 }
 
@@ -372,13 +366,10 @@ static void all_rounds(struct session *s, double seconds)
 	uint64_t dice = 1;
 
 	/* both kinds of rounds of each size */
-	for (unsigned int i = 0; i < 2 * sizeof(sizes) / sizeof(*sizes) && seconds == 0; i++)
-		next_round(s, sizes[i / 2]);
-	while (seconds > 0 && progress_goes_on(s->is->name, end)) {
-		uint32_t most = MOST_TIMED >> rnd(&dice) % 21;
-
-		next_round(s, 1 + (uint32_t)rnd(&dice) % most);
-	}
+	for (unsigned int i = 0; i < 2 * ROUND_SIZES && seconds == 0; i++)
+		next_round(s, round_sizes[i / 2]);
+	while (seconds > 0 && rounds_go_on(s->is->name, end))
+		next_round(s, round_size(&dice));
 	tell(s, OVER, 0, 0, 0);
 }
 

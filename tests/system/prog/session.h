@@ -14,9 +14,9 @@
 #define SESSION_H
 
 #include "hca.h"
+#include "rounds.h"
 
 #define SESSION_QPS	8u	/* of a rail, at most */
-#define SESSION_MOST	(64u << 20)	/* bytes of a round, at most */
 #define SESSION_WORDS	5u
 
 /* In wr_id: a receive; a send that makes no completion unless it fails, before one that does */
@@ -27,7 +27,7 @@ struct session;
 
 /**
  * struct pattern - how a transport uses the rails
- * @name: of the files of progress_tell()
+ * @name: of the files of rounds_tell()
  * @qps: RC QPs on each rail
  * @own_cqs: each QP has a CQ of its own; else there is one for each rail
  * @grh: QPs have a GRH beside the LID

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define REGION		(32u << 10)
-#define REGIONS		(SESSION_MOST / REGION + 2)
+#define REGIONS		(ROUND_MOST / REGION + 2)
 #define BYTES		((size_t)REGIONS * REGION)
 #define SLICES		(2 * REGIONS)
 #define CHAIN		8u	/* WQEs that are posted at once */
@@ -40,8 +40,7 @@ static uint8_t guard[2][GUARD];
 static void guards(uint32_t off, uint32_t len, bool look)
 {
 	const uint32_t end = off + len;
-	const uint32_t before = off < GUARD ? off : GUARD;
-	const uint32_t after = BYTES - end < GUARD ? (uint32_t)(BYTES - end) : GUARD;
+	const uint32_t before = least(off, GUARD), after = least((uint32_t)BYTES - end, GUARD);
 
 	if (look && (memcmp(guard[0], mem + off - before, before) ||
 		     memcmp(guard[1], mem + end, after)))
@@ -72,11 +71,6 @@ static void open_regions(struct session *s)
 }
 
 /* ---- the client --------------------------------------------------------------------- */
-
-static uint32_t least(uint32_t a, uint32_t b)
-{
-	return a < b ? a : b;
-}
 
 static void cut(uint32_t here, uint32_t there, uint32_t len)
 {

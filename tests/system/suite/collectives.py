@@ -80,7 +80,7 @@ def channels(b):
 
 
 class Rounds:
-    """Processes that verify rounds, and tell of them in /tmp/NAME.NUMBER: prog/hca.h."""
+    """Processes that verify rounds, and tell of them in /tmp/NAME.NUMBER: prog/rounds.h."""
 
     def __init__(self, b, name, seconds):
         self.b, self.name = b, name
