@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * All-reduce: each rank has a buffer, and at the end all have the sum, byte by byte. A ring moves
- * 2 (n - 1) / n of the buffer over each link; a binary tree moves all of it, up and down, in slices.
- * The sum is compared with what it must be. Ranks are processes; rank i is on node i modulo the
- * number of nodes, plus 1. The links between them are those of rail.h.
+ * 2 (n - 1) / n of the buffer over each link; a binary tree moves all of it, up and down, in
+ * slices. The sum is compared with what it must be. Ranks are processes; rank i is on node i modulo
+ * the number of nodes, plus 1. The links between them are those of rail.h.
  */
 #include "rail.h"
 #include "rounds.h"

@@ -104,20 +104,18 @@ class Rounds:
         """Waits for the first round of each process."""
         until(60 * self.b.slow, lambda: len(self.state()) == len(self.programs), "no round")
 
-    def go_on(self, why, seconds=60):
-        """Waits until each process has verified more rounds, and returns how long that took."""
-        begin = time.monotonic()
+    def go_on(self, why):
+        """Waits until each process has verified more rounds."""
         before = self.state()
-        until(seconds * self.b.slow, lambda: all(
+        until(60 * self.b.slow, lambda: all(
             x[0] > y[0] + 1 for x, y in zip(self.state(), before)),
             lambda: f"{why}: {before}, then {self.state()}")
         for p in self.programs:
             p.verdict()
-        return time.monotonic() - begin
 
-    def whole(self, why, seconds=60):
+    def whole(self, why):
         """Waits until all rails that failed have come back."""
-        until(seconds * self.b.slow, lambda: all(x[1] == x[2] for x in self.state()),
+        until(60 * self.b.slow, lambda: all(x[1] == x[2] for x in self.state()),
               lambda: f"{why}: {self.state()}")
 
     def end(self):
