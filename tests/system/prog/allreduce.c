@@ -299,7 +299,7 @@ void allreduce_main(double seconds, int me, int all)
 	ranks = all;
 	if (!nodes || ranks < 2 || ranks > 8 || rank < 0 || rank >= ranks)
 		fail("rank %d of %d, and $OHCA_NODES", rank, ranks);
-	data = hca_memory(ROUND_MOST + 4096);
+	data = zeroes(ROUND_MOST + 4096);
 	rails_open(&rs, rank);
 	rails_reg(&rs, data, ROUND_MOST + 4096, data_mr);
 	meet(atoi(nodes));

@@ -74,13 +74,13 @@ static struct ibv_mr *request_mr[HCA_RAILS];
 static void open_store(struct session *s)
 {
 	if (s->client)
-		mem = hca_memory(ROUND_MOST + 4096);
+		mem = zeroes(ROUND_MOST + 4096);
 	else
-		pool = hca_memory((size_t)BLOCKS * BLOCK);
+		pool = zeroes((size_t)BLOCKS * BLOCK);
 	for (unsigned int r = 0; r < s->n; r++) {
 		const size_t size = SESSION_QPS * RECVS * sizeof(struct request);
 
-		request[r] = hca_memory(size);
+		request[r] = zeroes(size);
 		request_mr[r] = hca_reg(&s->hca[r], request[r], size);
 		if (s->client)
 			mem_mr[r] = hca_reg(&s->hca[r], mem, ROUND_MOST + 4096);

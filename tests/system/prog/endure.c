@@ -362,12 +362,6 @@ static enum loss answer(struct session *s)
 	return NONE;
 }
 
-static void given_back(int rc, const char *what)
-{
-	if (rc)
-		fail("%s: %s", what, strerror(rc));
-}
-
 /* After a loss all can be given back, whether the device is there or not. */
 static void give_back(struct session *s, enum loss lost)
 {
@@ -376,15 +370,15 @@ static void give_back(struct session *s, enum loss lost)
 	if (s->all)
 		kinds_close(&s->k);
 	if (s->qp)
-		given_back(ibv_destroy_qp(s->qp), "ibv_destroy_qp");
+		must(ibv_destroy_qp(s->qp), "ibv_destroy_qp");
 	if (s->cq)
-		given_back(ibv_destroy_cq(s->cq), "ibv_destroy_cq");
+		must(ibv_destroy_cq(s->cq), "ibv_destroy_cq");
 	if (s->mr)
-		given_back(ibv_dereg_mr(s->mr), "ibv_dereg_mr");
+		must(ibv_dereg_mr(s->mr), "ibv_dereg_mr");
 	if (s->pd)
-		given_back(ibv_dealloc_pd(s->pd), "ibv_dealloc_pd");
+		must(ibv_dealloc_pd(s->pd), "ibv_dealloc_pd");
 	if (s->ctx)
-		given_back(ibv_close_device(s->ctx), "ibv_close_device");
+		must(ibv_close_device(s->ctx), "ibv_close_device");
 	close(s->sock);
 }
 

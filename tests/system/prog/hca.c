@@ -2,36 +2,11 @@
 /* All adapters of a node and QPs on them. See hca.h. */
 #include "hca.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <string.h>
-#include <sys/mman.h>
 
 #define RETRIES		5
 #define READS		4	/* on their way, of one QP */
-
-void hca_must(int rc, const char *what)
-{
-	if (rc)
-		fail("%s: %s", what, strerror(rc));
-}
-
-void *hca_have(void *p, const char *what)
-{
-	if (!p)
-		fail("%s: %s", what, strerror(errno));
-	return p;
-}
-
-void *hca_memory(size_t len)
-{
-	void *m = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (m == MAP_FAILED)
-		fail("mmap: %s", strerror(errno));
-	return m;
-}
 
 /* ---- adapters ----------------------------------------------------------------------- */
 
@@ -39,7 +14,7 @@ bool hca_active(struct hca *h)
 {
 	struct ibv_port_attr port;
 
-	hca_must(ibv_query_port(h->ctx, 1, &port), "ibv_query_port");
+	must(ibv_query_port(h->ctx, 1, &port), "ibv_query_port");
 	if (port.link_layer != IBV_LINK_LAYER_INFINIBAND)
 		fail("%s is not of InfiniBand", ibv_get_device_name(h->ctx->device));
 	h->lid = port.lid;
@@ -54,13 +29,13 @@ unsigned int hca_open_all(struct hca hca[HCA_RAILS])
 	for (; list && list[n] && n < HCA_RAILS; n++) {
 		struct hca *h = &hca[n];
 
-		h->ctx = hca_have(ibv_open_device(list[n]), "ibv_open_device");
-		h->pd = hca_have(ibv_alloc_pd(h->ctx), "ibv_alloc_pd");
-		h->channel = hca_have(ibv_create_comp_channel(h->ctx), "channel");
+		h->ctx = must_have(ibv_open_device(list[n]), "ibv_open_device");
+		h->pd = must_have(ibv_alloc_pd(h->ctx), "ibv_alloc_pd");
+		h->channel = must_have(ibv_create_comp_channel(h->ctx), "channel");
 		fcntl(h->channel->fd, F_SETFL, O_NONBLOCK);
 		if (!hca_active(h))
 			fail("%s is not ACTIVE", ibv_get_device_name(list[n]));
-		hca_must(ibv_query_gid(h->ctx, 1, 0, &h->gid), "ibv_query_gid");
+		must(ibv_query_gid(h->ctx, 1, 0, &h->gid), "ibv_query_gid");
 	}
 	if (!n)
 		fail("no verbs device");
@@ -73,14 +48,14 @@ struct ibv_mr *hca_reg(struct hca *h, void *buf, size_t len)
 	const int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 			   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_RELAXED_ORDERING;
 
-	return hca_have(ibv_reg_mr_iova2(h->pd, buf, len, (uintptr_t)buf, access),
-			"ibv_reg_mr_iova2");
+	return must_have(ibv_reg_mr_iova2(h->pd, buf, len, (uintptr_t)buf, access),
+			 "ibv_reg_mr_iova2");
 }
 
 struct ibv_cq *hca_cq(struct hca *h, unsigned int cqe, bool events)
 {
-	return hca_have(ibv_create_cq(h->ctx, (int)cqe, NULL, events ? h->channel : NULL, 0),
-			"ibv_create_cq");
+	return must_have(ibv_create_cq(h->ctx, (int)cqe, NULL, events ? h->channel : NULL, 0),
+			 "ibv_create_cq");
 }
 
 bool hca_sleep(const struct hca *hca, unsigned int n, int fd, int ms)
@@ -109,8 +84,8 @@ static void to_init(struct ibv_qp *qp)
 		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
 	};
 
-	hca_must(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-			       IBV_QP_ACCESS_FLAGS), "to INIT");
+	must(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+			   IBV_QP_ACCESS_FLAGS), "to INIT");
 }
 
 struct ibv_qp *hca_qp(struct hca *h, struct ibv_cq *cq, enum ibv_qp_type type)
@@ -120,7 +95,7 @@ struct ibv_qp *hca_qp(struct hca *h, struct ibv_cq *cq, enum ibv_qp_type type)
 		.cap = { .max_send_wr = HCA_DEPTH, .max_recv_wr = HCA_DEPTH, .max_send_sge = 1,
 			 .max_recv_sge = 1, .max_inline_data = HCA_INLINE },
 	};
-	struct ibv_qp *qp = hca_have(ibv_create_qp(h->pd, &init), "ibv_create_qp");
+	struct ibv_qp *qp = must_have(ibv_create_qp(h->pd, &init), "ibv_create_qp");
 
 	to_init(qp);
 	return qp;
@@ -130,7 +105,7 @@ void hca_qp_again(struct ibv_qp *qp)
 {
 	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
 
-	hca_must(ibv_modify_qp(qp, &reset, IBV_QP_STATE), "to RESET");
+	must(ibv_modify_qp(qp, &reset, IBV_QP_STATE), "to RESET");
 	to_init(qp);
 }
 
@@ -152,9 +127,9 @@ void hca_qp_rts(struct ibv_qp *qp, const struct hca_path *to)
 		rts |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 		       IBV_QP_MAX_QP_RD_ATOMIC;
 	}
-	hca_must(ibv_modify_qp(qp, &a, rtr), "to RTR");
+	must(ibv_modify_qp(qp, &a, rtr), "to RTR");
 	a.qp_state = IBV_QPS_RTS;
-	hca_must(ibv_modify_qp(qp, &a, rts), "to RTS");
+	must(ibv_modify_qp(qp, &a, rts), "to RTS");
 }
 
 uint32_t hca_psn(uint32_t qpn, uint32_t epoch)

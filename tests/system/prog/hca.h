@@ -29,15 +29,6 @@ struct hca_path {
 	uint8_t timeout;
 };
 
-/** hca_must - end if @rc, an errno, is not 0 */
-void hca_must(int rc, const char *what);
-
-/** hca_have - @p; ends with errno's text if it is NULL */
-void *hca_have(void *p, const char *what);
-
-/** hca_memory - @len bytes of zeroes, page-aligned, for good */
-void *hca_memory(size_t len);
-
 /**
  * hca_open_all - the first adapters, %HCA_RAILS at most, with PD and a channel that does not block
  *

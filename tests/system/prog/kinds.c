@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define SLOTS		8u	/* of each receive queue */
 #define SIZE		5000u
@@ -237,27 +236,21 @@ void kinds_loose(struct kinds *k, uint32_t number)
 	}
 }
 
-static void given_back(int rc, const char *what)
-{
-	if (rc)
-		fail("%s: %s", what, strerror(rc));
-}
-
 void kinds_close(struct kinds *k)
 {
 	if (k->ah)
-		given_back(ibv_destroy_ah(k->ah), "ibv_destroy_ah");
+		must(ibv_destroy_ah(k->ah), "ibv_destroy_ah");
 	for (enum kind kind = 0; kind < KINDS; kind++)
 		if (k->qp[kind])
-			given_back(ibv_destroy_qp(k->qp[kind]), "ibv_destroy_qp");
+			must(ibv_destroy_qp(k->qp[kind]), "ibv_destroy_qp");
 	if (k->xsrq)
-		given_back(ibv_destroy_srq(k->xsrq), "ibv_destroy_srq of XRC");
+		must(ibv_destroy_srq(k->xsrq), "ibv_destroy_srq of XRC");
 	if (k->xrcd)
-		given_back(ibv_close_xrcd(k->xrcd), "ibv_close_xrcd");
+		must(ibv_close_xrcd(k->xrcd), "ibv_close_xrcd");
 	if (k->srq)
-		given_back(ibv_destroy_srq(k->srq), "ibv_destroy_srq");
+		must(ibv_destroy_srq(k->srq), "ibv_destroy_srq");
 	if (k->loose)
-		given_back(ibv_destroy_cq(k->loose), "ibv_destroy_cq");
+		must(ibv_destroy_cq(k->loose), "ibv_destroy_cq");
 	if (k->mr)
-		given_back(ibv_dereg_mr(k->mr), "ibv_dereg_mr");
+		must(ibv_dereg_mr(k->mr), "ibv_dereg_mr");
 }

@@ -52,11 +52,11 @@ static void open_list(struct session *s)
 {
 	uint64_t mine[1 + HCA_RAILS] = { 0 }, theirs[1 + HCA_RAILS];
 
-	mem = hca_memory(BYTES);
+	mem = zeroes(BYTES);
 	mine[0] = (uintptr_t)mem;
 	for (unsigned int r = 0; r < s->n; r++) {
 		mr[r] = hca_reg(&s->hca[r], mem, BYTES);
-		note_in[r] = hca_memory(NOTES * sizeof(struct note));
+		note_in[r] = zeroes(NOTES * sizeof(struct note));
 		note_mr[r] = hca_reg(&s->hca[r], note_in[r], NOTES * sizeof(struct note));
 		mine[1 + r] = mr[r]->rkey;
 	}

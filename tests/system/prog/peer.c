@@ -33,6 +33,28 @@ void fail(const char *fmt, ...)
 	_exit(1);
 }
 
+void must(int rc, const char *what)
+{
+	if (rc)
+		fail("%s: %s", what, strerror(rc));
+}
+
+void *must_have(void *p, const char *what)
+{
+	if (!p)
+		fail("%s: %s", what, strerror(errno));
+	return p;
+}
+
+void *zeroes(size_t len)
+{
+	void *m = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (m == MAP_FAILED)
+		fail("mmap: %s", strerror(errno));
+	return m;
+}
+
 int64_t ms_now(void)
 {
 	struct timespec ts;
@@ -169,33 +191,17 @@ void sync_at(struct peer *p, uint32_t step)
 		fail("at step %u, the other side at %llu", step, (unsigned long long)other);
 }
 
-static uint8_t *memory(void)
-{
-	void *m = mmap(NULL, PEER_BUF, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (m == MAP_FAILED)
-		fail("mmap: %s", strerror(errno));
-	return m;
-}
-
 static struct ibv_mr *reg(struct ibv_pd *pd, void *buf, int access)
 {
-	struct ibv_mr *mr = ibv_reg_mr(pd, buf, PEER_BUF, access);
-
-	if (!mr)
-		fail("ibv_reg_mr: %s", strerror(errno));
-	return mr;
+	return must_have(ibv_reg_mr(pd, buf, PEER_BUF, access), "ibv_reg_mr");
 }
 
 struct ibv_qp *peer_qp_of(struct peer *p, struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
 	int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
-	struct ibv_qp *qp = ibv_create_qp(pd, init);
-	int rc;
+	struct ibv_qp *qp = must_have(ibv_create_qp(pd, init), "ibv_create_qp");
 
-	if (!qp)
-		fail("ibv_create_qp: %s", strerror(errno));
 	if (p->type == IBV_QPT_UD) {
 		attr.qkey = PEER_QKEY;
 		mask |= IBV_QP_QKEY;
@@ -206,9 +212,7 @@ struct ibv_qp *peer_qp_of(struct peer *p, struct ibv_pd *pd, struct ibv_qp_init_
 						IBV_ACCESS_REMOTE_ATOMIC;
 		mask |= IBV_QP_ACCESS_FLAGS;
 	}
-	rc = ibv_modify_qp(qp, &attr, mask);
-	if (rc)
-		fail("to INIT: %s", strerror(rc));
+	must(ibv_modify_qp(qp, &attr, mask), "to INIT");
 	return qp;
 }
 
@@ -226,10 +230,8 @@ struct ibv_qp *peer_qp(struct peer *p, struct ibv_pd *pd)
 void peer_open(struct peer *p, enum ibv_qp_type type)
 {
 	struct ibv_context *ctx = device_open();
-	struct ibv_pd *pd = ibv_alloc_pd(ctx);
+	struct ibv_pd *pd = must_have(ibv_alloc_pd(ctx), "ibv_alloc_pd");
 
-	if (!pd)
-		fail("ibv_alloc_pd: %s", strerror(errno));
 	peer_open_on(p, type, ctx, pd);
 }
 
@@ -252,9 +254,9 @@ void peer_open_on(struct peer *p, enum ibv_qp_type type, struct ibv_context *ctx
 	p->rcq = ibv_create_cq(p->ctx, 256, NULL, NULL, 0);
 	if (!p->pd2 || !p->scq || !p->rcq)
 		fail("PD or CQ: %s", strerror(errno));
-	p->buf = memory();
-	p->buf2 = memory();
-	p->buf_ro = memory();
+	p->buf = zeroes(PEER_BUF);
+	p->buf2 = zeroes(PEER_BUF);
+	p->buf_ro = zeroes(PEER_BUF);
 	p->mr = reg(p->pd, p->buf, all);
 	p->mr2 = reg(p->pd2, p->buf2, all);
 	p->mr_ro = reg(p->pd, p->buf_ro, IBV_ACCESS_REMOTE_READ);
@@ -269,15 +271,13 @@ void peer_rtr(struct peer *p, struct ibv_qp *qp, const struct peer_info *to)
 		.rq_psn = to->psn, .max_dest_rd_atomic = 4, .min_rnr_timer = p->min_rnr_timer,
 		.ah_attr = { .dlid = to->lid, .port_num = 1 },
 	};
-	int mask = IBV_QP_STATE, rc;
+	int mask = IBV_QP_STATE;
 
 	if (p->type != IBV_QPT_UD)
 		mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 	if (p->type == IBV_QPT_RC)
 		mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-	rc = ibv_modify_qp(qp, &a, mask);
-	if (rc)
-		fail("to RTR: %s", strerror(rc));
+	must(ibv_modify_qp(qp, &a, mask), "to RTR");
 }
 
 void peer_rts(struct peer *p, struct ibv_qp *qp, const struct peer_info *to, uint32_t sq_psn)
@@ -286,15 +286,13 @@ void peer_rts(struct peer *p, struct ibv_qp *qp, const struct peer_info *to, uin
 		.qp_state = IBV_QPS_RTS, .sq_psn = sq_psn, .timeout = p->timeout,
 		.retry_cnt = p->retry_cnt, .rnr_retry = p->rnr_retry, .max_rd_atomic = 4,
 	};
-	int mask = IBV_QP_STATE | IBV_QP_SQ_PSN, rc;
+	int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
 
 	peer_rtr(p, qp, to);
 	if (p->type == IBV_QPT_RC)
 		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 			IBV_QP_MAX_QP_RD_ATOMIC;
-	rc = ibv_modify_qp(qp, &a, mask);
-	if (rc)
-		fail("to RTS: %s", strerror(rc));
+	must(ibv_modify_qp(qp, &a, mask), "to RTS");
 }
 
 void peer_connect(struct peer *p)
@@ -317,41 +315,33 @@ void peer_connect(struct peer *p)
 	if (p->type == IBV_QPT_UD) {
 		struct ibv_ah_attr ah = { .dlid = p->you.lid, .port_num = 1 };
 
-		p->ah = ibv_create_ah(p->pd, &ah);
-		if (!p->ah)
-			fail("ibv_create_ah: %s", strerror(errno));
+		p->ah = must_have(ibv_create_ah(p->pd, &ah), "ibv_create_ah");
 	}
 	if (p->sock >= 0)
 		sync_at(p, 0xc0);
 }
 
-static void done(int rc, const char *what)
-{
-	if (rc)
-		fail("%s: %s", what, strerror(rc));
-}
-
 void peer_close(struct peer *p)
 {
 	peer_close_on(p);
-	done(ibv_dealloc_pd(p->pd), "ibv_dealloc_pd");
-	done(ibv_close_device(p->ctx), "ibv_close_device");
+	must(ibv_dealloc_pd(p->pd), "ibv_dealloc_pd");
+	must(ibv_close_device(p->ctx), "ibv_close_device");
 }
 
 void peer_close_on(struct peer *p)
 {
 	if (p->ah)
-		done(ibv_destroy_ah(p->ah), "ibv_destroy_ah");
+		must(ibv_destroy_ah(p->ah), "ibv_destroy_ah");
 	p->ah = NULL;
 	if (p->qp)
-		done(ibv_destroy_qp(p->qp), "ibv_destroy_qp");
+		must(ibv_destroy_qp(p->qp), "ibv_destroy_qp");
 	p->qp = NULL;
-	done(ibv_destroy_cq(p->scq), "ibv_destroy_cq");
-	done(ibv_destroy_cq(p->rcq), "ibv_destroy_cq");
-	done(ibv_dereg_mr(p->mr), "ibv_dereg_mr");
-	done(ibv_dereg_mr(p->mr2), "ibv_dereg_mr");
-	done(ibv_dereg_mr(p->mr_ro), "ibv_dereg_mr");
-	done(ibv_dealloc_pd(p->pd2), "ibv_dealloc_pd");
+	must(ibv_destroy_cq(p->scq), "ibv_destroy_cq");
+	must(ibv_destroy_cq(p->rcq), "ibv_destroy_cq");
+	must(ibv_dereg_mr(p->mr), "ibv_dereg_mr");
+	must(ibv_dereg_mr(p->mr2), "ibv_dereg_mr");
+	must(ibv_dereg_mr(p->mr_ro), "ibv_dereg_mr");
+	must(ibv_dealloc_pd(p->pd2), "ibv_dealloc_pd");
 	munmap(p->buf, PEER_BUF);
 	munmap(p->buf2, PEER_BUF);
 	munmap(p->buf_ro, PEER_BUF);
@@ -362,14 +352,14 @@ void recv_post(struct peer *p, uint64_t wr_id, uint32_t off, uint32_t len)
 	struct ibv_sge sge = { (uintptr_t)p->buf + off, len, p->mr->lkey };
 	struct ibv_recv_wr wr = { .wr_id = wr_id, .sg_list = &sge, .num_sge = 1 }, *bad;
 
-	done(ibv_post_recv(p->qp, &wr, &bad), "ibv_post_recv");
+	must(ibv_post_recv(p->qp, &wr, &bad), "ibv_post_recv");
 }
 
 void send_post_raw(struct peer *p, struct ibv_send_wr *wr)
 {
 	struct ibv_send_wr *bad;
 
-	done(ibv_post_send(p->qp, wr, &bad), "ibv_post_send");
+	must(ibv_post_send(p->qp, wr, &bad), "ibv_post_send");
 }
 
 void send_post(struct peer *p, enum ibv_wr_opcode op, uint64_t wr_id, uint32_t off, uint32_t len,
@@ -471,7 +461,7 @@ enum ibv_qp_state qp_state(struct ibv_qp *qp)
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr attr;
 
-	done(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), "ibv_query_qp");
+	must(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), "ibv_query_qp");
 	return attr.qp_state;
 }
 
@@ -479,7 +469,7 @@ void qp_to_err(struct ibv_qp *qp)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 
-	done(ibv_modify_qp(qp, &attr, IBV_QP_STATE), "to ERR");
+	must(ibv_modify_qp(qp, &attr, IBV_QP_STATE), "to ERR");
 }
 
 void fill(uint8_t *buf, size_t len, uint32_t seed)

@@ -61,6 +61,15 @@ struct peer {
 /** fail - say why and end with status 1 */
 void fail(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
+/** must - end if @rc, an errno, is not 0 */
+void must(int rc, const char *what);
+
+/** must_have - @p; ends with errno's text if it is NULL */
+void *must_have(void *p, const char *what);
+
+/** zeroes - @len bytes of them, page-aligned; munmap() gives them back */
+void *zeroes(size_t len);
+
 /** ms_now - monotonic milliseconds */
 int64_t ms_now(void);
 

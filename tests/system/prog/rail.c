@@ -33,9 +33,9 @@ static void uc_open(struct rails *rs, struct link *l, unsigned int r)
 
 	n->uc_cq = hca_cq(hca, 4 * UC_RECVS, true);
 	n->uc = hca_qp(hca, n->uc_cq, IBV_QPT_UC);
-	n->uc_buf = hca_memory(2 * UC_RECVS * sizeof(*n->uc_buf));
-	n->uc_mr = hca_have(ibv_reg_mr(hca->pd, n->uc_buf, 2 * UC_RECVS * sizeof(*n->uc_buf),
-				       IBV_ACCESS_LOCAL_WRITE), "ibv_reg_mr");
+	n->uc_buf = zeroes(2 * UC_RECVS * sizeof(*n->uc_buf));
+	n->uc_mr = must_have(ibv_reg_mr(hca->pd, n->uc_buf, 2 * UC_RECVS * sizeof(*n->uc_buf),
+					IBV_ACCESS_LOCAL_WRITE), "ibv_reg_mr");
 }
 
 static void uc_connect(struct link *l, unsigned int r)
@@ -65,8 +65,8 @@ void rails_open(struct rails *rs, int rank)
 
 		rail->self_cq = hca_cq(hca, 4, false);
 		rail->self = hca_qp(hca, rail->self_cq, IBV_QPT_RC);
-		rail->read_mr = hca_have(ibv_reg_mr(hca->pd, rail->read, sizeof(rail->read),
-						    IBV_ACCESS_LOCAL_WRITE), "ibv_reg_mr");
+		rail->read_mr = must_have(ibv_reg_mr(hca->pd, rail->read, sizeof(rail->read),
+						     IBV_ACCESS_LOCAL_WRITE), "ibv_reg_mr");
 		self_connect(rs, r);
 	}
 }
@@ -75,7 +75,7 @@ void recv_one(struct lane *n, unsigned int q)
 {
 	struct ibv_recv_wr wr = { .wr_id = RAIL_WR(RAIL_RECV, 0, q) }, *bad;
 
-	hca_must(ibv_post_recv(n->qp[q], &wr, &bad), "ibv_post_recv");
+	must(ibv_post_recv(n->qp[q], &wr, &bad), "ibv_post_recv");
 	n->recvs++;
 }
 
@@ -126,14 +126,14 @@ static void swap_lane(struct rails *rs, struct link *l, unsigned int r)
 
 struct link *rails_link(struct rails *rs, int peer, int sock)
 {
-	struct link *l = hca_memory(sizeof(*l));
+	struct link *l = zeroes(sizeof(*l));
 
 	l->peer = peer;
 	l->sock = sock;
 	l->next_out = 1;
 	l->next_in = 1;
-	l->fifo = hca_memory(SLOTS * sizeof(struct cts));
-	l->stage = hca_memory((size_t)SLOTS * SLICE);
+	l->fifo = zeroes(SLOTS * sizeof(struct cts));
+	l->stage = zeroes((size_t)SLOTS * SLICE);
 	rails_reg(rs, (void *)l->fifo, SLOTS * sizeof(struct cts), l->fifo_mr);
 	rails_reg(rs, l->stage, (size_t)SLOTS * SLICE, l->stage_mr);
 	for (unsigned int i = 0; i < SLOTS; i++)
@@ -205,8 +205,7 @@ static bool send_part(struct rails *rs, struct link *l, struct out *o, unsigned 
 	} else {
 		rs->splits++;
 	}
-	hca_must(ibv_post_send(l->lane[r].qp[q], o->parts == 1 ? &wr[1] : wr, &bad),
-		  "ibv_post_send");
+	must(ibv_post_send(l->lane[r].qp[q], o->parts == 1 ? &wr[1] : wr, &bad), "ibv_post_send");
 	l->lane[r].sends++;
 	rs->parts++;
 	o->todo &= ~(1u << part);
@@ -233,7 +232,7 @@ static bool send_cts(struct rails *rs, struct link *l, unsigned int slot)
 		c.rkey[i] = htobe64(l->stage_mr[i]->rkey);
 	wr.wr.rdma.remote_addr = l->peer_fifo + slot * sizeof(c);
 	wr.wr.rdma.rkey = l->peer_fifo_rkey[r];
-	hca_must(ibv_post_send(l->lane[r].qp[0], &wr, &bad), "ibv_post_send");
+	must(ibv_post_send(l->lane[r].qp[0], &wr, &bad), "ibv_post_send");
 	l->lane[r].sends++;
 	in->cts = CTS_FLYING;
 	in->cts_rail = r;
@@ -307,7 +306,7 @@ static void flush(struct rails *rs, struct link *l, unsigned int slot)
 		struct ibv_wc wc;
 
 		rail->read[0] = (uint8_t)~l->stage[slot * SLICE];
-		hca_must(ibv_post_send(rail->self, &wr, &bad), "ibv_post_send");
+		must(ibv_post_send(rail->self, &wr, &bad), "ibv_post_send");
 		if (!wc_get(rail->self_cq, &wc, 20000))
 			fail("rank %d: no completion of a READ on rail %u", rs->rank, r);
 		if (wc.status == IBV_WC_SUCCESS) {

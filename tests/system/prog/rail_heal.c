@@ -146,7 +146,7 @@ static void uc_recv(struct lane *n, unsigned int i)
 	struct ibv_sge sge = { (uintptr_t)n->uc_buf[i], WORDS * 8, n->uc_mr->lkey };
 	struct ibv_recv_wr wr = { .wr_id = i, .sg_list = &sge, .num_sge = 1 }, *bad;
 
-	hca_must(ibv_post_recv(n->uc, &wr, &bad), "ibv_post_recv");
+	must(ibv_post_recv(n->uc, &wr, &bad), "ibv_post_recv");
 }
 
 void uc_recvs(struct lane *n)
@@ -175,7 +175,7 @@ static void uc_say(struct rails *rs, struct link *l, unsigned int by, unsigned i
 		word[WORD_IN + 2 * i] = htobe64(l->in[i].seq);
 		word[WORD_IN + 2 * i + 1] = htobe64(l->in[i].got);
 	}
-	hca_must(ibv_post_send(n->uc, &wr, &bad), "ibv_post_send");
+	must(ibv_post_send(n->uc, &wr, &bad), "ibv_post_send");
 	n->uc_sends++;
 	n->uc_turn++;
 }
@@ -281,8 +281,8 @@ static void arm(struct rails *rs)
 		for (unsigned int r = 0; r < rs->n; r++) {
 			struct lane *n = &rs->link[i]->lane[r];
 
-			hca_must(ibv_req_notify_cq(n->cq, 0), "ibv_req_notify_cq");
-			hca_must(ibv_req_notify_cq(n->uc_cq, 0), "ibv_req_notify_cq");
+			must(ibv_req_notify_cq(n->cq, 0), "ibv_req_notify_cq");
+			must(ibv_req_notify_cq(n->uc_cq, 0), "ibv_req_notify_cq");
 		}
 	}
 }

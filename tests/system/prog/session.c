@@ -141,7 +141,7 @@ void session_send(struct session *s, unsigned int r, unsigned int q, struct ibv_
 		w->send_flags |= IBV_SEND_SIGNALED;
 		s->rail[r].sends[q]++;
 	}
-	hca_must(ibv_post_send(s->rail[r].qp[q], wr, &bad), "ibv_post_send");
+	must(ibv_post_send(s->rail[r].qp[q], wr, &bad), "ibv_post_send");
 }
 
 void session_recv(struct session *s, unsigned int r, unsigned int q, struct ibv_recv_wr *wr)
@@ -149,7 +149,7 @@ void session_recv(struct session *s, unsigned int r, unsigned int q, struct ibv_
 	struct ibv_recv_wr *bad;
 
 	wr->wr_id |= SESSION_RECV;
-	hca_must(ibv_post_recv(s->rail[r].qp[q], wr, &bad), "ibv_post_recv");
+	must(ibv_post_recv(s->rail[r].qp[q], wr, &bad), "ibv_post_recv");
 	s->rail[r].recvs[q]++;
 }
 
@@ -318,7 +318,7 @@ void session_wait(struct session *s)
 		return;
 	for (unsigned int r = 0; r < s->n; r++)
 		for (unsigned int i = 0; i < ncqs(s); i++)
-			hca_must(ibv_req_notify_cq(s->rail[r].cq[i], 0), "ibv_req_notify_cq");
+			must(ibv_req_notify_cq(s->rail[r].cq[i], 0), "ibv_req_notify_cq");
 	if (poll_all(s))
 		return;
 	if (hca_sleep(s->hca, s->n, s->tcp.sock, PORT_MS))

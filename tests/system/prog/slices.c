@@ -53,7 +53,7 @@ static void open_regions(struct session *s)
 {
 	uint64_t mine[KEYS], theirs[KEYS], at[1], there[1];
 
-	mem = hca_memory(BYTES);
+	mem = zeroes(BYTES);
 	at[0] = (uintptr_t)mem;
 	session_swap(s, at, there, 1);
 	peer_mem = there[0];
