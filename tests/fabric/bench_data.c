@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What a data packet costs the fabric's thread, from one socket into another one: end ports and the
- * data path in one thread, so that nothing sleeps. Prints ns a packet over 1, 3 and 5 switches, to a
- * host that reads at once and to one that reads late, so that packets wait in each buffer on their
- * way.
+ * What a data packet costs the fabric's thread, from one socket into another one. End ports and the
+ * data path are in one thread, so that nothing sleeps. Prints ns a packet over 1, 3 and 5 switches,
+ * to a host that reads at once and to one that reads late, so that packets wait in each buffer on
+ * their way.
  */
 #include "hosts.h"
 
