@@ -1,21 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Adaptive routing: of a group of ports that all lead nearer to where a packet goes, it leaves by
- * the one that least waits for. What waits are the blocks in the buffer behind the wire, with those
- * on their way to it, and those of the heads that wait for the wire.
+ * Adaptive routing: a group is a set of ports that all lead nearer to the destination of a packet.
+ * The packet leaves by the port of the group with the smallest load. The load of a port is the
+ * blocks
+ * in the buffer behind its wire and on their way to it, plus the blocks of the heads that wait for
+ * the
+ * wire.
  *
- * A flow keeps its port until none of its packets has come for a time (flowlets): those of before
- * have arrived by then. If receivers take packets in any order, those of UC and the RDMA WRITEs of RC
- * that are one packet have another port as soon as more than STAY_BLOCKS more wait for the one that
- * they have, which is apart from that of the flow's other packets. HCAs send all that may come in
- * any order as WRITEs of one packet (engine/transport/ahead.h). All else of RC, XRC and UD keeps
- * its order: a responder answers a PSN that is not the next one by NAK, and what IPoIB carries is to
- * keep its order. Where ports are equal it is that of the LinearForwardingTable, or the one that the
- * flow has, so in a fabric without load nothing differs from forwarding by that table.
+ * A flow keeps its port until none of its packets has arrived for a time (flowlets): its earlier
+ * packets have arrived by then. If receivers accept packets in any order, packets of UC and RDMA
+ * WRITEs of RC that are one packet change their port as soon as its load is more than STAY_BLOCKS
+ * above the smallest; their port is kept apart from that of the flow's other packets. HCAs send
+ * everything that may arrive in any order as WRITEs of one packet (engine/transport/ahead.h). All
+ * other packets of RC, XRC and UD keep their order: a responder answers a PSN that is not the next
+ * one by NAK, and IPoIB expects its packets in order. Among equal ports the switch chooses that of
+ * the
+ * LinearForwardingTable, or the one that the flow has, so without load a fabric forwards exactly by
+ * that table.
  *
  * If the port of the LinearForwardingTable has no link, or is not Active, packets of all service
- * levels leave by others of the group, without a subnet manager: those that are not spread by one
- * that depends on their LIDs.
+ * levels leave by other ports of the group, without a subnet manager. Packets that are not spread
+ * leave by a port that depends on their LIDs.
  */
 #include "adaptive.h"
 
@@ -24,7 +29,7 @@
 #define STAY_BLOCKS	16u	/* of 64 bytes */
 #define FULL		UINT32_MAX
 
-/* Whether output @num of switch @n is a way for what has come by @in. */
+/* Whether a packet that arrived by @in may leave by output @num of switch @n. */
 static bool usable(const struct fab_data *d, const struct fab_dport *in, const struct fab_node *n,
 		   unsigned int num)
 {
@@ -33,13 +38,13 @@ static bool usable(const struct fab_data *d, const struct fab_dport *in, const s
 
 	if (num == in->num)
 		return false;
-	/* nothing has left by it yet */
+	/* no packet has left by it yet */
 	if (!out)
 		return d->f->port[p].pi.state == IB_PS_ACTIVE && !fab_outside(d->f, p);
 	return out->up && out->active;
 }
 
-/* Blocks that wait for output @num, for packets of @sl that have come by @in. */
+/* The load of output @num, in blocks, for packets of @sl that have arrived by @in. */
 static uint32_t load_of(const struct fab_data *d, const struct fab_dport *in,
 			const struct fab_node *n, unsigned int num, uint8_t sl)
 {
@@ -57,8 +62,9 @@ static uint32_t load_of(const struct fab_data *d, const struct fab_dport *in,
 }
 
 /*
- * The port of @g that least waits for, from @*best on, for which @*load does; no other that is
- * equal.
+ * Find the port of @g with the smallest load. @*best and @*load begin with a port and its load: a
+ * port
+ * with an equal load does not replace it.
  */
 static void find_least(const struct fab_data *d, const struct fab_dport *in,
 		       const struct fab_node *n, const struct fab_adaptive_group *g, uint8_t sl,
@@ -83,7 +89,7 @@ static void find_least(const struct fab_data *d, const struct fab_dport *in,
 	}
 }
 
-/* A number of the flow. */
+/* A hash of the flow. */
 static uint32_t flow_number(const uint8_t *lrh)
 {
 	const uint32_t lids = (uint32_t)ib_get_be16(lrh + 6) << 16 | ib_get_be16(lrh + 2);
@@ -93,7 +99,7 @@ static uint32_t flow_number(const uint8_t *lrh)
 	return key * 2246822519u >> 8;
 }
 
-/* The port of @g that has a link and comes next behind the one with that number, or 0. */
+/* The next port of @g with a link, beginning at the position that @which chooses, or 0. */
 static unsigned int another(const struct fab_data *d, const struct fab_dport *in,
 			    const struct fab_node *n, const struct fab_adaptive_group *g,
 			    uint32_t which)
@@ -111,7 +117,7 @@ static unsigned int another(const struct fab_data *d, const struct fab_dport *in
 	return 0;
 }
 
-/* Whether the receiver takes @f in any order. */
+/* Whether the receiver accepts @f in any order. */
 static bool in_any_order(const struct fab_adaptive *a, const struct fab_frame *f)
 {
 	const unsigned int bth =
@@ -122,7 +128,7 @@ static bool in_any_order(const struct fab_adaptive *a, const struct fab_frame *f
 				    op == IB_OP_RC_WRITE_ONLY || op == IB_OP_RC_WRITE_ONLY_IMM);
 }
 
-/* The port by which a packet leaves that may come in any order; arguments as of spread(). */
+/* The port for a packet that may arrive in any order; arguments as of spread(). */
 static unsigned int freely(struct fab_data *d, const struct fab_dport *in, const struct fab_lane *l,
 			   const struct fab_node *n, const struct fab_adaptive_group *g,
 			   unsigned int num)
@@ -145,7 +151,7 @@ static unsigned int freely(struct fab_data *d, const struct fab_dport *in, const
 	return *port;
 }
 
-/* The port by which the flow of @l goes on, of those of @g. @num: of the LinearForwardingTable */
+/* The port of @g for the flow of @l. @num: the port of the LinearForwardingTable */
 static unsigned int spread(struct fab_data *d, const struct fab_dport *in, const struct fab_lane *l,
 			   const struct fab_node *n, const struct fab_adaptive_group *g,
 			   unsigned int num)

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Input buffers of ports at local wires. Credits (7.9.4): a lane has FAB_LANE_BLOCKS blocks of
- * 64 bytes; the port before sends only what fits. A buffer has at most twice the blocks that are
- * charged for its packet, so a full lane takes at most twice its memory, whatever its packets are.
- * Buffers that were used once are kept, so memory is allocated only while more packets of a size
- * wait than in the last minutes; what a minute did not need is given back.
+ * 64 bytes; the previous port sends only packets that fit. A buffer is at most twice the blocks
+ * that
+ * are charged for its packet, so the packets of a full lane use at most twice its memory, whatever
+ * their sizes. Used buffers are kept for later packets: memory is allocated only when more packets
+ * of a
+ * size wait than in the last minutes. Buffers that were not needed for a minute are freed.
  */
 #include "congestion.h"
 
@@ -14,14 +16,15 @@
 #include "ib/crc.h"
 
 /*
- * Bytes of a buffer by its size: a short packet; an MTU of 256, or a MAD, to one of 4,096, each with
- * the longest headers; and what is kept of a packet whose payload nobody looks at.
+ * Buffer sizes in bytes: a short packet; an MTU of 256, or a MAD, up to an MTU of 4,096, each with
+ * the
+ * longest headers; and the headers that are kept of a packet whose payload is not read.
  */
 static const uint16_t room[FAB_BUFFER_SIZES] = { 128, 384, 640, 1152, 2176, OHCA_LINK_MAX_FRAME, FAB_HEADERS };
 
 #define HEADERS_SIZE	(FAB_BUFFER_SIZES - 1u)
 
-#define TRIM_NS		60000000000u	/* between looks at what was not used */
+#define TRIM_NS		60000000000u	/* between checks for buffers that were not used */
 #define TRIM_BURST	1024u		/* buffers that are freed at once */
 
 bool fab_fits(const struct fab_dport *in, unsigned int vl, uint32_t len)
@@ -90,7 +93,7 @@ uint64_t fab_buffers_trim(struct fab_data *d)
 	return any ? TRIM_NS : UINT64_MAX;
 }
 
-/* The ICRC is of what was sent, the byte before it is not. */
+/* The ICRC is that of the packet that was sent; one byte before it is changed. */
 void fab_damage(uint8_t *b, uint32_t len)
 {
 	uint32_t icrc = 0;
@@ -153,7 +156,7 @@ static void lane_append(struct fab_lane *l, struct fab_buffer *b)
 	l->last = b;
 }
 
-/* @b is in lane @vl. */
+/* Count @b as used in lane @vl. */
 static void occupy(struct fab_data *d, struct fab_dport *in, unsigned int vl,
 		   struct fab_buffer *b)
 {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The time of the data path: the host's, and what of it counts. */
+/* The clock of the data path: the host's clock without the times in which the daemon stood still.
+ * */
 #include "data_priv.h"
 
 #include <time.h>
 
-#define STOOD_NS	50000000u	/* between rounds: the daemon stood still */
+#define STOOD_NS	50000000u	/* longer between rounds: the daemon stood still */
 
 uint64_t fab_data_host_ns(const struct fab_data *d)
 {
@@ -17,9 +18,9 @@ uint64_t fab_data_host_ns(const struct fab_data *d)
 }
 
 /*
- * While something waits there is a round every FAB_LOOK_NS at least. If there was none for much
+ * While a packet waits there is a round at least every FAB_LOOK_NS. If there was none for much
  * longer, the host had no processor for the daemon, and perhaps none for its peers, whose credits
- * were due: that is not the time for which a subnet manager set HOQLife.
+ * were due. A subnet manager does not set HOQLife for such times, so they do not count.
  */
 uint64_t fab_clock_read(struct fab_data *d)
 {

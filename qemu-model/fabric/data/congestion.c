@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Congestion at the outputs of a switch (IBTA volume 1, annex A10). A lane of an output is congested while
- * more waits for it, in all input buffers of the switch, than the threshold allows. It is the root of the
- * congestion if nothing but its wire keeps it waiting: there were credits since less was queued, and
- * the wire, if it has a rate, was idle for a small part of the time lately. Otherwise it is a victim of congestion elsewhere: its
- * packets wait for credits, or behind those for another output. Packets that leave a root are
- * marked, and those of a victim if the Victim_Mask has the port.
+ * Congestion at the outputs of a switch (IBTA volume 1, annex A10). A lane of an output is
+ * congested while the packets that are queued for it, in all input buffers of the switch, exceed
+ * the threshold. It is the root of the congestion if only its wire makes packets wait: there were
+ * credits since less was queued, and the wire, if it has a rate, was recently idle for a small part
+ * of the time. Otherwise it is a victim of congestion elsewhere: its packets wait for credits, or
+ * behind packets for another output. Packets that leave a root are marked, and those of a victim if
+ * the port is in the Victim_Mask.
  *
- * What waits is counted when it comes into an input buffer, by the tables of then, and as that output's until
- * it leaves the buffer, whatever becomes of it. Multicast is not. A switch of which nothing was set counts
- * nothing; of which anything was, all of its input buffers count, also of ports that mark nothing.
+ * A packet is counted for its output when it enters an input buffer, by the tables at that time,
+ * and until it leaves the buffer, even if its decision changes. Multicast packets are not counted.
+ * If the SM has set nothing at a switch, it counts nothing; otherwise all of its input buffers
+ * count, also for ports that mark nothing.
  */
 #include "congestion.h"
 #include "fabric/graph/adaptive.h"
@@ -22,13 +24,13 @@
 #define FS_PER_NS	1000000u
 #define THRESHOLDS	(IB_CC_THRESHOLD_MAX + 1u)
 
-/* What was set of the switch of @dp, or NULL. */
+/* The congestion control settings of the switch of @dp, or NULL. */
 static struct ib_cc *settings_of(const struct fab_data *d, const struct fab_dport *dp)
 {
 	return dp->is_switch ? fab_cc_of(d->f, fab_end_port(d->f, dp->p)) : NULL;
 }
 
-/* The output of a unicast packet with this LRH that came to @in, or NULL; *@vl is its lane there. */
+/* The output of a unicast packet with this LRH at @in, or NULL; *@vl is its lane there. */
 static struct fab_dport *output_of(const struct fab_data *d, const struct fab_dport *in,
 				   const uint8_t *lrh, uint8_t *vl)
 {
@@ -41,7 +43,7 @@ static struct fab_dport *output_of(const struct fab_data *d, const struct fab_dp
 	if (dlid >= IB_LID_MCAST_MIN)
 		return NULL;
 	num = fab_route(d->f, n, dlid);
-	/* nobody knows yet by which port of a group it leaves */
+	/* the port of a group is not chosen yet */
 	if (!num || num > n->nports ||
 	    fab_adaptive_varies(d->f, &d->f->sw[n->sw], dlid, lrh[1] >> 4, num))
 		return NULL;
@@ -73,7 +75,7 @@ void fab_congestion_leave(struct fab_data *d, struct fab_buffer *b)
 		fab_congestion_count(d, out);
 }
 
-/* More comes for @out than its wire can send, and nothing else keeps it waiting. */
+/* Whether more packets arrive for @out than its wire can send, and nothing else makes them wait. */
 static bool is_root(const struct fab_dport *out, unsigned int vl)
 {
 	const struct fab_congestion *c = out->congestion;
@@ -104,7 +106,7 @@ static void count_busy(const struct fab_dport *out)
 		c->idle_ns += x->began_ns - c->ready_ns;
 	c->busy_ns += ready_ns - x->began_ns;
 	c->ready_ns = ready_ns;
-	/* what was before counts less and less */
+	/* halved below, so that old times have less and less weight */
 	if (c->idle_ns > lately_ns)
 		c->idle_ns = lately_ns;
 	if (c->idle_ns + c->busy_ns < 2 * lately_ns)
@@ -119,7 +121,7 @@ void fab_congestion_count(struct fab_data *d, const struct fab_dport *dp)
 	const uint64_t now = fab_data_clock(d);
 
 	if (!settings_of(d, dp)) {
-		/* it was off: it counts from 0 */
+		/* congestion control was switched off: start from 0 */
 		c->logged = 0;
 		c->since_ns = 0;
 		memset(c->vl_since_ns, 0, sizeof(c->vl_since_ns));
@@ -147,7 +149,7 @@ static void congested(struct fab_data *d, const struct fab_dport *out, unsigned 
 {
 	struct fab_congestion *c = out->congestion;
 	const uint64_t now = fab_data_clock(d);
-	/* the switch may have forgotten all that was set since this port looked at it */
+	/* the SM may have removed all settings of the switch since fab_congestion_refresh() */
 	struct ib_cc *cc = settings_of(d, out);
 
 	if (cc)
@@ -194,7 +196,7 @@ void fab_congestion_refresh(struct fab_data *d, struct fab_dport *dp)
 	if (!c && !cc)
 		return;
 	if (!c) {
-		/* without memory it marks nothing */
+		/* on failure the port marks nothing */
 		c = calloc(1, sizeof(*c));
 		if (!c)
 			return;
@@ -202,7 +204,7 @@ void fab_congestion_refresh(struct fab_data *d, struct fab_dport *dp)
 		dp->congestion = c;
 		d->congestion_bytes += sizeof(*c);
 	}
-	/* without a limit nobody says when it ends */
+	/* without a limit nothing would clear it */
 	if (!set.threshold)
 		c->starved = 0;
 	c->limit = set.threshold ? FAB_LANE_BLOCKS * (THRESHOLDS - set.threshold) / THRESHOLDS : 0;

@@ -6,17 +6,19 @@
 #include "data_priv.h"
 
 /**
- * struct fab_congestion - of a port of a switch of which anything was set
- * @queued: blocks in the input buffers of the switch for this output, by its lane
- * @limit: blocks of a lane from which on it is congested; 0: it marks nothing
- * @min_len: bytes of packets that may be marked
- * @rate: mean number of packets that are left out between two that are marked
+ * struct fab_congestion - state of a switch port, if the SM has set congestion control at the
+ *	switch
+ * @queued: blocks in the input buffers of the switch for this output, by output lane
+ * @limit: blocks of a lane from which on the lane is congested; 0: the port marks nothing
+ * @min_len: shortest packet that may be marked, in bytes
+ * @rate: mean number of packets that are not marked between two that are
  * @victim: packets of @starved lanes are marked, too
- * @starved: lanes that have waited for credits since less than @limit was queued; @logged: and that have
- *	marked packets since, which is in the switch's log
- * @since_ns, @vl_since_ns: the time that @logged lanes are congested is counted up to there; of others, and
- *	if there are none, what is less than a tick and was not counted
- * @busy_ns, @idle_ns: times that its wire has sent, and has not, lately; @ready_ns: when it has sent the last
+ * @starved: lanes that have waited for credits since less than @limit was queued
+ * @logged: lanes that have marked packets since then, which is in the switch's log
+ * @since_ns, @vl_since_ns: time up to which the congestion of @logged lanes is counted; without
+ *	such lanes, the rest below one tick that was not counted
+ * @busy_ns, @idle_ns: recent time in which the wire has sent, and has not
+ * @ready_ns: when it has sent the last packet
  * @rng: state of the generator that chooses packets
  */
 struct fab_congestion {
@@ -32,26 +34,35 @@ struct fab_congestion {
 	uint64_t rng;
 };
 
-/** fab_congestion_refresh() - @dp has what management has set of its switch */
+/** fab_congestion_refresh() - copy what management has set at the switch of @dp */
 void fab_congestion_refresh(struct fab_data *d, struct fab_dport *dp);
 
-/** fab_congestion_queue() - @b is in the input buffer of @in, of whose switch something was set */
+/**
+ * fab_congestion_queue() - count @b, in the input buffer of @in, for its output, if the switch has
+ *	settings
+ */
 void fab_congestion_queue(const struct fab_data *d, const struct fab_dport *in, struct fab_buffer *b);
 
-/** fab_congestion_leave() - @b, which is counted for an output, is not there any more, sent or discarded */
+/** fab_congestion_leave() - end the count of @b for its output: it was sent or discarded */
 void fab_congestion_leave(struct fab_data *d, struct fab_buffer *b);
 
-/** fab_congestion_marks() - whether @f, which leaves lane @vl of @out if it can, is marked */
+/** fab_congestion_marks() - whether @f is to be marked if it leaves by lane @vl of @out */
 bool fab_congestion_marks(const struct fab_dport *out, unsigned int vl, const struct fab_frame *f);
 
-/** fab_congestion_sent() - @f, which had that @marked, has left */
+/** fab_congestion_sent() - @f has left, with the result @marked of fab_congestion_marks() */
 void fab_congestion_sent(struct fab_data *d, const struct fab_dport *out, unsigned int vl,
 			 const struct fab_frame *f, bool marked);
 
-/** fab_congestion_count() - bring PortXmitTimeCong of @dp up to date; what is not congested any more ends */
+/**
+ * fab_congestion_count() - bring PortXmitTimeCong of @dp up to date, and end congestion that is
+ *	over
+ */
 void fab_congestion_count(struct fab_data *d, const struct fab_dport *dp);
 
-/** fab_congestion_starves() - it has not, though its wire is ready: there are no credits */
+/**
+ * fab_congestion_starves() - a packet could not leave although the wire is ready: there are no
+ *	credits
+ */
 void fab_congestion_starves(const struct fab_dport *out, unsigned int vl);
 
 #endif

@@ -84,7 +84,7 @@ static bool rx_vl15(struct fab_data *d, struct fab_dport *dp)
 	struct ohca_link_frame f;
 	unsigned int n;
 
-	/* faults that were made since the last round */
+	/* read new faults before the first packet */
 	if (d->epoch != d->m->epoch)
 		fab_dport_refresh(d, dp);
 	for (n = 0; n < VL15_BURST && dp->up; n++) {
@@ -102,7 +102,7 @@ static bool rx_vl15(struct fab_data *d, struct fab_dport *dp)
 	return n;
 }
 
-/* VL15 of the links, before their data, because only management takes links down. */
+/* Process VL15 packets of the links before their data, because only management takes links down. */
 static bool management(struct fab_data *d)
 {
 	bool moved = false;
@@ -145,7 +145,7 @@ static void refresh_port(struct fab_data *d, uint32_t p)
 		fab_dport_refresh(d, d->by_port[p]);
 }
 
-/* @p as fab_changed() has it. */
+/* Refresh the ports of @p, a value of fab_changed(). */
 static void refresh_changed(struct fab_data *d, uint32_t p)
 {
 	const struct fab_node *n = &d->f->node[d->f->port[p].node];
@@ -188,7 +188,7 @@ bool fab_data_round(struct fab_data *d)
 	bool moved;
 
 	d->now_ns = 0;
-	/* an HCA's link goes down after the answer to what takes it down has left by it */
+	/* first: an HCA's link goes down after the answer to the SMP that disables it has left */
 	moved = fab_hport_round(d);
 	moved |= late_ctrl(d);
 	if (fab_unlikely(d->stalls))
@@ -205,7 +205,7 @@ bool fab_data_round(struct fab_data *d)
 		fab_settle(d);
 	for (uint32_t i = 0; i < d->nawake; i++)
 		ohca_link_kick(d->awake[i]->link);
-	/* those, too, that HCAs used since the last round */
+	/* also the links that HCAs have used since the last round */
 	fab_links_used(d);
 	if (fab_unlikely(d->link_captures))
 		fab_capture_links(d);
@@ -217,22 +217,22 @@ uint64_t fab_data_timer(struct fab_data *d)
 	uint64_t next;
 
 	d->now_ns = 0;
-	/* delayed MADs have arrived, and the answers to them do not wait for the next round */
+	/* answers to delayed MADs that have arrived do not wait for the next round */
 	if (d->reply_count) {
 		refresh(d);
 		fab_reply_flush(d);
 		fab_settle(d);
 	}
-	/* traps have left, perhaps after a sleep was announced */
+	/* traps may have left after a sleep was announced */
 	for (uint32_t i = 0; i < d->nawake; i++)
 		ohca_link_kick_tx(d->awake[i]->link);
 	for (uint32_t i = 0; i < d->nused; i++)
 		ohca_link_kick_tx(d->used[i]->link);
 	next = fab_buffers_trim(d);
-	/* links that were trained since the round; MADs of HCAs */
+	/* links were trained since the round, or MADs of HCAs wait */
 	if (d->ctrl_due || d->mad_ports)
 		next = 0;
-	/* management may have ended what something waits for */
+	/* management may have ended a wait */
 	if (d->blocked && d->epoch != d->m->epoch)
 		next = 0;
 	if (d->flying) {
@@ -251,8 +251,9 @@ uint64_t fab_data_timer(struct fab_data *d)
 }
 
 /*
- * Links without packets become idle: nobody looks at them, at no cost, until something comes by their
- * sockets. The others, whose heads wait for credit, sleep only as long as the fabric does.
+ * Links without packets become idle: rounds skip them, so they cost nothing, until a message
+ * arrives by their sockets. The others, whose heads wait for credit, sleep only as long as the
+ * fabric does.
  */
 bool fab_data_sleep(struct fab_data *d)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What becomes of a data packet at a switch (IBTA volume 1, 18.2.4): checks, partitions, the
- * forwarding tables, SL to VL. At a router it may go on in another subnet. At any other node it has
+ * Decisions on data packets at a switch (IBTA volume 1, 18.2.4): checks, partitions, the forwarding
+ * tables, SL to VL. A router may forward a packet to another subnet. At any other node a packet has
  * arrived.
  */
 #include "adaptive.h"
@@ -26,7 +26,7 @@ static enum fab_kind frame_malformed(struct fab_data *d, struct fab_dport *in)
 	return fab_dropped(d, FAB_DROP_MALFORMED);
 }
 
-/* Entries of the P_KeyTable of @dp up to the last that is valid. */
+/* Count the entries of the P_KeyTable of @dp, up to the last valid one. */
 static void count_pkeys(struct fab_dport *dp)
 {
 	dp->num_pkeys = dp->is_switch ? FAB_SW_PKEYS : FAB_CA_PKEYS;
@@ -66,7 +66,7 @@ static void trap_pkey(struct fab_data *d, const struct fab_dport *dp, const stru
 	fab_raise_trap(d->m, dp->p, IB_NOTICE_SECURITY, IB_TRAP_BAD_PKEY_SWITCH, details);
 }
 
-/* P_Key and raw filters of one port, on input or output. */
+/* Check the P_Key and raw filters of one port, on input or output. Return: whether @f passes. */
 static bool admit(struct fab_data *d, struct fab_dport *dp, struct fab_frame *f, bool inbound)
 {
 	const struct ib_port_info *pi = &d->f->port[dp->p].pi;
@@ -84,7 +84,7 @@ static bool admit(struct fab_data *d, struct fab_dport *dp, struct fab_frame *f,
 	if (inbound ? !pi->part_enf_in : !pi->part_enf_out)
 		return true;
 	if (!f->patch) {
-		/* the copy is checked, and sent */
+		/* the copy is checked and forwarded: the peer may change the original */
 		f->patch = (uint8_t)(bth + 2);
 		memcpy(f->pkey, f->data + bth + 2, 2);
 	}
@@ -104,8 +104,8 @@ int fab_mcast_vl(const struct fab_data *d, const struct fab_dport *in, const str
 }
 
 /*
- * Whether @f can leave by @out. On success *@ovl is its lane there, and *@looks whether the output looks
- * at P_Keys or raw packets.
+ * Whether @f can leave by @out. On success *@ovl is its lane there, and *@looks whether the output
+ * filters by P_Keys or raw packets.
  */
 static bool can_leave(struct fab_data *d, struct fab_dport *in, struct fab_frame *f,
 		      struct fab_dport *out, uint8_t *ovl, bool *looks)
@@ -176,7 +176,7 @@ static enum fab_kind decide_mcast(struct fab_data *d, struct fab_dport *in, stru
 		const unsigned int num = (unsigned int)i;
 		struct fab_dport *out = NULL;
 
-		/* port 0 has no multicast consumer */
+		/* port 0 consumes no multicast packets */
 		if (!num || num > n->nports) {
 			fab_clear_output(l, num);
 			continue;
@@ -192,7 +192,7 @@ static enum fab_kind decide_mcast(struct fab_data *d, struct fab_dport *in, stru
 			fab_dropped(d, FAB_DROP_NO_LINK);
 		if (out && fab_unlikely(out->tap))
 			fab_capture_frame(d, out, &l->f, l->f.vl, true, d->why);
-		/* what is counted is not decided on again */
+		/* a drop was counted: do not decide again */
 		l->started = true;
 	}
 	if (!members)
@@ -227,7 +227,7 @@ static bool is_malformed(const struct fab_dport *in, const struct fab_frame *f, 
 	       (lnh >= IB_LNH_IBA_LOCAL && f->len < bth + IB_BTH_LEN + IB_ICRC_LEN);
 }
 
-/* Whether @in looks at P_Keys, or at raw packets, that come. */
+/* Whether @in filters arriving packets by P_Keys or raw packets. */
 static bool in_looks(const struct fab_data *d, const struct fab_dport *in)
 {
 	const struct ib_port_info *pi = &d->f->port[in->p].pi;
@@ -235,7 +235,7 @@ static bool in_looks(const struct fab_data *d, const struct fab_dport *in)
 	return pi->part_enf_in || pi->filter_raw_in;
 }
 
-/* The place of the way to @dlid of what comes by @in. */
+/* The cache entry for the output to @dlid of packets that arrive by @in. */
 static struct fab_outlet *outlet_of(struct fab_dport *in, uint16_t dlid)
 {
 	return &in->outlet[dlid % FAB_OUTLETS];
@@ -276,7 +276,7 @@ static enum fab_kind decide_ucast(struct fab_data *d, struct fab_dport *in, stru
 	return FAB_HEAD_UCAST;
 }
 
-/* Whether the output of the head of @l is known, and takes it. */
+/* Whether the output of the head of @l is cached, and accepts it. */
 static bool known_outlet(const struct fab_data *d, struct fab_dport *in, struct fab_lane *l,
 			 uint16_t dlid)
 {
@@ -291,7 +291,7 @@ static bool known_outlet(const struct fab_data *d, struct fab_dport *in, struct 
 	return true;
 }
 
-/* What has come to a router's port is for its agents, or goes on if it has a GRH. */
+/* A packet at a router's port is for its agents, or goes on if it has a GRH. */
 static enum fab_kind decide_router(struct fab_data *d, struct fab_dport *in, struct fab_lane *l,
 				   uint16_t dlid)
 {

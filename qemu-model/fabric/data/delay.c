@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Wires with a delay, or a rate (wire.h): data packets on their way wait here, in their order, until
- * they arrive. They have their credits from when they left: of a wire of the graph in the input buffer
- * that they come to, of a link in as large a buffer of its own, so at most FAB_LANE_BLOCKS of a
- * lane are on their way. Without a delay that is one packet of a lane, which has the link's credit when
- * it leaves. What is on its way when the link goes down is lost. A packet waits at a switch in the buffer
- * in which it has come, and the next such wire takes that over.
+ * Wires with a delay, or a rate (wire.h): data packets on their way are queued here, in order,
+ * until they arrive. They occupy their credits as soon as they leave: on a wire of the graph those
+ * of the input buffer at the other end; on a link those of a buffer of the same size here, so at
+ * most FAB_LANE_BLOCKS of a lane are on their way. On a link with a rate and no delay, one packet
+ * of a lane can be on its way, and has the link's credit when it leaves. Packets on their way are
+ * lost when the link goes down. A packet waits at a switch in the buffer in which it arrived, and
+ * the next such wire takes that buffer over.
  */
 #include "hop.h"
 
@@ -18,18 +19,18 @@
 /**
  * struct fab_flight - packets on their way over a wire, in one direction
  * @next: of all that there are
- * @landing: of fab_data.landings: when the first one of all lanes but @starved arrives
- * @next_starved: of fab_data.starved, where this one is since it has had @starved
- * @next_again: of those that have something left for the next round
- * @round: the fab_delay_round() that was here last
- * @starved: lanes in which what is due has no credit
+ * @landing: of fab_data.landings: when the first packet of all lanes but @starved arrives
+ * @next_starved: of fab_data.starved, which lists this one while it has @starved
+ * @next_again: of those with packets left for the next round
+ * @round: number of the last fab_delay_round() that processed it
+ * @starved: lanes in which packets are due and have no credit
  * @dp: the port where they arrive; with @out that by whose link they leave
  * @fault: of that wire and direction
- * @downs: of @fault, when this was empty last
+ * @downs: value in @fault when this was last empty
  * @count: packets
- * @lanes: with packets
- * @turn: lane that has come by the ring last
- * @lane: packets of each lane, in their order, and with @out blocks that they use
+ * @lanes: lanes with packets
+ * @turn: lane that was read last from the ring
+ * @lane: packets of each lane, in order, and with @out the blocks that they use
  */
 struct fab_flight {
 	struct fab_timer landing;
@@ -48,7 +49,7 @@ struct fab_flight {
 	} lane[FAB_DATA_LANES];
 };
 
-/* Blocks in use by lane @vl of what has its credits at @fl. */
+/* Blocks in use by lane @vl of the credits that @fl occupies. */
 static uint16_t *used(struct fab_flight *fl, unsigned int vl)
 {
 	return fl->out ? &fl->lane[vl].used : &fl->dp->lane[vl].used;
@@ -100,7 +101,7 @@ bool fab_delay_empty(const struct fab_dport *dp, unsigned int vl)
 	return !dp->flight[true] || !dp->flight[true]->lane[vl].first;
 }
 
-/* @b is on its way from now on, and has left at @left_ns. */
+/* Put @b on its way; it has left at @left_ns. */
 static void depart(struct fab_data *d, struct fab_flight *fl, unsigned int vl, struct fab_buffer *b,
 		   uint64_t left_ns)
 {
@@ -121,7 +122,7 @@ static void depart(struct fab_data *d, struct fab_flight *fl, unsigned int vl, s
 	d->flying++;
 }
 
-/* A packet on its way ends there. @agent: it is a MAD that an agent has sent */
+/* Count a packet that is dropped on its way. @agent: it is a MAD that an agent has sent */
 static void flight_end(struct fab_data *d, enum fab_drop why, bool agent)
 {
 	if (agent)
@@ -144,7 +145,10 @@ void fab_delay(struct fab_data *d, struct fab_dport *dp, bool out, unsigned int 
 	if (fl)
 		b = f->owned ? buffer_of(f) : fab_buffer_get(d, f->len);
 	if (!b) {
-		/* what leaves was counted as that, and as lost if it is; what comes was not yet */
+		/*
+		 * a packet that leaves was counted already, also if it is lost; one that arrives
+		 * was not
+		 */
 		if (!out)
 			fab_count_rcv(dp, f);
 		if (!out || !lost)
@@ -167,7 +171,7 @@ void fab_delay(struct fab_data *d, struct fab_dport *dp, bool out, unsigned int 
 	depart(d, fl, vl, b, left_ns);
 }
 
-/* The oldest packet of lane @vl is not on its way any more. */
+/* Remove the oldest packet of lane @vl, which arrives. */
 static struct fab_buffer *land(struct fab_data *d, struct fab_flight *fl, unsigned int vl)
 {
 	struct fab_buffer *b = fl->lane[vl].first;
@@ -183,7 +187,7 @@ static struct fab_buffer *land(struct fab_data *d, struct fab_flight *fl, unsign
 	return b;
 }
 
-/* @b leaves by the link of @dp. Return: false: there is no credit. */
+/* Send @b by the link of @dp. Return: false: there is no credit. */
 static bool leave(struct fab_data *d, struct fab_dport *dp, unsigned int vl,
 		  const struct fab_buffer *b)
 {
@@ -197,7 +201,7 @@ static bool leave(struct fab_data *d, struct fab_dport *dp, unsigned int vl,
 }
 
 /*
- * Packets of lane @vl that are due arrive, no more than a burst in a round: each may be a multicast
+ * Let packets of lane @vl that are due arrive, at most a burst in a round: each may be a multicast
  * packet with many copies. Return: whether any did.
  */
 static bool arrivals(struct fab_data *d, struct fab_flight *fl, unsigned int vl, uint64_t now)
@@ -222,7 +226,9 @@ static struct fab_flight *flight_of(struct fab_timer *t)
 	return t ? (struct fab_flight *)((char *)t - offsetof(struct fab_flight, landing)) : NULL;
 }
 
-/* When the first of the lanes that do not starve is due; UINT64_MAX: none is on its way. */
+/*
+ * Time at which the first packet of the lanes that do not starve is due; UINT64_MAX: there is none.
+ */
 static uint64_t first_due(const struct fab_flight *fl)
 {
 	uint64_t due = UINT64_MAX;
@@ -235,7 +241,7 @@ static uint64_t first_due(const struct fab_flight *fl)
 	return due;
 }
 
-/* Where what is due of @fl arrives is on its way to the cache, all of it at once. */
+/* Prefetch the port and lane where the packets of @fl arrive. */
 static void prefetch_landing(const struct fab_flight *fl)
 {
 	const unsigned int vl = (unsigned int)__builtin_ctz(fl->lanes | 1u << FAB_DATA_LANES);
@@ -247,7 +253,7 @@ static void prefetch_landing(const struct fab_flight *fl)
 	fab_prefetch(fl->lane[vl].first, sizeof(struct fab_buffer) + IB_LRH_LEN);
 }
 
-/* What is due of @fl arrives, and it waits for the rest. Return: whether anything did. */
+/* Let due packets of @fl arrive, and set the wait for the others. Return: whether any did. */
 static bool flight_land(struct fab_data *d, struct fab_flight *fl, uint64_t now)
 {
 	bool moved = false;
@@ -259,7 +265,7 @@ static bool flight_land(struct fab_data *d, struct fab_flight *fl, uint64_t now)
 		const unsigned int vl = (unsigned int)__builtin_ctz(m);
 
 		moved |= arrivals(d, fl, vl, now);
-		/* or it is more than a burst: then the next round comes at once, as something moved */
+		/* without credit, or more than a burst: then the next round follows at once */
 		if (fl->out && fl->lane[vl].first && fl->lane[vl].first->due_ns <= now)
 			fl->starved |= (uint16_t)(1u << vl);
 	}
@@ -271,7 +277,9 @@ static bool flight_land(struct fab_data *d, struct fab_flight *fl, uint64_t now)
 	return moved;
 }
 
-/* Once in a round for each wire: what is left of it is more than a burst, and waits for the next. */
+/*
+ * Processes each wire once in a round: what is left is more than a burst, and waits for the next.
+ */
 bool fab_delay_round(struct fab_data *d)
 {
 	const uint64_t now = fab_data_clock(d);
@@ -307,7 +315,7 @@ uint64_t fab_delay_due(struct fab_data *d)
 	const uint64_t now = fab_data_clock(d), due = fab_timers_due(&d->landings);
 	uint64_t next = due == UINT64_MAX ? UINT64_MAX : due > now ? due - now : 0;
 
-	/* what is due waits for the credit of a link */
+	/* due packets wait for the credit of a link */
 	if (d->starved && FAB_LOOK_NS < next)
 		next = FAB_LOOK_NS;
 	return next;
@@ -328,7 +336,7 @@ static void flight_forget(struct fab_data *d, struct fab_flight *fl)
 		}
 	}
 	fab_timer_set(&d->landings, &fl->landing, UINT64_MAX);
-	/* the wire has nothing to send any more */
+		/* the wire is idle */
 	fl->fault->free = (struct fab_moment){ 0 };
 }
 
@@ -353,12 +361,12 @@ void fab_delay_free(struct fab_data *d)
 	}
 }
 
-/* ---- what comes by a link ------------------------------------------------------ */
+/* ---- packets that arrive by a link --------------------------------------------- */
 
-/* The cable damages @b behind its VCRC. */
+/* The cable damages @b; the VCRC does not show it. */
 static void damage(struct fab_buffer *b)
 {
-	/* what is malformed or damaged already stays so */
+		/* leave a packet that is malformed or damaged already */
 	if (b->len < IB_LRH_LEN + IB_BTH_LEN + IB_ICRC_LEN || b->flags & OHCA_FRAME_EBP ||
 	    (b->flags & OHCA_FRAME_VCRC && ib_vcrc(b->data, b->len) != b->vcrc))
 		return;
@@ -366,7 +374,7 @@ static void damage(struct fab_buffer *b)
 	b->flags = OHCA_FRAME_ICRC;
 }
 
-/* Packets of lane @vl of the link's ring are on their way. Return: whether any is. */
+/* Put packets of lane @vl of the link's ring on their way. Return: whether any is. */
 static bool ring_take(struct fab_data *d, struct fab_flight *fl, unsigned int vl)
 {
 	struct fab_dport *in = fl->dp;
@@ -416,7 +424,7 @@ bool fab_delay_take(struct fab_data *d, struct fab_dport *in)
 	if (!fl)
 		return false;
 	while (in->up && lanes) {
-		/* a wire that takes one packet at a time takes one of each lane in turn */
+		/* a wire that accepts one packet at a time accepts one of each lane in turn */
 		const uint32_t behind = lanes & ~((2u << fl->turn) - 1);
 		const unsigned int vl = (unsigned int)__builtin_ctz(behind ? behind : lanes);
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Flows, see flow.h. A flow is found by the same tests as fab_decide() makes, without their
- * effects; what it depends on are tables, states and faults, all of which change the version of
- * the data path. What may change without that is looked at for each packet: captures, and whatever
- * waits.
+ * Flows, see flow.h. A flow is found by the same tests that fab_decide() makes, without their
+ * effects. It depends on tables, states and faults, all of which change the version of the data
+ * path. What may change without that is checked for each packet: captures, and packets that wait.
  */
 #include "flow.h"
 #include "hop.h"
@@ -11,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A P_Key that no port would refuse, or has to look for. */
+/* Whether @dp does not filter packets with @pkey. */
 static bool partition_ok(const struct fab_data *d, struct fab_dport *dp, uint16_t pkey,
 			 bool inbound)
 {
@@ -21,13 +20,15 @@ static bool partition_ok(const struct fab_data *d, struct fab_dport *dp, uint16_
 	       fab_pkey_in_table(dp, pkey, inbound);
 }
 
-/* A wire without a rate whose fault does nothing any more, and has nothing to forget. */
+/* Whether a wire has no rate, and no active fault, also none whose state changes with time. */
 static bool does_nothing(const struct fab_fault *x)
 {
 	return !x || !(x->loss | x->corrupt | x->delay_ns | x->marginal | x->byte_fs | x->error_bits | x->stalls);
 }
 
-/* The hop @hop of @fl, which comes to @in by @vl. Return: the input of the next hop, or NULL. */
+/*
+ * Fill in @hop of @fl, which begins at lane @vl of @in. Return: the input of the next hop, or NULL.
+ */
 static struct fab_dport *find_hop(struct fab_data *d, struct fab_flow *fl, struct fab_dport *in,
 				  uint8_t vl, struct fab_flow_hop *hop)
 {
@@ -59,7 +60,7 @@ static struct fab_dport *find_hop(struct fab_data *d, struct fab_flow *fl, struc
 	return out->hport ? out : out->peer;
 }
 
-/* @fl has its key. */
+/* Find the hops of @fl, whose key is set. */
 static void flow_find(struct fab_hport *h, struct fab_flow *fl)
 {
 	struct fab_data *d = h->d;
@@ -86,7 +87,10 @@ static void flow_find(struct fab_hport *h, struct fab_flow *fl)
 	}
 }
 
-/* Nothing waits at @hop, or looks at it, or is on its way over a wire that had a delay. */
+/*
+ * Whether no packet waits at @hop, no tap is there, and none is on its way over a wire that had a
+ * delay.
+ */
 static bool is_free(const struct fab_data *d, const struct fab_flow_hop *hop)
 {
 	const struct fab_lane *l = &hop->in->lane[hop->in_vl];
@@ -97,7 +101,7 @@ static bool is_free(const struct fab_data *d, const struct fab_flow_hop *hop)
 	       (!d->flying || (!hop->in->flight[false] && !out->flight[true]));
 }
 
-/* Where the flow with this key is, if it is. The VL follows from the SL. */
+/* The slot of the flow with this key. The VL follows from the SL. */
 static unsigned int slot(uint16_t dlid, uint16_t pkey, uint8_t sl)
 {
 	const uint32_t key = (uint32_t)pkey << 16 | dlid;

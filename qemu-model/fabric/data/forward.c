@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Forwarding of data packets: a round decides on the head of every input lane, and every output
- * serves the lanes that request it, by its VL arbiter if several of its lanes have packets, in
- * turn if several inputs request the same lane. A multicast head has its turn at each of its
- * outputs like any other; it stays until all of them have their copy. hop.c sends it.
+ * Forwarding of data packets: a round decides on the head of every input lane. Every output serves
+ * the lanes that request it: by its VL arbiter if several of its lanes have packets, in turn if
+ * several inputs request the same lane. A multicast head requests each of its outputs, and stays
+ * until all of them have their copy. hop.c sends the packets.
  */
 #include "hop.h"
 
@@ -17,7 +17,7 @@ static void refused(struct fab_data *d, struct fab_dport *out, uint16_t vls)
 
 /* ---- requests ------------------------------------------------------------------ */
 
-/* A lane requests @out. */
+/* List @out, which a lane requests, for this round. */
 static void list_output(struct fab_data *d, struct fab_dport *out)
 {
 	if (out->out_listed)
@@ -26,7 +26,7 @@ static void list_output(struct fab_data *d, struct fab_dport *out)
 	d->outs[d->nouts++] = out;
 }
 
-/* Return: whether multicast lane @id requests @out. */
+/* Let multicast lane @id request @out. Return: whether it does. */
 static bool request_mcast(struct fab_data *d, struct fab_dport *out, uint32_t id)
 {
 	const struct fab_dport *in = d->all[id / FAB_DATA_LANES];
@@ -53,15 +53,15 @@ static void list_mcast(struct fab_data *d, struct fab_dport *in, unsigned int vl
 	l->listed = true;
 }
 
-/* Whether the head has been here for longer than this round. */
+/* Whether the head arrived before this round. */
 static bool waited(const struct fab_lane *l)
 {
 	return l->blocked_ns | l->came_ns;
 }
 
 /*
- * Drop the outputs at which a multicast head is to be discarded: down or not Active, stalled, or
- * too old there. Return: whether it still waits for any.
+ * Discard the copies of a multicast head for outputs that are down or not Active or stalled, or
+ * where it is too old. Return: whether it still waits for any output.
  */
 static bool prune(struct fab_data *d, const struct fab_dport *in, struct fab_lane *l)
 {
@@ -84,7 +84,7 @@ static bool prune(struct fab_data *d, const struct fab_dport *in, struct fab_lan
 	return fab_next_output(l, -1) >= 0;
 }
 
-/* The head of @in's lane @vl in @l->f. Return: false: there is none. */
+/* Read the head of @in's lane @vl into @l->f. Return: false: there is none. */
 static bool peek(struct fab_dport *in, unsigned int vl, struct fab_lane *l)
 {
 	struct ohca_link_frame lf;
@@ -115,7 +115,7 @@ static bool peek(struct fab_dport *in, unsigned int vl, struct fab_lane *l)
 	return true;
 }
 
-/* The head is done. @b, @next: it, and what is behind it, if that is the input buffer */
+/* Remove the head. @b, @next: its buffer and the one behind it, if it is in the input buffer */
 static void release(struct fab_data *d, struct fab_dport *in, unsigned int vl, struct fab_buffer *b,
 		    struct fab_buffer *next)
 {
@@ -142,7 +142,7 @@ static enum fab_kind advance(struct fab_data *d, struct fab_dport *in, unsigned 
 	struct fab_lane *l = &in->lane[vl];
 
 	for (unsigned int n = 0; n < FAB_BURST; n++) {
-		/* a packet that is partly copied keeps its decision */
+		/* a multicast packet with copies that have left keeps its decision */
 		if (l->kind != FAB_HEAD_NONE && l->version != d->version && !l->started) {
 			l->kind = FAB_HEAD_NONE;
 			d->n.forks -= l->forks;
@@ -151,7 +151,7 @@ static enum fab_kind advance(struct fab_data *d, struct fab_dport *in, unsigned 
 			if (!peek(in, vl, l))
 				return FAB_HEAD_NONE;
 			fab_head_decide(d, in, vl);
-			/* a capture has what a buffer holds since it came */
+			/* packets in an input buffer were captured when they arrived */
 			if (fab_unlikely(in->tap) && !in->buffers && !l->seen)
 				fab_head_capture(d, in, vl);
 			l->seen = true;
@@ -168,7 +168,7 @@ static enum fab_kind advance(struct fab_data *d, struct fab_dport *in, unsigned 
 				return FAB_HEAD_MCAST;
 			break;
 		case FAB_HEAD_LOCAL:
-			/* what comes out of a buffer was captured when it came in */
+			/* packets in an input buffer were captured when they arrived */
 			fab_gsi_rx(d, in, &l->f, in->link ? in->tap : NULL);
 			break;
 		default:
@@ -180,7 +180,7 @@ static enum fab_kind advance(struct fab_data *d, struct fab_dport *in, unsigned 
 	return FAB_HEAD_NONE;
 }
 
-/* Marks the heads for these lanes of the output as blocked. */
+/* Mark the heads for these lanes of the output as blocked. */
 static void block_lanes(struct fab_data *d, struct fab_dport *out, uint16_t vls)
 {
 	if (vls)
@@ -195,13 +195,13 @@ static void block_lanes(struct fab_data *d, struct fab_dport *out, uint16_t vls)
 	}
 }
 
-/* The turn of lane @id among those of its switch: by its port, then its VL. */
+/* Order of lane @id among those of its switch: by its port, then its VL. */
 static uint32_t turn_of(const struct fab_data *d, uint32_t id)
 {
 	return (uint32_t)d->all[id / FAB_DATA_LANES]->num << 4 | id % FAB_DATA_LANES;
 }
 
-/* Start the list of requesters behind the one that was served last. */
+/* Rotate the list of requesters: it begins behind the one that was served last. */
 static void take_turns(struct fab_data *d, struct fab_dport *out, unsigned int vl)
 {
 	uint32_t best_turn = UINT32_MAX, low_turn = UINT32_MAX;
@@ -223,7 +223,7 @@ static void take_turns(struct fab_data *d, struct fab_dport *out, unsigned int v
 	}
 	if (best == FAB_NONE_LANE)
 		best = low;
-	/* bounded: the list holds it */
+	/* bounded: @best is in the list */
 	while (out->out[vl].head != best) {
 		id = out->out[vl].head;
 		out->out[vl].head = fab_lane_at(d, id)->next;
@@ -236,10 +236,10 @@ static void take_turns(struct fab_data *d, struct fab_dport *out, unsigned int v
 /* ---- serving ------------------------------------------------------------------- */
 
 /*
- * A multicast head has left by one output: copy it to those at which it has no competitor, so that
- * the next one can follow in the same round. Of several multicast heads of a round that is the
- * one that an arbiter has chosen, and nothing waits there: else lanes would have the same share,
- * whatever their weights are, because each of them has one packet in a round.
+ * A multicast head has left by one output: copy it to those where no other packet competes, so that
+ * the next head can follow in the same round. If a round has several multicast heads, only outputs
+ * where nothing waits get a copy this way. Otherwise all lanes would get the same share, whatever
+ * their weights are, because each of them has one packet in a round.
  */
 static void copy_rest(struct fab_data *d, const struct fab_dport *in, struct fab_lane *l)
 {
@@ -255,7 +255,7 @@ static void copy_rest(struct fab_data *d, const struct fab_dport *in, struct fab
 	}
 }
 
-/* The head leaves by lane @vl of @out. Return: false: there is no credit. */
+/* Send the head by lane @vl of @out. Return: false: there is no credit. */
 static bool head_send(struct fab_data *d, struct fab_dport *out, unsigned int vl,
 		      const struct fab_lane *l)
 {
@@ -279,7 +279,7 @@ static bool head_sent(struct fab_data *d, const struct fab_dport *in, struct fab
 	return fab_next_output(l, -1) < 0;
 }
 
-/* The lane whose head has left has another one, perhaps for @out as well. */
+/* Process the next head of the lane whose head has left: it may request @out as well. */
 static void follow(struct fab_data *d, struct fab_dport *out, struct fab_dport *in,
 		   unsigned int vl)
 {
@@ -300,13 +300,13 @@ static void follow(struct fab_data *d, struct fab_dport *out, struct fab_dport *
 	}
 }
 
-/* The lane of @out that sends now, of those @ready, or -1. */
+/* Choose the lane of @out that sends now from @ready, or -1. */
 static int pick(struct fab_dport *out, uint16_t ready, bool alone)
 {
 	return alone ? __builtin_ctz(ready) : ib_vlarb_pick(&out->arb, ready);
 }
 
-/* Requests of multicast heads. Return: packets that @out may send in this round. */
+/* Collect requests of multicast heads. Return: packets that @out may send in this round. */
 static unsigned int budget_of(struct fab_data *d, struct fab_dport *out)
 {
 	unsigned int n = 0;
@@ -314,13 +314,13 @@ static unsigned int budget_of(struct fab_data *d, struct fab_dport *out)
 	for (uint32_t i = 0; i < d->nmcast; i++)
 		n += request_mcast(d, out, d->mcast[i]);
 	/*
-	 * A multicast head may have to wait for its other outputs until the next round. Then
-	 * unicast has no more than its turn here, either.
+	 * A multicast head may have to wait until the next round for its other outputs. Unicast
+	 * heads then send no more than one packet each here, too.
 	 */
 	return n && out->ucast ? n + out->ucast : FAB_BURST;
 }
 
-/* What is parked at @out has its turn. */
+/* Add the parked requests of @out to those of this round. */
 static void take_back(struct fab_data *d, struct fab_dport *out)
 {
 	out->parks = false;
@@ -350,7 +350,7 @@ static bool out_serve(struct fab_data *d, struct fab_dport *out)
 		uint32_t id, len;
 		int vl;
 
-		/* the arbiter chooses when the wire is ready */
+		/* while the wire sends, the arbiter does not choose */
 		busy = fab_is_paced(out) && fab_pace_busy(d, out->fault);
 		if (busy) {
 			block_lanes(d, out, ready);
@@ -365,7 +365,7 @@ static bool out_serve(struct fab_data *d, struct fab_dport *out)
 		in = d->all[id / FAB_DATA_LANES];
 		l = fab_lane_at(d, id);
 		len = l->f.len;
-		/* a wire may take the buffer */
+		/* a wire may take over the buffer @b */
 		b = l->first;
 		next = b ? b->next : NULL;
 		d->walk = FAB_WALK;
@@ -386,7 +386,10 @@ static bool out_serve(struct fab_data *d, struct fab_dport *out)
 		}
 		if (!head_sent(d, in, l, out))
 			continue;
-		/* what has come back to this lane meanwhile is behind a buffer that is still there */
+		/*
+		 * packets that returned to this lane meanwhile are queued behind @b, if that is
+		 * still here
+		 */
 		release(d, in, id % FAB_DATA_LANES, b, b && !b->moved ? b->next : next);
 		follow(d, out, in, id % FAB_DATA_LANES);
 		ready = out->want & out->arb_vls & (uint16_t)~tired;
@@ -401,7 +404,7 @@ static bool out_serve(struct fab_data *d, struct fab_dport *out)
 
 /* ---- rounds -------------------------------------------------------------------- */
 
-/* The heads of the lanes @mask of @in request their outputs. */
+/* Let the heads of the lanes @mask of @in request their outputs. */
 static void collect(struct fab_data *d, struct fab_dport *in, uint32_t mask, bool *moved)
 {
 	for (; mask; mask &= mask - 1) {
@@ -431,7 +434,7 @@ static void collect_buffers(struct fab_data *d, bool *moved)
 {
 	uint32_t kept = 0;
 
-	/* without moving anything into a buffer: the array does not grow here */
+	/* nothing moves into a buffer here, so the array does not grow */
 	for (uint32_t i = 0; i < d->queues; i++) {
 		struct fab_dport *in = d->queue[i];
 
@@ -444,8 +447,8 @@ static void collect_buffers(struct fab_data *d, bool *moved)
 }
 
 /*
- * The outputs that have their turns next, what their heads are, and where these lie, are on their way
- * to the cache: in a large fabric that is most of the time that a packet takes.
+ * Prefetch the outputs that are served next, their heads, and the data of these: in a large fabric
+ * cache misses are most of the time that a packet costs.
  */
 static void prefetch_turns(const struct fab_data *d, struct fab_dport *const *outs, uint32_t n)
 {
@@ -493,7 +496,7 @@ bool fab_forward_round(struct fab_data *d)
 	}
 	if (fab_unlikely(d->nfreed))
 		fab_free_room(d);
-	/* until here: copy_rest() asks whether an output that was served has unicast */
+	/* after all are served: copy_rest() checks whether a served output has unicast requests */
 	while (d->nouts) {
 		struct fab_dport *out = d->outs[--d->nouts];
 

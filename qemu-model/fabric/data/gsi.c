@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * MADs in packets: those that come in by links and by lanes go to management (mgmt.h), and what
- * its agents send to a virtual machine leaves by the link: an SMP by VL15, any other by a data
+ * MADs in packets. MADs that arrive by links and by lanes are passed to management (mgmt.h). MADs
+ * that its agents send to a virtual machine leave by the link: an SMP by VL15, any other by a data
  * lane as soon as there is credit. Every packet is copied first; the copy is checked.
  */
 #include "to_watch.h"
@@ -10,7 +10,7 @@
 
 #include "ib/crc.h"
 
-#define MAX_MAD_PKT	512u	/* any packet that carries one MAD */
+#define MAX_MAD_PKT	512u	/* longest packet that carries one MAD */
 
 static void mad_malformed(struct ohca_port_counters *c)
 {
@@ -33,14 +33,14 @@ static struct fab_mad mad_of(const uint8_t *pkt, const struct ib_pkt_info *pi)
 	};
 
 	memcpy(&mad.mad, pkt + pi->hdr_len, IB_MAD_LEN);
-	/* answers to SMPs have none (14.2.1) */
+	/* without a GRH for SMPs: the answers have none (14.2.1) */
 	mad.has_grh = pi->has_grh && !ib_mad_is_smp(&mad.mad.hdr);
 	if (fab_unlikely(mad.has_grh))
 		memcpy(&mad.grh, pkt + pi->grh_off, sizeof(mad.grh));
 	return mad;
 }
 
-/* SMP @mad has come to the port @in of a switch. */
+/* Process SMP @mad, which has arrived at port @in of a switch. */
 static void smp_rx(struct fab_data *d, struct fab_dport *in, struct fab_mad *mad)
 {
 	ib_pma_count_rcv(in->ctr, IB_MAD_PKT_LEN, mad->sl, false);
@@ -49,7 +49,7 @@ static void smp_rx(struct fab_data *d, struct fab_dport *in, struct fab_mad *mad
 	fab_mgmt_arrive(d->m, in->p, mad, fab_data_clock(d));
 }
 
-/* The cable of @in has fault @x. Return: whether the VL15 packet of @len bytes that comes does not get on. */
+/* Whether fault @x of the cable of @in loses a VL15 packet of @len bytes; counts it. */
 static bool vl15_lost(struct fab_data *d, struct fab_dport *in, struct fab_fault *x, size_t len)
 {
 	d->m->now_ns = fab_data_clock(d);
@@ -59,7 +59,7 @@ static bool vl15_lost(struct fab_data *d, struct fab_dport *in, struct fab_fault
 	return true;
 }
 
-/* Whether @pkt, of @len bytes, has an ICRC, as OHCA_FRAME_* @flags say, and a wrong one (7.8.1). */
+/* Whether @pkt has a wrong ICRC (7.8.1); @flags (OHCA_FRAME_*) say whether it has one. */
 static bool has_wrong_icrc(const uint8_t *pkt, size_t len, uint16_t flags)
 {
 	return fab_unlikely(flags & OHCA_FRAME_ICRC) && !ib_icrc_ok(pkt, len);
@@ -118,7 +118,7 @@ static uint16_t node_pkey(const struct fab *f, const struct fab_node *n, uint32_
 	return 0;
 }
 
-/* The MAD in @pkt, for end port @p, has a wrong P_Key, or else a wrong Q_Key. */
+/* Report the wrong P_Key, or else the wrong Q_Key, of the MAD in @pkt for end port @p. */
 static void key_violation(struct fab_data *d, uint32_t p, const uint8_t *pkt,
 			  const struct ib_pkt_info *pi, bool bad_pkey)
 {
@@ -146,14 +146,17 @@ static void key_violation(struct fab_data *d, uint32_t p, const uint8_t *pkt,
 		       details);
 }
 
-/* A packet for port 0 of a switch that no agent gets: those of agents count in rcv_mads. */
+/* Count a packet for port 0 of a switch that no agent receives: rcv_mads counts those of agents. */
 static void count_port0(const struct fab_dport *in, struct fab_extra *x, const struct fab_frame *f)
 {
 	if (in->is_switch && x)
 		ib_pma_count_rcv(&x->ctr, f->len, f->lrh[1] >> 4, false);
 }
 
-/* What is in @pkt, @f. Return: whether it is a MAD for the agents; *@taken: and they have it. */
+/*
+ * Pass the MAD in @pkt to the agents. Return: whether it is one for GSI; *@taken: an agent received
+ * it.
+ */
 static bool gsi_mad(struct fab_data *d, struct fab_dport *in, const uint8_t *pkt,
 		    const struct ib_pkt_info *pi, const struct fab_frame *f,
 		    const struct fab_tap *tap, bool *taken)
@@ -166,7 +169,7 @@ static bool gsi_mad(struct fab_data *d, struct fab_dport *in, const uint8_t *pkt
 	if (pi->opcode != IB_OP_UD_SEND_ONLY || pi->dqpn != IB_QP1 ||
 	    pi->payload_len != IB_MAD_LEN || !fab_own_lid(&d->f->port[end], pi->dlid))
 		return false;
-	/* before the answer */
+	/* captured before the answer to it */
 	if (fab_unlikely(tap))
 		fab_capture_frame(d, in, f, f->vl, false, FAB_DROP_NONE);
 	deth = ib_pkt_deth(pkt, pi);
@@ -183,7 +186,7 @@ static bool gsi_mad(struct fab_data *d, struct fab_dport *in, const uint8_t *pkt
 	return true;
 }
 
-/* The MAD in @f. Return: false: there is none that goes to another agent than an SMA. */
+/* Read the MAD in @f. Return: false: there is none, or it is for an SMA. */
 static bool gmp_of(struct fab_data *d, const struct fab_frame *f, struct fab_mad *mad)
 {
 	uint8_t pkt[MAX_MAD_PKT];
@@ -200,7 +203,7 @@ static bool gmp_of(struct fab_data *d, const struct fab_frame *f, struct fab_mad
 	return !ib_mad_is_smp(&mad->mad.hdr);
 }
 
-/* Whether a fault of the machine at @dp is about @mad. */
+/* Whether a fault of the machine at @dp applies to @mad. */
 static bool is_wanted(const struct fab_data *d, const struct fab_dport *dp, const struct ib_mad *mad)
 {
 	return fab_gmp_faulty(d, dp) &&
@@ -217,8 +220,8 @@ bool fab_gsi_held(struct fab_data *d, const struct fab_dport *in, const struct f
 }
 
 /*
- * A packet for another node, which fab_gsi_held() has chosen, is management's from here on. Return: false:
- * it is for the switch itself.
+ * Hand a packet for another node, which fab_gsi_held() has chosen, over to management. Return:
+ * false: it is for the switch itself.
  */
 static bool pass_on(struct fab_data *d, const struct fab_dport *in, const struct fab_frame *f,
 		    const struct fab_tap *tap)
@@ -232,7 +235,7 @@ static bool pass_on(struct fab_data *d, const struct fab_dport *in, const struct
 	if (fab_unlikely(tap))
 		fab_capture_frame(d, in, f, f->vl, false, FAB_DROP_NONE);
 	d->n.delivered++;
-	/* the peer may have written to the ring meanwhile */
+	/* read again: the peer may have written to the ring meanwhile */
 	if (gmp_of(d, f, &mad))
 		fab_mgmt_arrive(d->m, in->p, &mad, fab_data_clock(d));
 	else
@@ -314,7 +317,7 @@ size_t fab_mad_packet(uint8_t *pkt, const struct fab_mad *mad, uint8_t vl)
 	return ib_build_mad(pkt, &path, &mad->mad);
 }
 
-/* @mad, which has left, comes to the machine at @out. Return: false: it is lost. */
+/* Deliver @mad, which has left, to the machine at @out. Return: false: it is lost. */
 static bool put_vl15(struct fab_data *d, struct fab_dport *out, const struct fab_mad *mad)
 {
 	uint8_t *b;
@@ -334,7 +337,7 @@ static bool send_vl15(struct fab_data *d, struct fab_dport *out, const struct fa
 {
 	enum fab_fate fate = FAB_GOES_ON;
 
-	/* sent in any case: VL15 has no credits (7.9.1) */
+	/* counted even if the peer drops it: VL15 has no credits (7.9.1) */
 	ib_pma_count_xmit(out->ctr, IB_MAD_PKT_LEN, mad->sl, false);
 	if (fab_unlikely(out->fault))
 		fate = fab_mad_delay(d->m, out->p, out->fault, mad);
@@ -388,7 +391,7 @@ bool fab_gsi_send(void *ctx, uint32_t port, const struct fab_mad *mad)
 	return true;
 }
 
-/* The same over the wire of @out, which has fault @x, in order with its data packets. */
+/* put_reply() over the wire of @out with fault @x, in order with its data packets. */
 static bool reply_over_fault(struct fab_data *d, struct fab_dport *out, const struct fab_reply *r,
 			     struct fab_fault *x)
 {
@@ -416,7 +419,7 @@ static bool reply_over_fault(struct fab_data *d, struct fab_dport *out, const st
 	return true;
 }
 
-/* @r leaves by @out. Return: false: there is no credit. */
+/* Send @r by @out. Return: false: there is no credit. */
 static bool put_reply(struct fab_data *d, struct fab_dport *out, const struct fab_reply *r)
 {
 	uint8_t *b;
@@ -431,7 +434,7 @@ static bool put_reply(struct fab_data *d, struct fab_dport *out, const struct fa
 	return true;
 }
 
-/* Return: whether the MAD is done. */
+/* Return: whether the entry of the MAD is free. */
 static bool send_reply(struct fab_data *d, const struct fab_reply *r)
 {
 	struct fab_dport *out = r->out;
@@ -476,7 +479,7 @@ bool fab_reply_flush(struct fab_data *d)
 			d->reply[slot].out->replies--;
 			continue;
 		}
-		/* swapped, so that free entries move to the end; the order of the others stays */
+		/* swap: free entries move to the end, the others keep their order */
 		d->reply_order[i] = d->reply_order[kept];
 		d->reply_order[kept++] = slot;
 	}

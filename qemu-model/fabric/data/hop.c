@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Hops of data packets: what an output sends over a wire of the graph is decided on at once at the
- * switch where it arrives, and leaves that by its output, if there nothing waits; else it stays in
- * that input buffer. What it sends by a link is copied into the ring. Here is also what becomes of
- * the heads of a link that gets a delay, or goes down.
+ * Hops of data packets. A packet that an output sends over a wire of the graph arrives at once: the
+ * next switch decides on it, and forwards it if nothing waits there; else the packet stays in that
+ * input buffer. A packet that leaves by a link is copied into the ring. This file also handles the
+ * heads of a link that gets a delay, or goes down.
  */
 #include "congestion.h"
 #include "hop.h"
@@ -20,7 +20,7 @@ void fab_drop_head(struct fab_data *d, const struct fab_lane *l, enum fab_drop w
 		fab_dropped(d, why);
 }
 
-/* @f has left by @out; @why: and ended on the wire, or FAB_DROP_NONE */
+/* Count @f, which has left by @out; @why: why the wire has dropped it, or FAB_DROP_NONE */
 static void count_xmit(struct fab_data *d, struct fab_dport *out, unsigned int vl,
 		       const struct fab_frame *f, enum fab_drop why)
 {
@@ -36,7 +36,7 @@ static void count_xmit(struct fab_data *d, struct fab_dport *out, unsigned int v
 static void lane_arrive(struct fab_data *d, struct fab_dport *in, unsigned int vl,
 			const struct fab_frame *f);
 
-/* The wire of @out has fault @x. Return: whether it loses @f, which has left. */
+/* Whether fault @x of the wire of @out loses @f, which has left; counts it. */
 static bool loses(struct fab_data *d, struct fab_dport *out, unsigned int vl,
 		  const struct fab_frame *f, struct fab_fault *x)
 {
@@ -54,7 +54,7 @@ static bool loses(struct fab_data *d, struct fab_dport *out, unsigned int vl,
 	return lost;
 }
 
-/* The HCA @h gets a packet, as fab_hport_takes() has allowed. */
+/* Pass a packet to the HCA @h, after fab_hport_takes() has allowed it. */
 static void give(struct fab_hport *h, unsigned int vl, const uint8_t *b,
 		 const struct ib_view *view, uint32_t len, uint16_t flags, bool lost)
 {
@@ -70,7 +70,7 @@ static void give(struct fab_hport *h, unsigned int vl, const uint8_t *b,
 void fab_commit(struct fab_data *d, const struct fab_dport *out, unsigned int vl, const uint8_t *b,
 		const struct ib_view *view, uint32_t len, uint16_t flags, bool lost, bool agent)
 {
-	/* without a fault there is no VCRC: the VL may have changed */
+	/* without OHCA_FRAME_VCRC: the VL may have changed, and with it the VCRC */
 	if (out->hport)
 		give(out->hport, vl, b, view, len, flags, lost);
 	else if (fab_unlikely(lost))
@@ -87,8 +87,8 @@ void fab_commit(struct fab_data *d, const struct fab_dport *out, unsigned int vl
 }
 
 /*
- * Whether a packet of lane @vl may be on its way by the link of @out. Without a delay it is the only
- * one, and has the link's credit already.
+ * Whether a packet of lane @vl may be on its way by the link of @out. With a rate and no delay only
+ * one packet of a lane may, and it needs the link's credit when it leaves.
  */
 static bool may_depart(struct fab_data *d, struct fab_dport *out, unsigned int vl, uint32_t len,
 		       const struct fab_fault *x)
@@ -98,7 +98,7 @@ static bool may_depart(struct fab_data *d, struct fab_dport *out, unsigned int v
 	return fab_delay_empty(out, vl) && fab_tx_begin(d, out, vl, len);
 }
 
-/* The link of @out, or the wire to its HCA, has fault @x. Return: false: there is no credit. */
+/* Send @f by the link of @out, or to its HCA, with fault @x. Return: false: there is no credit. */
 static bool send_by_faulty_link(struct fab_data *d, struct fab_dport *out, unsigned int vl,
 				const struct fab_frame *f, struct fab_fault *x)
 {
@@ -142,8 +142,8 @@ static bool send_by_link(struct fab_data *d, struct fab_dport *out, unsigned int
 }
 
 /*
- * What an HCA has built is given to another one where it lies; the bytes of other packets are
- * somebody else's. Return: false: there is no credit.
+ * Send @f to the HCA of @out. A packet that another HCA has built is passed in place. Other packets
+ * are copied: their bytes may belong to a peer. Return: false: there is no credit.
  */
 static bool send_to_hca(struct fab_data *d, struct fab_dport *out, unsigned int vl,
 			const struct fab_frame *f)
@@ -169,8 +169,8 @@ static bool send_to_hca(struct fab_data *d, struct fab_dport *out, unsigned int 
 }
 
 /*
- * @f, which fits into the next buffer, leaves @out by a wire of the graph with fault @x.
- * Return: false: the wire sends another one, or the other end takes none.
+ * Send @f, which fits into the next buffer, by @out over a wire of the graph with fault @x.
+ * Return: false: the wire sends another packet, or the fault stalls it.
  */
 static bool send_over_fault(struct fab_data *d, struct fab_dport *out, unsigned int vl,
 			    const struct fab_frame *f, struct fab_fault *x)
@@ -210,7 +210,10 @@ static bool out_send(struct fab_data *d, struct fab_dport *out, unsigned int vl,
 	return true;
 }
 
-/* What has left by lane @vl of @out before, if its wire has a rate, has not arrived there. */
+/*
+ * Whether the wire of @out has a rate and is sending, or a packet of lane @vl on it has not
+ * arrived.
+ */
 static bool is_sending(struct fab_data *d, const struct fab_dport *out, unsigned int vl)
 {
 	return fab_is_paced(out) &&
@@ -239,7 +242,7 @@ bool fab_out_send(struct fab_data *d, struct fab_dport *out, unsigned int vl,
 bool fab_out_pass(struct fab_data *d, struct fab_dport *out, unsigned int vl,
 		  const struct fab_frame *f)
 {
-	/* it may be gone when this returns */
+	/* @f may be invalid when fab_out_send() returns */
 	const uint32_t len = f->len;
 
 	if (!fab_out_send(d, out, vl, f))
@@ -249,7 +252,7 @@ bool fab_out_pass(struct fab_data *d, struct fab_dport *out, unsigned int vl,
 	return true;
 }
 
-/* Others wait for @out: whoever comes now has no better right. */
+/* Whether other packets wait for @out: a packet that arrives now must not overtake them. */
 static bool contended(const struct fab_dport *out)
 {
 	return out->want | out->refused | out->waiting;
@@ -271,7 +274,7 @@ static bool head_spread(struct fab_data *d, const struct fab_dport *in, struct f
 	return fab_next_output(l, -1) >= 0;
 }
 
-/* A head at a router. Return: whether it has left. */
+/* Forward a head at a router. Return: whether it has left. */
 static bool head_route(struct fab_data *d, const struct fab_lane *l)
 {
 	struct fab_frame f;
@@ -280,12 +283,12 @@ static bool head_route(struct fab_data *d, const struct fab_lane *l)
 	return fab_out_pass(d, l->out, l->ovl, &f);
 }
 
-/* Whether the packet that has just arrived in @l is done. */
+/* Forward or consume the packet that has just arrived in @l. Return: whether it is done. */
 static bool head_pass(struct fab_data *d, struct fab_dport *in, struct fab_lane *l)
 {
 	switch (l->kind) {
 	case FAB_HEAD_UCAST:
-		/* what else comes to a wire with a rate now has the same chance, see park.c */
+		/* packets that arrive now for a wire with a rate have equal chances, see park.c */
 		if (contended(l->out) || fab_is_paced(l->out) || !(l->out->arb_vls >> l->ovl & 1))
 			return false;
 		return fab_unlikely(l->routed) ? head_route(d, l) :
@@ -311,8 +314,8 @@ void fab_head_capture(struct fab_data *d, const struct fab_dport *in, unsigned i
 }
 
 /*
- * @f, which has arrived and is the head of its lane, goes on, or waits.
- * @b: the buffer in which it waits then; NULL: it has none yet
+ * Decide on @f, which has arrived and is the head of its lane: it goes on, or waits.
+ * @b: its buffer, in which it can wait; NULL: it has none yet
  */
 static void head_go_on(struct fab_data *d, struct fab_dport *in, unsigned int vl,
 		       const struct fab_frame *f, struct fab_buffer *b)
@@ -356,7 +359,7 @@ void fab_enter(struct fab_data *d, struct fab_dport *in, unsigned int vl,
 		fab_dropped(d, FAB_DROP_MEMORY);
 }
 
-/* @f is at the other end of a local wire now, in whose buffer it fits */
+/* @f arrives at the other end of a local wire, in whose buffer it fits. */
 static void lane_arrive(struct fab_data *d, struct fab_dport *in, unsigned int vl,
 			const struct fab_frame *f)
 {
@@ -369,7 +372,7 @@ static void lane_arrive(struct fab_data *d, struct fab_dport *in, unsigned int v
 	fab_enter(d, in, vl, &at);
 }
 
-/* What the link of @in has lost or damaged ends here. Return: whether it was that. */
+/* Drop a packet that the link of @in has lost or damaged. Return: whether it did. */
 static bool arrives_damaged(struct fab_data *d, struct fab_dport *in, const struct fab_buffer *b)
 {
 	if (b->lost) {
@@ -416,7 +419,7 @@ void fab_arrived(struct fab_data *d, struct fab_dport *in, unsigned int vl, stru
 		fab_buffer_put(d, b);
 }
 
-/* ---- heads that are done, or whose link goes ------------------------------------- */
+/* ---- heads whose ring is given up ------------------------------------------------ */
 
 void fab_keep_heads(struct fab_data *d, struct fab_dport *dp)
 {
@@ -424,7 +427,7 @@ void fab_keep_heads(struct fab_data *d, struct fab_dport *dp)
 		struct fab_lane *l = &dp->lane[vl];
 		uint64_t came;
 
-		/* the ring passes it without a look at it */
+		/* the mark is for packets in the ring */
 		l->mark_ns = 0;
 		if (l->kind == FAB_HEAD_NONE)
 			continue;
@@ -442,8 +445,8 @@ void fab_keep_heads(struct fab_data *d, struct fab_dport *dp)
 }
 
 /*
- * The head @l is lost with the ring that it is in. Nobody counts it, but for a multicast head some
- * of whose copies have ended: that one came, and the other copies are lost.
+ * The head @l is lost with its ring. It is not counted, unless it is a multicast head with copies
+ * that have ended: then it counts as received, and its other copies as lost.
  */
 static void lose_head(struct fab_data *d, struct fab_dport *dp, struct fab_lane *l)
 {
@@ -459,7 +462,7 @@ static void lose_head(struct fab_data *d, struct fab_dport *dp, struct fab_lane 
 void fab_forget_heads(struct fab_data *d, struct fab_dport *dp)
 {
 	for (unsigned int vl = 0; vl < FAB_DATA_LANES; vl++) {
-		/* those of an input buffer are still there, some of their copies have left */
+		/* heads in an input buffer stay; some of their copies may have left */
 		if (!dp->buffers)
 			lose_head(d, dp, &dp->lane[vl]);
 		dp->lane[vl].mark_ns = 0;

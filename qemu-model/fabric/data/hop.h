@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* A packet's way from the head of a lane to the next one; see hop.c. */
+/* How a packet gets from the head of a lane to the next lane; see hop.c. */
 #ifndef OHCA_FABRIC_HOP_H
 #define OHCA_FABRIC_HOP_H
 
 #include "adaptive.h"
 #include "to_watch.h"
 
-/** fab_count_rcv() - @f has come to port @in (16.1.3.5) */
+/** fab_count_rcv() - count @f as received at port @in (16.1.3.5) */
 static inline void fab_count_rcv(struct fab_dport *in, const struct fab_frame *f)
 {
 	ib_pma_count_rcv(in->ctr, f->len, f->lrh[1] >> 4,
 			 ib_get_be16(f->lrh + 2) >= IB_LID_MCAST_MIN);
 }
 
-/** fab_output() - output @num of the switch of @in, to which a head has led: it is there */
+/** fab_output() - output @num of the switch of @in, which a decision has chosen: it exists */
 static inline struct fab_dport *fab_output(const struct fab_data *d, const struct fab_dport *in,
 					   int num)
 {
@@ -22,7 +22,7 @@ static inline struct fab_dport *fab_output(const struct fab_data *d, const struc
 	return d->by_port[fab_port_of(n, (unsigned int)num)];
 }
 
-/** fab_head_decide() - what becomes of the head of lane @vl of @in, by the tables of now */
+/** fab_head_decide() - decide on the head of lane @vl of @in by the current tables */
 static inline void fab_head_decide(struct fab_data *d, struct fab_dport *in, unsigned int vl)
 {
 	struct fab_lane *l = &in->lane[vl];
@@ -34,19 +34,19 @@ static inline void fab_head_decide(struct fab_data *d, struct fab_dport *in, uns
 	l->forks = 0;
 	l->kind = (uint8_t)fab_decide(d, in, l);
 	l->version = d->version;
-	/* its copies are made of what it is in */
+	/* its buffer is needed until all copies are made */
 	if (fab_unlikely(l->kind == FAB_HEAD_MCAST))
 		l->f.owned = false;
 }
 
 /**
- * fab_head_capture() - captures get that head, which was received and decided on
+ * fab_head_capture() - pass that head, which was received and decided on, to captures
  *
- * fab_gsi_rx() gives them what is for an agent.
+ * Not for packets for an agent: fab_gsi_rx() passes these.
  */
 void fab_head_capture(struct fab_data *d, const struct fab_dport *in, unsigned int vl);
 
-/** fab_head_forget() - the next packet of lane @l is another one */
+/** fab_head_forget() - reset lane @l for its next packet */
 static inline void fab_head_forget(struct fab_data *d, struct fab_lane *l)
 {
 	fab_unblock(d, l);
@@ -60,25 +60,25 @@ static inline void fab_head_forget(struct fab_data *d, struct fab_lane *l)
 }
 
 /**
- * fab_enter() - packet @f has come to @in by lane @vl, in whose input buffer it fits
+ * fab_enter() - packet @f arrives at @in by lane @vl; it fits into the input buffer there
  *
- * It is counted, and goes on at once if nothing waits there.
+ * Counts it. It goes on at once if nothing waits there.
  */
 void fab_enter(struct fab_data *d, struct fab_dport *in, unsigned int vl,
 	       const struct fab_frame *f);
 
 /**
- * fab_out_send() - @f leaves by lane @vl of @out
+ * fab_out_send() - send @f by lane @vl of @out
  *
- * Over a wire of the graph, or to an HCA, it arrives before this returns, and goes on as far as
- * nothing is in its way, at most fab_data.walk wires.
+ * Over a wire of the graph, or to an HCA, it arrives before this returns, and goes on until it has
+ * to wait, over at most fab_data.walk wires.
  *
- * Return: false: there is no credit, or the wire sends another one.
+ * Return: false: there is no credit, or the wire is sending another packet.
  */
 bool fab_out_send(struct fab_data *d, struct fab_dport *out, unsigned int vl,
 		  const struct fab_frame *f);
 
-/** fab_out_pass() - the same of one that no arbiter has chosen: an arbiter gets to know it */
+/** fab_out_pass() - the same for a packet that no arbiter has chosen: reports it to the arbiter */
 bool fab_out_pass(struct fab_data *d, struct fab_dport *out, unsigned int vl,
 		  const struct fab_frame *f);
 

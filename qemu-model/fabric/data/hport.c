@@ -24,7 +24,7 @@ struct fab_hport *fab_hport_attach(struct fab_data *d, uint32_t p, const struct 
 		.speed_en = cfg->speed_sup,
 		.speed_ext_en = cfg->speed_ext_sup,
 	};
-	/* an HCA that looks at headers alone sends no MADs, by wires with rates, which have no flows */
+	/* with @headers, HCAs send no MADs, and wires have rates, so there are no flows */
 	if (!d->cfg.headers) {
 		h->flow = calloc(FAB_FLOWS, sizeof(*h->flow));
 		h->mad = calloc(FAB_HPORT_MADS, sizeof(*h->mad));
@@ -49,7 +49,7 @@ static bool is_open(const struct fab_hport *h)
 	return h->up && !h->due;
 }
 
-/* Its wire is not ready for another packet. */
+/* Whether its wire is not ready for another packet. */
 static bool is_busy(const struct fab_hport *h)
 {
 	struct fab_fault *x = h->dp->rx_fault;
@@ -104,7 +104,7 @@ uint32_t fab_hport_place(const struct fab_hport *h)
 	return h->dp->p;
 }
 
-/* The MAD at @data waits for the next round. */
+/* Queue the VL15 packet at @data for the next round. */
 static void queue_mad(struct fab_hport *h, const uint8_t *data, uint32_t len)
 {
 	const unsigned int slot = (h->first_mad + h->mads++) % FAB_HPORT_MADS;
@@ -118,7 +118,7 @@ static void queue_mad(struct fab_hport *h, const uint8_t *data, uint32_t len)
 	h->d->mad_ports = h;
 }
 
-/* The wire, which has fault @x, has lost @f, which came to @in. */
+/* Count @f, which arrived at @in and which fault @x of the wire has lost. */
 static void arrives_lost(struct fab_data *d, struct fab_dport *in, unsigned int vl,
 			 const struct fab_frame *f, struct fab_fault *x)
 {
@@ -130,7 +130,7 @@ static void arrives_lost(struct fab_data *d, struct fab_dport *in, unsigned int 
 		fab_capture_frame(d, in, f, vl, false, FAB_DROP_LOSS);
 }
 
-/* @f comes to @in over the wire, which has fault @x. */
+/* Let @f arrive at @in over a wire with fault @x. */
 static void enter_over_fault(struct fab_data *d, struct fab_dport *in, unsigned int vl,
 			     struct fab_frame *f, struct fab_fault *x)
 {
@@ -181,7 +181,7 @@ void fab_hport_commit(struct fab_hport *h, unsigned int vl, uint32_t len,
 	}
 	memcpy(f.lrh, f.data, IB_LRH_LEN);
 	if (view && view->packets > 1) {
-		/* nobody has asked for the series if there is no flow: it is lost */
+		/* without a successful fab_hport_series() the packets are lost */
 		if (h->series)
 			fab_flow_send(d, h->series, &f);
 		h->series = NULL;
@@ -209,7 +209,7 @@ bool fab_hport_round(struct fab_data *d)
 
 	if (fab_likely(!d->mad_ports))
 		return false;
-	/* what an agent sends to an HCA goes there at once, and is answered in its own turn */
+	/* bounded: an HCA answers what an agent sends to it only in its own turn */
 	while ((h = d->mad_ports)) {
 		const unsigned int slot = h->first_mad;
 

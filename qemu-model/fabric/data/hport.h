@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Ports of HCAs that this process hosts (hca/). Such a port has the place of a host of the graph,
- * as a virtual machine's has that comes by a link, but its wire is a function call: a packet that
- * the HCA builds goes over all switches, as far as nothing is in its way, before
- * fab_hport_commit() returns, and one for the HCA is given to it where it lies.
+ * Ports of HCAs that this process hosts (hca/). Such a port replaces a host of the graph, as a
+ * virtual machine does that attaches by a link, but its wire is a function call. A packet from the
+ * HCA crosses switches, until it has to wait, before fab_hport_commit() returns. A packet for the
+ * HCA
+ * is passed to it in place.
  *
- *	from the HCA	fab_hport_begin() is its credit: the room in the input buffer of the
- *			switch's port, as at wires of the graph, and the wire that is ready. A packet
- *			that cannot go on waits there. MADs by VL15 wait for the next round in a
- *			queue of FAB_HPORT_MADS;
- *			what does not fit is VL15Dropped
+ *	from the HCA	fab_hport_begin() checks its credit: room in the input buffer of the
+ *			switch's port, as at wires of the graph, and a wire that is ready. A packet
+ *			that cannot go on waits there. VL15 packets wait for the next round in a
+ *			queue of FAB_HPORT_MADS; those that do not fit count as VL15Dropped
  *	to the HCA	ops.room() is the credit of a lane. Without it data waits at the switch,
- *			and VL15 is dropped
- *	training	either end may train the wire at any time; the link goes down, and up if
- *			both ends are enabled, in the next round
+ *			and VL15 packets are dropped
+ *	training	either end may train the wire at any time; in the next round the link goes
+ *			down, and up if both ends are enabled
  *
- * So an HCA is called by fab_data_round(), fab_data_timer(), fab_mgmt_timer() and other calls of
- * the fabric, and while another HCA of the process sends. While it sends itself only ops.room()
- * is asked of it, for packets that come back to it, and has to say no.
+ * So fab_data_round(), fab_data_timer(), fab_mgmt_timer() and other functions of the fabric call an
+ * HCA, also while another HCA of the process sends. While an HCA itself sends, the fabric calls
+ * only
+ * its ops.room(), for packets that return to it, which must return false.
  *
  * Owner thread only.
  */
@@ -27,11 +28,11 @@
 #include "data.h"
 #include "ib/view.h"
 
-#define FAB_HPORT_MADS		64u	/* that wait for the next round */
-#define FAB_HPORT_MAD_LEN	512u	/* of their packets */
+#define FAB_HPORT_MADS		64u	/* VL15 packets that can wait for the next round */
+#define FAB_HPORT_MAD_LEN	512u	/* longest of them, in bytes */
 
 /**
- * struct fab_hport_rate - what is active, or sets of bits of what is enabled (14.2.5.6)
+ * struct fab_hport_rate - active width and speed, or sets of bits of the enabled ones (14.2.5.6)
  * @width: LinkWidth
  * @speed: LinkSpeed
  * @speed_ext: LinkSpeedExt; 0: none
@@ -43,18 +44,18 @@ struct fab_hport_rate {
 };
 
 /**
- * struct fab_hport_ops - what the fabric asks of the HCA
- * @room: whether @n packets of @len bytes may come by lane @vl now, 15: an SMP. If not, data waits,
- *	and fab_data_round() asks again; an SMP is dropped. An HCA that sends is asked, too, and has
- *	to say no
- * @soon: a packet for its QP @qpn may come soon, behind others, or not at all. May be NULL
- * @rx: packet @f, for which there was room; it is gone after the call. With @view only its headers
- *	are in @f, and @view has the payload
+ * struct fab_hport_ops - functions of the HCA that the fabric calls
+ * @room: whether the HCA has room for @n packets of @len bytes in lane @vl now; 15: SMPs. If not,
+ *	data waits and fab_data_round() asks again; an SMP is dropped. Must return false while the
+ *	HCA sends
+ * @soon: a packet for its QP @qpn may arrive soon, behind others, or not at all. May be NULL
+ * @rx: receive packet @f, for which there was room; @f is invalid after the call. With @view, @f
+ *	has only the headers, and @view the payload
  * @link: the link is up with @rate, or down: NULL
  *
  * They may call fab_hport_enable() and fab_hport_dropped(), but not fab_hport_begin(),
- * fab_hport_commit(), fab_hport_train() and fab_hport_detach(): what they have to send, and how
- * they train the link, waits for a turn of the HCA.
+ * fab_hport_commit(), fab_hport_train() and fab_hport_detach(): the HCA sends and trains the link
+ * later, in its own turn.
  */
 struct fab_hport_ops {
 	bool (*room)(void *ctx, unsigned int vl, unsigned int n, uint32_t len);
@@ -66,89 +67,95 @@ struct fab_hport_ops {
 struct fab_hport;
 
 /**
- * fab_hport_attach() - an HCA's port has the place of the host at switch port @p
- * @p: a port of a switch, whose cable leads to a host; neither a link nor an HCA is there
- * @cfg: what the port is, as a machine says it in its HELLO; copied
- * @ops: kept
+ * fab_hport_attach() - make an HCA's port replace the host at switch port @p
+ * @p: a port of a switch, whose cable leads to a host; neither a link nor an HCA is attached
+ * @cfg: description of the port, as in a machine's HELLO; copied
+ * @ops: not copied, must stay valid
  * @ctx: first argument of @ops
  *
- * The host is out of the graph from now on. The link stays down until fab_hport_train().
+ * Removes the host from the graph. The link stays down until fab_hport_train().
  *
  * Return: NULL if out of memory.
  */
 struct fab_hport *fab_hport_attach(struct fab_data *d, uint32_t p, const struct ohca_link_cfg *cfg,
 				   const struct fab_hport_ops *ops, void *ctx);
 
-/** fab_hport_detach() - the port goes away, and is freed; ops are not called any more */
+/** fab_hport_detach() - detach and free the port; ops are not called any more */
 void fab_hport_detach(struct fab_hport *h);
 
 /**
- * fab_hport_begin() - room for one packet from the HCA
+ * fab_hport_begin() - reserve room for one packet from the HCA
  * @vl: its lane: 0 to 14, or 15
- * @len: bytes from LRH to ICRC field
+ * @len: bytes from LRH to the end of the ICRC field
  *
- * Return: where to build it, until fab_hport_commit(), of one HCA at a time; NULL: the link is down
- * or the lane has no credits, or the wire sends another packet, which fab_hport_ready() reports when
- * that is over. A packet of VL15 is then lost.
+ * Return: the buffer to build it in, valid until fab_hport_commit(), for one HCA at a time. NULL:
+ * the
+ * link is down, the lane has no credits, or the wire is sending another packet; fab_hport_ready()
+ * reports when the lane has room. A packet of VL15 is lost then.
  */
 uint8_t *fab_hport_begin(struct fab_hport *h, unsigned int vl, uint32_t len);
 
 /**
- * fab_hport_series() - whether packets of a message can leave at once
- * @len: bytes of each; the headers of the first, up to the BTH, are where fab_hport_begin() said
- * @n: as many; @view of the next fab_hport_commit() has them then
+ * fab_hport_series() - whether @n packets of a message can leave at once
+ * @len: bytes of each; the buffer of fab_hport_begin() has the headers of the first, up to the BTH
+ * @n: number of packets; @view of the next fab_hport_commit() then has all of them
  *
  * Return: false: they have to leave one by one.
  */
 bool fab_hport_series(struct fab_hport *h, unsigned int vl, uint32_t len, unsigned int n);
 
 /**
- * fab_hport_soon() - a packet may leave soon, behind others: an HCA of this process that is to get
- * it is told, if the way is known
- * @lrh: its LRH, but for the length
+ * fab_hport_soon() - announce a packet that may leave soon, behind others, to the HCA of this
+ *	process that is its destination, if its flow is known
+ * @lrh: its LRH; the length is not used
  * @pkey: its P_Key
- * @dqpn: for this QP
+ * @dqpn: its destination QP
  */
 void fab_hport_soon(const struct fab_hport *h, const uint8_t *lrh, uint16_t pkey, uint32_t dqpn);
 
 /**
- * fab_hport_commit() - the packet of the last fab_hport_begin() leaves the HCA, without an ICRC
- * @view: where its payload is, if only the headers were built; NULL: all was. Not of VL15
+ * fab_hport_commit() - send the packet of the last fab_hport_begin(), without an ICRC
+ * @view: its payload, if only the headers were built; NULL: the whole packet was. Not for VL15
  *
- * Without a copy if nothing keeps the packet from another HCA of this process, else it is copied
- * once.
+ * The packet reaches another HCA of this process without a copy if it does not have to wait;
+ * otherwise it is copied once.
  *
- * Other HCAs may be called meanwhile; of this one only ops.room() is asked, and has to say no.
+ * May call other HCAs; of this one only ops.room(), which must return false.
  */
 void fab_hport_commit(struct fab_hport *h, unsigned int vl, uint32_t len,
 		      const struct ib_view *view);
 
 /**
- * fab_hport_ready() - lanes that fab_hport_begin() has refused, with room for any packet by now
+ * fab_hport_ready() - lanes for which fab_hport_begin() has failed and that now have room for any
+ *	packet
  *
- * Return: bit n: lane n; each is reported once.
+ * Return: bit n: lane n. Each failure is reported once.
  */
 uint16_t fab_hport_ready(struct fab_hport *h);
 
-/** fab_hport_free_ns() - when its wire has sent what it has got, by the clock of the data path */
+/**
+ * fab_hport_free_ns() - when its wire has sent all packets up to now, by the clock of the data path
+ */
 uint64_t fab_hport_free_ns(const struct fab_hport *h);
 
-/** fab_hport_place() - the switch's port that it is at */
+/** fab_hport_place() - the switch's port to which it is attached */
 uint32_t fab_hport_place(const struct fab_hport *h);
 
 /** fab_hport_train() - the HCA's end trains the link, or disables it */
 void fab_hport_train(struct fab_hport *h, bool enable);
 
-/** fab_hport_enable() - what the HCA's end has enabled; counts when the link is trained next */
+/**
+ * fab_hport_enable() - set the widths and speeds that the HCA's end enables, for the next training
+ */
 void fab_hport_enable(struct fab_hport *h, const struct fab_hport_rate *rate);
 
-/** fab_hport_dropped() - SMPs for which ops.room() has said no since the HCA was attached */
+/** fab_hport_dropped() - SMPs for which ops.room() has returned false since the HCA was attached */
 uint64_t fab_hport_dropped(const struct fab_hport *h);
 
 /**
- * fab_data_refresh() - the data path has what management has changed, and the time of now
+ * fab_data_refresh() - copy what management has changed into the data path, and read the clock
  *
- * Before an HCA works, which sends packets outside of fab_data_round().
+ * Call it before an HCA works, since that sends packets outside of fab_data_round().
  */
 void fab_data_refresh(struct fab_data *d);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The links of a fabric's ports: they come, train, and go. */
+/* The links of a fabric's ports: attach, train, detach. */
 #include "congestion.h"
 
 #include <inttypes.h>
@@ -34,7 +34,7 @@ void fab_link_set_phy(struct fab_data *d, const struct fab_dport *dp)
 		ohca_link_set_phy(dp->link, &phy);
 }
 
-/* Train the link of @dp, or disable it: @enable, and what is in the way. */
+/* Train the link of @dp, or disable it: by @enable and the state of the port. */
 static void train(struct fab_data *d, struct fab_dport *dp, bool enable)
 {
 	const struct ib_port_info *pi = &d->f->port[dp->p].pi;
@@ -104,7 +104,7 @@ void fab_data_link_cfg(const struct fab_data *d, uint32_t p, struct ohca_link_cf
 	memcpy(cfg->desc, d->f->desc[node].text, sizeof(cfg->desc));
 }
 
-/* The wire between switch port @p and the host at its other end is no longer in the graph. */
+/* Remove the wire between switch port @p and the host at its other end from the graph. */
 static bool take_out(struct fab_data *d, uint32_t p)
 {
 	const uint32_t host = d->f->port[p].peer;
@@ -123,7 +123,7 @@ static bool take_out(struct fab_data *d, uint32_t p)
 	return true;
 }
 
-/* What @dp leads to: what it says of itself, or NULL. */
+/* The HELLO of the peer of @dp, or NULL. */
 static const struct ohca_link_cfg *peer_of(const struct fab_dport *dp)
 {
 	return dp->link ? ohca_link_peer(dp->link) : dp->hport ? &dp->hport->cfg : NULL;
@@ -141,7 +141,7 @@ bool fab_port_attach(struct fab_data *d, uint32_t p, struct ohca_link *l, struct
 	if (dp->peer)
 		dp->peer->peer = NULL;
 	dp->peer = NULL;
-	/* flows may lead here */
+	/* cached flows may lead here */
 	d->version++;
 	dp->link = l;
 	dp->hport = h;
@@ -195,7 +195,7 @@ static void link_up(struct fab_data *d, struct fab_dport *dp)
 	struct ohca_link_state st;
 
 	ohca_link_get_state(dp->link, &st);
-	/* if not, nobody would take what it brings */
+	/* if it fails, disable the link: no port would receive its packets */
 	if (!fab_port_up(d, dp, ohca_link_peer(dp->link), &st, ohca_link_vls(dp->link)))
 		train(d, dp, false);
 }
@@ -210,7 +210,7 @@ void fab_port_down(struct fab_data *d, struct fab_dport *dp)
 	fab_wire_down(d->m, dp->p);
 }
 
-/* Take @dp out of @list, of @n, if it is there. */
+/* Remove @dp from @list, which has @n entries, if it is there. */
 static void unlist(struct fab_dport **list, uint32_t *n, const struct fab_dport *dp)
 {
 	for (uint32_t i = 0; i < *n; i++)
@@ -304,7 +304,7 @@ bool fab_data_ctrl(struct fab_data *d, uint32_t p)
 	return dp && (dp->hport || fab_link_ctrl(d, dp));
 }
 
-/* ---- who is there -------------------------------------------------------------- */
+/* ---- peers --------------------------------------------------------------------- */
 
 const struct ohca_link_cfg *fab_data_peer(const struct fab_data *d, uint32_t p)
 {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Rates of wires (wire.h). A wire sends one packet at a time: one that begins at t has left at
- * t + len / rate, and arrives then, as a whole (delay.c), so each switch stores it and forwards it.
- * What finds the wire busy stays where it is, with its credits, and when the wire is ready the arbiters
- * choose among all that wait then. So no more than one packet of a wire waits behind their choice.
+ * Rates of wires (wire.h). A wire sends one packet at a time: one that begins at t has left at t +
+ * len / rate, and arrives then, as a whole (delay.c): each switch stores and forwards it. A packet
+ * that finds the wire busy stays in its buffer, with its credits. When the wire is ready the
+ * arbiters choose among all packets that wait then. So at most one packet of a wire is sent before
+ * a later choice.
  *
- * A daemon is late for its timers, and what is late would be lost rate. So a wire that something has
- * waited for begins when it was ready, up to FAB_LATE_NS before now. Of what has waited for none
- * nothing is made up for.
+ * Timers of a daemon are late, and that would lower the rate. So if a packet has waited for a wire,
+ * the wire begins to send it at the time at which it was ready, up to FAB_LATE_NS before now. Time
+ * in which no packet waited is not made up for.
  */
 #include "data_priv.h"
 
@@ -23,7 +24,7 @@ uint64_t fab_pace_byte_fs(const struct fab_data *d, uint32_t p)
 	const struct ib_port_info *pi = &d->f->port[p].pi;
 	const uint32_t kbps = ib_link_data_kbps(pi->width_active, pi->speed_active, pi->speed_ext_active);
 
-	/* without a link it takes no time */
+	/* without a link: no rate */
 	return kbps ? FS_BITS * d->cfg.rate_scale / kbps : 0;
 }
 
@@ -31,7 +32,7 @@ static void set_rate(const struct fab_data *d, uint32_t p, uint64_t byte_fs)
 {
 	struct fab_fault *x = fab_wire_at(d->f, p);
 
-	/* nor without memory */
+	/* without memory the wire has no rate */
 	if (x)
 		x->byte_fs = byte_fs;
 }
@@ -43,7 +44,7 @@ void fab_pace_set(struct fab_data *d, const struct fab_dport *dp)
 	const uint64_t byte_fs = fab_pace_byte_fs(d, dp->p);
 
 	set_rate(d, dp->p, byte_fs);
-	/* what another daemon sends has had its time there */
+	/* a wire to another daemon: that daemon applies the rate to what it sends */
 	if (fab_leads_out(dp) && p->peer != FAB_NO_PORT && !(x && x->remote))
 		set_rate(d, p->peer, byte_fs);
 }
@@ -59,13 +60,13 @@ bool fab_pace_busy(struct fab_data *d, struct fab_fault *x)
 	return true;
 }
 
-/* When the next packet begins. */
+/* Time at which the next packet begins. */
 static struct fab_moment begins(struct fab_data *d, const struct fab_fault *x)
 {
 	const uint64_t now = fab_data_clock(d), ready = fab_wire_ready(x);
 	const uint64_t late = d->cfg.clock ? 0 : FAB_LATE_NS;
 
-	/* what follows something that was late is late, too */
+	/* a packet behind one that began late is late, too */
 	const bool owed = x->owed || x->late_ns == now;
 
 	if (ready > now || (owed && now - ready <= late))

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Heads that wait for a wire with a rate. Most of what waits in a fabric with load does so for a wire
- * that is busy, or for a buffer that is full, and to ask all of it in each round again costs as much as
- * there is. So an output that can send nothing keeps its requests from round to round, and their
- * lanes are not looked at, until fab_wake(): the wire is ready, or the next buffer has room.
+ * Heads that wait for a wire with a rate. In a fabric with load most packets wait for a wire that
+ * is busy, or for a buffer that is full. To check all of them in each round would cost as much as
+ * there are. So an output that can send nothing keeps its requests from round to round, and rounds
+ * skip their lanes, until fab_wake(): the wire is ready, or the next buffer has room.
  *
- * A head that is parked may become too old, and management may change what was decided on it. Both are
- * rare: then all that is parked is looked at again. What has to be known of each round, who waits,
- * is so of what is parked, too: @want, @ucast and @waiting of the output.
+ * A parked head may become too old, and management may change the tables of its decision. Both are
+ * rare: all parked requests are processed again then. In each round @want, @ucast and @waiting of
+ * an output include its parked requests.
  *
- * So that it does not depend on parking who sends when, all that happens at the same time in a fabric with
- * rates has the same chance: what arrives waits for the arbiter even if nothing else does, which chooses
- * among all that has arrived by then, and room that a round makes in a buffer is there in the next one.
- * The order in which outputs have their turns in a round changes nothing then.
+ * Parking must not change the order in which packets are sent. So in a fabric with rates all events
+ * of the same time have equal chances: a packet that arrives waits for the arbiter even if no other
+ * does, which then chooses among all that have arrived; and room that a round makes in a buffer is
+ * used only in the next round. The order in which a round serves the outputs then changes nothing.
  */
 #include "data_priv.h"
 
@@ -25,7 +25,7 @@ void fab_unpark(struct fab_data *d, struct fab_dport *in, unsigned int vl)
 	d->queue[d->queues++] = in;
 }
 
-/* Nothing that is parked at @out, or would be, is so any more. */
+/* Process all requests that are parked at @out, or that fab_park() got, in the next round. */
 static void unpark_all(struct fab_data *d, struct fab_dport *out)
 {
 	for (; out->want; out->want &= (uint16_t)(out->want - 1)) {
@@ -40,7 +40,7 @@ static void unpark_all(struct fab_data *d, struct fab_dport *out)
 	}
 }
 
-/* Nothing of what @out has is in a link's ring. */
+/* Whether no request of @out is of a head in a link's ring. */
 static bool parkable(const struct fab_data *d, const struct fab_dport *out)
 {
 	for (uint16_t m = out->want; m; m &= (uint16_t)(m - 1)) {
@@ -53,7 +53,7 @@ static bool parkable(const struct fab_data *d, const struct fab_dport *out)
 	return true;
 }
 
-/* Lane @vl of @in, whose head waits for @out, is parked there. */
+/* Park lane @vl of @in, whose head waits for @out. */
 static void lane_parks(struct fab_data *d, struct fab_dport *in, unsigned int vl,
 		       struct fab_dport *out)
 {
@@ -68,7 +68,10 @@ static void lane_parks(struct fab_data *d, struct fab_dport *in, unsigned int vl
 
 void fab_park(struct fab_data *d, struct fab_dport *out, bool may, uint16_t starved)
 {
-	/* whatever keeps them, the next one begins when the wire has sent this one, to a part of a ns */
+	/*
+	 * even without a park: the next packet begins when the wire has sent this one, to a part of
+	 * a ns
+	 */
 	if (fab_is_paced(out))
 		fab_pace_busy(d, out->fault);
 	if (!may || !parkable(d, out)) {
@@ -117,7 +120,7 @@ void fab_park_begin(struct fab_data *d)
 		out->starved = 0;
 		out->ucast = 0;
 		d->parks--;
-		/* it waits no more if nothing is refused in this round */
+		/* fab_settle() ends its wait if it refuses nothing in this round */
 		fab_touch(d, out);
 	}
 	d->park_version = d->version;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The ports that have seen data, and what they take over from management. */
+/* The ports that have carried data, and the settings that they copy from management. */
 #include "congestion.h"
 
 #include <stdlib.h>
@@ -7,14 +7,14 @@
 
 #include "ib/rate.h"
 
-#define HEADERS		124u	/* LRH, GRH, BTH and 64 bytes of others, beside the payload */
+#define HEADERS		124u	/* LRH, GRH, BTH and 64 bytes of others, in addition to the payload */
 
 uint32_t fab_port_max_len(const struct ib_port_info *pi)
 {
 	return ib_mtu_bytes(pi->mtu) + HEADERS;
 }
 
-/* The wire that leads to @dp has fault @x, or none: its credits that are lost are in use for ever. */
+/* Count the credits that fault @x (or NULL) of the wire to @dp has lost as in use. */
 static void take_gone(struct fab_dport *dp, const struct fab_fault *x)
 {
 	const bool leaks = x && x->leaks;
@@ -37,7 +37,7 @@ void fab_dport_refresh(struct fab_data *d, struct fab_dport *dp)
 	const struct fab_extra *x = fab_extra_of(d->f, dp->p), *far;
 
 	d->refreshes++;
-	/* for when the link trains next */
+	/* used when the link trains next */
 	if (fab_leads_out(dp))
 		fab_link_set_phy(d, dp);
 	if (fab_unlikely(d->cfg.rate_scale))
@@ -61,7 +61,7 @@ void fab_dport_refresh(struct fab_data *d, struct fab_dport *dp)
 	dp->pkeys = fab_pool_at(dp->is_switch ? &d->f->sw_pkeys : &d->f->ca_pkeys, p->pkeys);
 	dp->num_pkeys = FAB_PKEYS_UNKNOWN;
 	if (dp->arb_index != p->vlarb) {
-		/* held, so that no other table gets this index */
+		/* hold a reference, so that no other table gets this index */
 		fab_pool_ref(&d->f->vlarb, p->vlarb);
 		if (dp->arb_index != FAB_NONE)
 			fab_pool_put(&d->f->vlarb, dp->arb_index);
@@ -87,7 +87,7 @@ static bool grow(void *array, uint32_t n, size_t size)
 	return true;
 }
 
-/* Room for one more port in all arrays. */
+/* Make room for one more port in all arrays. */
 static bool room(struct fab_data *d)
 {
 	const uint32_t n = d->cap ? 2 * d->cap : 64;
@@ -164,7 +164,7 @@ void fab_dport_free(struct fab_data *d, struct fab_dport *dp)
 	free(dp);
 }
 
-/* The one that was made last was not used yet. */
+/* Undo the creation of the last port, which was not used yet. */
 static void unmake(struct fab_data *d)
 {
 	struct fab_dport *dp = d->all[--d->count];

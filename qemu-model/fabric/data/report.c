@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What a fabric says of its links: lines as they come and go, and counts. */
+/* Reports about links: log lines, and counts. */
 #include "data_priv.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 #define LOG_BURST	200u		/* lines at once */
-#define LOG_NS		100000000u	/* and one more in that time */
+#define LOG_NS		100000000u	/* and one more line in that time */
 
 __attribute__((format(printf, 2, 3)))
 static void report_line(struct fab_data *d, const char *fmt, ...)
@@ -125,7 +125,7 @@ size_t fab_data_bytes(const struct fab_data *d)
 	size_t n = sizeof(*d) + d->f->ports * sizeof(*d->by_port);
 
 	n += d->by_guid.size * sizeof(*d->by_guid.slot);
-	/* @all and the arrays beside it */
+	/* @all and the other arrays of its size */
 	n += d->cap * (8 * sizeof(*d->all) + FAB_DATA_LANES * sizeof(*d->mcast));
 	n += d->count * sizeof(struct fab_dport);
 	n += d->n.buffer_bytes;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Packets at routers (mgmt/router.h): where they go on, and with which headers. The head of a lane
- * keeps the headers that it has come with, since it may be decided on again; it gets the others as
- * it leaves. The ICRC covers none of them (7.8.1).
+ * Packets at routers (mgmt/router.h): their output, and their new headers. The head of a lane keeps
+ * the headers with which it arrived, since it may be decided on again; it gets the new ones when it
+ * leaves. The ICRC covers none of them (7.8.1).
  */
 #include "data_priv.h"
 
@@ -10,7 +10,7 @@
 
 #include "fabric/mgmt/router.h"
 
-/* As fab_router_lid(), which is asked when any table, state or link has changed. */
+/* fab_router_lid() with a cache that is valid until any table, state or link changes. */
 static uint16_t guid_lid(struct fab_data *d, uint32_t out, uint64_t guid)
 {
 	struct fab_guid_lid *g = &d->guid_lid[fab_hash_u64(guid ^ out) % FAB_GUID_LIDS];

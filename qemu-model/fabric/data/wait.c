@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Packets that wait for credit or for their turn: how long they may (HOQLife, LifeTimeValue,
- * VLStallCount: IBTA volume 1, 18.2.5.4), and what is counted of it (PortXmitWait: 16.1.3.5).
+ * Packets that wait for credit or for their turn: the limits of their waits (HOQLife,
+ * LifeTimeValue, VLStallCount: IBTA volume 1, 18.2.5.4), and the counters of waits (PortXmitWait:
+ * 16.1.3.5).
  */
 #include "data_priv.h"
 
@@ -61,7 +62,10 @@ uint64_t fab_limit_ns(const struct fab_data *d, uint8_t n)
 									 ib_time_ns(n) * scale;
 }
 
-/* A switch's; the switch behind a router discards what stands still (14.2.5.6). */
+/*
+ * HOQLife of a switch. A router has none: the switch behind it discards packets that wait
+ * (14.2.5.6).
+ */
 static uint64_t hoq_ns(const struct fab_data *d, const struct fab_dport *out)
 {
 	return !out->is_switch ? UINT64_MAX : fab_limit_ns(d, d->f->port[out->p].pi.hoq_life);
@@ -110,10 +114,10 @@ void fab_hoq_discard(struct fab_data *d, struct fab_dport *out, unsigned int vl)
 	fab_discard(d, out, &out->ctr->xmit_hoq_discards, FAB_DROP_HOQ);
 	if (out->stalled >> vl & 1)
 		return;
-	/*
-	 * A sequence ends when a packet leaves, not when the stall does: a peer that gives no
-	 * credits for minutes holds the lane up once per stall, not VLStallCount times.
-	 */
+		/*
+		 * A sequence ends when a packet leaves, not when the stall ends: a peer that gives
+		 * no credits for minutes blocks the lane once per stall, not VLStallCount times.
+		 */
 	if (out->hoq_drops[vl] < UINT8_MAX)
 		out->hoq_drops[vl]++;
 	if (!limit || out->hoq_drops[vl] < limit)
@@ -172,7 +176,7 @@ void fab_unstall_all(struct fab_data *d, struct fab_dport *dp)
 	}
 }
 
-/* Ticks from *@since on, which is later than @until while the wire sends. */
+/* Ticks from *@since to @until; *@since is later than @until while the wire sends. */
 static uint64_t wait_ticks(uint64_t *since, uint64_t until)
 {
 	return until > *since ? ib_pma_ticks(since, until) : 0;
@@ -182,7 +186,7 @@ static void count_until(struct fab_dport *dp, uint64_t until)
 {
 	const uint64_t ticks = wait_ticks(&dp->wait_ns, until);
 
-	/* most of what waits for a wire does so for less than one */
+		/* most waits for a wire are shorter than one tick */
 	if (ticks)
 		dp->ctr->xmit_wait += ticks;
 	for (uint16_t w = dp->waiting; w; w &= (uint16_t)(w - 1)) {
@@ -201,7 +205,7 @@ void fab_count_wait(struct fab_data *d, struct fab_dport *dp)
 		count_until(dp, fab_data_clock(d));
 }
 
-/* The wire of @dp has a rate, and is or was busy: how long what waits has waited, and from when on. */
+/* settle() for a wire with a rate that is or was busy: waits do not count the time of sending. */
 static void settle_paced(struct fab_data *d, struct fab_dport *dp, uint16_t sent, uint16_t refused)
 {
 	const struct fab_fault *x = dp->fault;
@@ -209,7 +213,7 @@ static void settle_paced(struct fab_data *d, struct fab_dport *dp, uint16_t sent
 	const uint64_t free_ns = ready > now ? ready : now;
 	uint16_t from_now = refused & (uint16_t)(sent | ~dp->waiting);
 
-	/* it has begun to send before now if the daemon is late */
+	/* the packet may have begun before now, if the daemon is late */
 	if (dp->waiting)
 		count_until(dp, sent && x->began_ns < now ? x->began_ns : now);
 	if (sent || !dp->waiting)
@@ -262,7 +266,7 @@ void fab_settle(struct fab_data *d)
 		struct fab_dport *dp = d->touch[i];
 
 		settle(d, dp);
-		/* what is parked there goes on waiting */
+		/* parked requests continue to wait */
 		dp->touched = dp->waiting && !dp->parks;
 		if (dp->touched)
 			d->touch[kept++] = dp;
