@@ -54,7 +54,7 @@ static inline char ohca_front_char(uint8_t c)
 }
 
 #define OHCA_FRONT_MAGIC	0x4643484fu	/* "OHCF" in memory; a link's is "OHCL" */
-#define OHCA_FRONT_VERSION	4u		/* of the messages, and of the page (page.h) */
+#define OHCA_FRONT_VERSION	4		/* of the messages, and of the page (page.h) */
 #define OHCA_FRONT_MAX		65536u		/* bytes of a message */
 #define OHCA_FRONT_BLOCKS	64u		/* at a time; their ids are from 0 to 63 */
 #define OHCA_FRONT_RANGES	1024u

@@ -48,11 +48,11 @@ def parser():
     p.add_argument("--hosts", metavar="HOST[,HOST...]", help="of --time; all: the sum of all hosts")
     p.add_argument("--line", type=words_of_line, action="append", default=[],
                    metavar="NAME:OPTIONS", help="a line of the figure, and its options")
-    p.add_argument("--y", default="host", metavar="KEY[,KEY...]",
+    p.add_argument("--y", metavar="KEY[,KEY...]",
                    help="what is drawn, as traffic calls it: host, message_p99, time... (host)")
     p.add_argument("--svg", metavar="FILE", help="the figure, drawn by gnuplot")
     p.add_argument("--csv", metavar="FILE", help="the numbers")
-    p.add_argument("--log", default="", choices=("x", "y", "xy"), help="logarithmic axes")
+    p.add_argument("--log", choices=("x", "y", "xy"), help="logarithmic axes")
     p.add_argument("--bars", action="store_true", help="bars in the place of lines")
     p.add_argument("--title", help="of the figure")
     p.add_argument("options", nargs="*", metavar="-- OPTION", help=argparse.SUPPRESS)
@@ -91,9 +91,13 @@ def main(argv=None):
     if len(lines) < len(opt.line):
         print("ohca-plot: two lines have one name", file=sys.stderr)
         return 2
-    if opt.hosts and not opt.time:
-        print("ohca-plot: --hosts is for --time", file=sys.stderr)
-        return 2
+    for name, given, other in (("--hosts", opt.hosts and opt.x, "--time"),
+                               ("--y", opt.y and opt.time, "--x"),
+                               ("--log", opt.log and opt.time, "--x"),
+                               ("--bars", opt.bars and opt.time, "--x")):
+        if given:
+            print(f"ohca-plot: {name} is for {other}", file=sys.stderr)
+            return 2
     try:
         if opt.time:
             return over_time(opt, lines)
@@ -126,7 +130,7 @@ def over_time(opt, lines):
 
 def over_option(opt, lines):
     """What is measured for each value of an option. Returns the exit status."""
-    keys = opt.y.split(",")
+    keys = (opt.y or "host").split(",")
     if len(set(keys)) < len(keys):
         print("ohca-plot: --y has a key twice", file=sys.stderr)
         return 2
@@ -136,5 +140,5 @@ def over_option(opt, lines):
                                      for v in s.values]), end="")
     if opt.csv:
         write_csv(s, opt.csv)
-    write_svg(opt.svg, figure_of(s, opt.title or shlex.join(opt.options), opt.log, opt.bars))
+    write_svg(opt.svg, figure_of(s, opt.title or shlex.join(opt.options), opt.log or "", opt.bars))
     return 0
