@@ -859,7 +859,7 @@ bool fab_is_delayed(const struct fab_dport *dp, bool out, unsigned int vl,
 /** fab_delay_fits() - whether another packet of @len bytes may be on its way by the link of @dp */
 bool fab_delay_fits(const struct fab_dport *dp, unsigned int vl, uint32_t len);
 
-/** fab_delay_lands() - whether a packet is on its way by that lane of @dp and is not overdue */ */
+/** fab_delay_lands() - whether a packet is on its way by that lane of @dp and is not overdue */
 bool fab_delay_lands(struct fab_data *d, const struct fab_dport *dp, unsigned int vl);
 
 /** fab_delay_empty() - whether no packet of that lane is on its way by the link of @dp */
