@@ -15,15 +15,15 @@
 #include <unistd.h>
 
 #define REAP_NS		100000u
-#define REAP_LEAST	(16ull << 20)	/* in one system call: pages that are there take 150 us */
-#define REAP_MOST	(1ull << 30)	/* and if no page seems to be there */
-#define FAULTS_MOST	1024u		/* that a page is put in place for; each takes some us */
+#define REAP_LEAST	(16ull << 20)	/* in one system call: 150 us if all pages exist */
+#define REAP_MOST	(1ull << 30)	/* if no page seems to exist */
+#define FAULTS_MOST	1024u		/* pages of a block that are replaced; each takes some us */
 
 struct fab_block {
 	struct fab_block *next;
 	uint8_t *mem;
 	uint64_t size;
-	uint64_t page;		/* only whole ones can be unmapped */
+	uint64_t page;		/* only whole pages can be unmapped */
 	unsigned int faults;
 	int fd;
 	bool disk;
@@ -33,8 +33,8 @@ struct fab_block {
 };
 
 /*
- * Of the thread that maps and accesses them: a bus error is of the thread that has accessed
- * memory, so nothing changes these while its handler reads them.
+ * One set for each thread that maps and accesses blocks: a bus error is delivered to the thread
+ * that has accessed memory, so these do not change while its handler reads them.
  */
 static _Thread_local struct fab_block *mapped, *freed;
 static _Thread_local volatile sig_atomic_t some_vanished;
@@ -49,8 +49,9 @@ static bool block_cover(uint8_t *at, uint64_t n)
 }
 
 /*
- * Put memory in the place of the page at @addr. That of all of the block, whose pages are unmapped
- * then, takes 30 ms for each GiB; but mappings, of which each page makes two, are not without end.
+ * Replace the page at @addr by other memory, or all of the block after FAULTS_MOST pages: that
+ * unmaps its pages, which takes 30 ms for each GiB, but each single page makes two more mappings,
+ * and their number is limited.
  */
 static bool block_vanishes(struct fab_block *b, const void *addr)
 {
@@ -75,12 +76,12 @@ static void block_bus_error(int sig, siginfo_t *si, void *context)
 		errno = error;
 		return;
 	}
-	/* it is an error of this program */
+	/* the error is one of this program */
 	signal(sig, SIG_DFL);
 	raise(sig);
 }
 
-/* A handler is of the whole process, in which others may have set one since the last block. */
+/* Set before each block: handlers belong to the process, and other code may have set one since. */
 static bool block_watch(void)
 {
 	const struct sigaction sa = {
@@ -102,20 +103,23 @@ bool fab_blocks_vanished(void)
 /* ---- blocks -------------------------------------------------------------------- */
 
 /*
- * Whether @fd is a file of at least @size bytes in memory, in whole pages of @page: then nobody but
- * the kernel has a say in how long an access to it takes, and there is no disk.
+ * Whether @fd is a file of at least @size bytes in memory, in whole pages of @page: then only the
+ * kernel determines how long an access takes, and there is no disk.
  */
 static bool is_memory(int fd, uint64_t size, uint64_t *page)
 {
 	struct statfs fs;
 	struct stat st;
 
-	/* this asks no file system, and fails for all but files in memory */
+	/* this calls no file system, and fails for all files that are not in memory */
 	if (fcntl(fd, F_GET_SEALS) < 0)
 		return false;
 	if (fstat(fd, &st) || st.st_size < 0 || size > (uint64_t)st.st_size || fstatfs(fd, &fs))
 		return false;
-	/* tmpfs may have large pages, too, but unmaps parts of them; the last may be a part */
+	/*
+	 * pages of tmpfs may be large, too, but it unmaps parts of them; the last page may be a
+	 * part
+	 */
 	*page = (uint64_t)sysconf(_SC_PAGESIZE);
 	if ((unsigned long)fs.f_type != HUGETLBFS_MAGIC)
 		return true;
@@ -129,7 +133,7 @@ static bool is_on_disk(int fd, uint64_t size, uint64_t *page)
 	struct statx sx;
 	struct stat st;
 
-	/* this asks no server; the file systems of servers have no device, so their number has no major */
+	/* this calls no server; file systems of servers have no device: the major number is 0 */
 	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &sx) ||
 	    !S_ISREG(sx.stx_mode) || !sx.stx_dev_major)
 		return false;
@@ -167,9 +171,9 @@ struct fab_block *fab_block_new(int fd, uint64_t size, struct fab_closer *closer
 		free(b);
 		return NULL;
 	}
-	/* the machine's memory is not for the daemon's core files */
+	/* the machine's memory does not belong into core files of the daemon */
 	if (madvise(b->mem, size, MADV_DONTDUMP)) {
-		/* They are larger then. */
+		/* core files are larger then */
 	}
 	b->next = mapped;
 	mapped = b;
@@ -225,7 +229,7 @@ static uint64_t block_clock(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* From its end, so that what is left begins where it did. */
+/* Unmap from its end, so that the begin of the rest does not change. */
 static void block_shrink(struct fab_block *b)
 {
 	const uint64_t page = 1ull << 21, n = b->size > reap_step ? reap_step : b->size;
@@ -233,14 +237,14 @@ static void block_shrink(struct fab_block *b)
 	uint64_t left = (b->size - n) / page * page;
 
 	if (munmap(b->mem + left, b->size - left) && left) {
-		/* of larger ones perhaps */
+		/* perhaps the pages are larger */
 		left = 0;
 		munmap(b->mem, b->size);
 	}
 	b->size = left;
 }
 
-/* Where the first one is that nobody holds. */
+/* The link to the first freed block that is not held. */
 static struct fab_block **block_free_one(void)
 {
 	struct fab_block **at = &freed;

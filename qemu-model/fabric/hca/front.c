@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Fronts that come and go; see front.h. */
+/* Fronts: begin, events, end; see front.h. */
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,9 +19,9 @@
 #include "iotlb.h"
 #include "ohca_admin.h"
 
-#define HELD_NS		10000000u	/* between looks at blocks that are to be unmapped */
+#define HELD_NS		10000000u	/* between checks of blocks that wait to be unmapped */
 
-/* ---- how much memory they have --------------------------------------------------- */
+/* ---- limits of memory ------------------------------------------------------------ */
 
 bool fab_front_charge(struct fab_front *f, uint64_t n)
 {
@@ -68,7 +68,7 @@ static void fronts_read(const void *arg, struct fab_front_stats *st)
 	}
 }
 
-/* ---- their end ----------------------------------------------------------------- */
+/* ---- end of a front ------------------------------------------------------------ */
 
 static void close_fd(int *fd)
 {
@@ -107,7 +107,7 @@ void fab_front_unhost(struct fab_front *f)
 
 static void front_close(struct fab_fronts *s, int fd)
 {
-	/* the peer finds the end now */
+	/* the peer detects the end now, not when the closer has closed the socket */
 	shutdown(fd, SHUT_RDWR);
 	fab_closer_close(s->cfg.closer, fd);
 }
@@ -117,7 +117,9 @@ static void front_free(struct fab_front *f)
 	struct epoll_event ev = { 0 };
 
 	fab_front_unhost(f);
-	/* the front has this one, too, which keeps it among those that are watched */
+	/*
+	 * explicitly: the front has this file open, too, so our close does not remove it from epoll
+	 */
 	if (f->wake >= 0)
 		epoll_ctl(f->s->cfg.epfd, EPOLL_CTL_DEL, f->wake, &ev);
 	close_fd(&f->wake);
@@ -137,14 +139,14 @@ void fab_front_end(struct fab_front *f, int code, const char *why)
 	front_free(f);
 }
 
-/* ---- their begin --------------------------------------------------------------- */
+/* ---- begin of a front ---------------------------------------------------------- */
 
 static bool front_watch(const struct fab_front *f, int fd, uint32_t events, enum fab_event_type type)
 {
 	return fab_event_watch(f->s->cfg.epfd, EPOLL_CTL_ADD, fd, events, type, f->index);
 }
 
-/* A place among the fronts. Return: false: out of memory. */
+/* Add @f to the fronts, with an index. Return: false: out of memory. */
 static bool front_list(struct fab_fronts *s, struct fab_front *f)
 {
 	struct fab_front **more;
@@ -166,7 +168,7 @@ static bool front_list(struct fab_fronts *s, struct fab_front *f)
 	return true;
 }
 
-/* Return: the descriptor of a page for @cfg, which is mapped; -1: errno is set. */
+/* Create and map the page for @cfg. Return: its descriptor; -1: errno is set. */
 static int front_page(struct fab_front *f, const struct ohca_db_sizes *sizes)
 {
 	const size_t n = OHCA_PAGE_BYTES(ohca_doorbells_bytes(sizes));
@@ -188,8 +190,8 @@ static int front_page(struct fab_front *f, const struct ohca_db_sizes *sizes)
 }
 
 /*
- * An eventfd of its own, which no one reads: one for all would let a front fill it, or make writing
- * it wait, and so keep the others from waking this process.
+ * Each front has an eventfd of its own, which is never read. With one for all, a front could fill
+ * it, or make writes wait, and so prevent others from waking this process.
  */
 static bool front_wake(struct fab_front *f)
 {
@@ -197,7 +199,7 @@ static bool front_wake(struct fab_front *f)
 	return f->wake >= 0 && front_watch(f, f->wake, EPOLLIN | EPOLLET, FAB_EVENT_HCA);
 }
 
-/* Return: the front's end; -1: errno is set. */
+/* Create the interrupt socket. Return: the front's end; -1: errno is set. */
 static int front_irqs(struct fab_front *f)
 {
 	int sv[2];
@@ -205,7 +207,7 @@ static int front_irqs(struct fab_front *f)
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sv))
 		return -1;
 	f->irq = sv[0];
-	/* nothing comes back */
+	/* the front sends nothing by it */
 	shutdown(f->irq, SHUT_RD);
 	return sv[1];
 }
@@ -215,7 +217,7 @@ static void front_irq(void *arg, unsigned int vec)
 	const struct fab_front *f = arg;
 
 	(void)vec;
-	/* if it does not fit, many bytes tell of interrupts already */
+	/* if it does not fit, enough bytes wait there already */
 	if (send(f->irq, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 		return;
 }
@@ -228,7 +230,7 @@ static void front_attn(void *arg)
 	f->s->calls = true;
 }
 
-/* Find the place of each port. Return: false: @err says why there is none. */
+/* Find the place of each port. Return: false: @err has the reason. */
 static bool front_places(const struct fab_front *f, unsigned int want, struct fab_hca_cfg *cfg,
 			 struct ohca_link_err *err)
 {
@@ -266,8 +268,8 @@ static bool hello_error(struct ohca_link_err *err, int code, const char *what, c
 }
 
 /*
- * Make the HCA of @cfg, or the page of one that is @from's, and answer. Return: false: @err says why
- * not.
+ * Make the HCA of @cfg, or only the page if the HCA is still @from's, and answer. Return: false:
+ * @err has the reason.
  */
 static bool front_host(struct fab_front *f, const struct fab_hca_cfg *cfg, struct fab_front *from,
 		       struct ohca_link_err *err)
@@ -318,7 +320,7 @@ static uint64_t front_clock(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* Act by the HELLO @h, which came with @m. Return: false: @err says why not. */
+/* Process the HELLO @h, which arrived with @m. Return: false: @err has the reason. */
 static bool front_hello(struct fab_front *f, const struct ohca_front_hello *h,
 			struct front_msg *m, struct ohca_link_err *err)
 {
@@ -401,7 +403,7 @@ void fab_fronts_take(struct fab_fronts *s, int fd, void *door)
 	f->sock = fd;
 	f->door = door;
 	f->wake = f->irq = -1;
-	/* there may be none, if a signal has come */
+	/* there may be no message, if a signal has interrupted the call */
 	if (fab_front_recv(s, fd, &m, &why) <= 0) {
 		snprintf(err.text, sizeof(err.text), "%s", why ? why : "it has gone");
 		front_turn_away(f, &err);
@@ -412,9 +414,9 @@ void fab_fronts_take(struct fab_fronts *s, int fd, void *door)
 	fab_front_drop_fd(s, &m);
 }
 
-/* ---- in between ---------------------------------------------------------------- */
+/* ---- events -------------------------------------------------------------------- */
 
-/* A burst of messages; the socket stays readable, for another pass, if there are more. */
+/* Process a burst of messages; if there are more the socket stays readable, for another pass. */
 static void front_look(struct fab_front *f)
 {
 	f->looked = f->s->pass;
@@ -447,14 +449,15 @@ void fab_fronts_pass(struct fab_fronts *s)
 
 void fab_fronts_event(struct fab_fronts *s, uint32_t index)
 {
-	/* it may be of one that another event of the same sleep has ended */
+	/* the event may be of a front that an earlier event of the same sleep has ended */
 	if (index < s->room && s->front[index] && s->front[index]->looked != s->pass)
 		front_look(s->front[index]);
 }
 
 /*
- * Memory has vanished, a ring is not valid, or a front has set OHCA_PEND_ATTN; one that was looked at waits for the next
- * pass, which comes soon: its socket is readable.
+ * End a front whose memory has vanished or whose ring is not valid, and process messages of one
+ * that has set OHCA_PEND_ATTN. If its messages were processed in this pass it waits for the next
+ * one, which follows soon: its socket is readable.
  */
 static void front_settle(struct fab_front *f)
 {
@@ -468,7 +471,7 @@ static void front_settle(struct fab_front *f)
 		front_look(f);
 }
 
-/* FLUSHes that are done: the requester asks again. */
+/* Report FLUSHes that are done to the HCA: the requester asks again. */
 static void front_persisted(struct fab_front *f)
 {
 	uint64_t tag;
@@ -506,7 +509,7 @@ bool fab_fronts_settle(struct fab_fronts *s)
 	return more;
 }
 
-/* The thread that holds a block while a disk is at work wakes nobody: it is looked at again now and then. */
+/* The thread that holds a block during disk I/O does not wake this thread, so this one polls. */
 uint64_t fab_fronts_due(void)
 {
 	return fab_blocks_left() ? HELD_NS : UINT64_MAX;
@@ -538,7 +541,7 @@ void fab_fronts_free(struct fab_fronts *s)
 	for (uint32_t i = 0; i < s->room; i++)
 		if (s->front[i])
 			front_free(s->front[i]);
-	/* it holds a block no longer */
+	/* after this it holds no block */
 	fab_persister_stop(&s->persister);
 	while (fab_blocks_reap())
 		;

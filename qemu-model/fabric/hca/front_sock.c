@@ -10,8 +10,8 @@
 #include "front_priv.h"
 
 /*
- * More than one is wrong, but each that comes has to be closed, by the closer: the kernel would
- * close what finds no room here, in this thread. No message has more (SCM_MAX_FD).
+ * More than one descriptor is a violation, but the closer has to close each one that arrives: the
+ * kernel would close in this thread those that find no room here. No message has more (SCM_MAX_FD).
  */
 #define FDS_TAKEN	253u
 
@@ -81,9 +81,9 @@ int fab_front_recv(struct fab_fronts *s, int sock, struct front_msg *m, const ch
 	if (n < 0)
 		return -1;
 	m->len = (size_t)n;
-	/* a message of no bytes may have some, too */
+	/* a message without bytes may have descriptors, too */
 	fds = take_fds(s, &h, m);
-	/* what does not fit into this process is left out */
+	/* descriptors for which this process has no room are left out */
 	m->starved = h.msg_flags & MSG_CTRUNC;
 	if (fds > 1)
 		*why = "a message has more than one descriptor";
@@ -138,6 +138,6 @@ void fab_front_refuse(int sock, int code, const char *text)
 	struct ohca_front_error e = { .code = htole32((uint32_t)code) };
 
 	strncpy((char *)e.text, text, sizeof(e.text) - 1);
-	/* who does not read it finds the end of the socket */
+	/* if it is lost the peer still detects the end of the socket */
 	fab_front_send(sock, &e.hdr, OHCA_FRONT_ERROR, sizeof(e), 0, NULL);
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* HCAs in the fabric's process: they come, have their turns, and go; see hca.h. */
+/* HCAs in the fabric's process: create, turns, free; see hca.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/random.h>
 
 #include "hca_priv.h"
 
-/* ---- what an engine asks for --------------------------------------------------- */
+/* ---- operations that an engine calls ------------------------------------------- */
 
 static void raise_irq(void *p, unsigned int vec)
 {
@@ -19,8 +19,8 @@ static void raise_irq(void *p, unsigned int vec)
 }
 
 /*
- * Not the time when the turn began: a machine may have read the clock since, before it has posted
- * what completes in this turn.
+ * Reads the host's clock, not the time when the turn began: a machine may have read the clock since
+ * then, before it posted work that completes in this turn.
  */
 static uint64_t hca_clock(void *p)
 {
@@ -30,7 +30,7 @@ static uint64_t hca_clock(void *p)
 	return ohca_page_clock(clock, fab_data_host_ns(h->s->d));
 }
 
-/* The time when the turn of this HCA began: what is due needs no better one. */
+/* The time when the turn of this HCA began: precise enough for deadlines. */
 static uint64_t hca_turn_clock(void *p)
 {
 	const struct fab_hca *h = p;
@@ -39,7 +39,7 @@ static uint64_t hca_turn_clock(void *p)
 	return ohca_page_clock(clock, h->s->now_ns);
 }
 
-/* By the owner, as all calls of an engine: other processes ring in the page. */
+/* Only the owner calls this, as all functions of an engine: other processes ring in the page. */
 static void kick(void *p)
 {
 	struct fab_hca *h = p;
@@ -68,7 +68,7 @@ static const struct ohca_host_ops engine_ops = {
 	.trace = fab_hca_trace,
 };
 
-/* ---- coming and going ---------------------------------------------------------- */
+/* ---- create and free ----------------------------------------------------------- */
 
 struct fab_hcas *fab_hcas_new(struct fab_data *d)
 {
@@ -81,7 +81,7 @@ struct fab_hcas *fab_hcas_new(struct fab_data *d)
 	return s;
 }
 
-/* Free some of what the engine of one that has gone has. */
+/* Free some objects of the engine of an HCA that is gone. */
 static void hca_sweep(struct fab_hcas *s)
 {
 	struct fab_hca *h = s->gone;
@@ -165,7 +165,7 @@ void fab_hca_free(struct fab_hca *h)
 	while (*at != h)
 		at = &(*at)->all;
 	*at = h->all;
-	/* before its links, which it may still ask for, and its page */
+	/* first: it may still read its links and its page */
 	if (h->e)
 		ohca_retire(h->e);
 	fab_hca_unplug(h);
@@ -173,7 +173,7 @@ void fab_hca_free(struct fab_hca *h)
 	fab_hca_unlist(h);
 	fab_hca_reach_free(&h->reach);
 	if (h->e) {
-		/* behind the others: nobody waits for those that go later */
+		/* at the end of the list: the HCAs are freed in order */
 		h->all = NULL;
 		if (s->gone)
 			s->gone_last->all = h;
@@ -186,7 +186,7 @@ void fab_hca_free(struct fab_hca *h)
 	}
 	if (s->all)
 		return;
-	/* no turn comes that would find out that these were its own */
+		/* no turn follows that would reset these */
 	s->due_ns = UINT64_MAX;
 	s->kicked = false;
 }
@@ -219,7 +219,7 @@ void fab_hca_list(struct fab_hca *h)
 	s->last = h;
 }
 
-/* Adaptive routing has been switched on or off, or has other service levels. */
+/* Notify the engines: adaptive routing was switched on or off, or has other service levels. */
 static void tell_order(struct fab_hcas *s)
 {
 	s->any_order = fab_data_any_order(s->d);
@@ -227,7 +227,7 @@ static void tell_order(struct fab_hcas *s)
 		ohca_any_order(h->e, s->any_order);
 }
 
-/* List who has something to do that no packet has brought. */
+/* List HCAs with work other than packets. */
 static void collect_work(struct fab_hcas *s)
 {
 	const uint64_t now = s->now_ns;
@@ -294,7 +294,7 @@ bool fab_hcas_turn(struct fab_hcas *s)
 	collect_work(s);
 	n = s->listed;
 	moved = n;
-	/* one more: who gets a packet by the first may answer it */
+	/* one more: an HCA that received a packet in the first turn may answer it */
 	for (n += moved; n && s->first; n--) {
 		hca_turn(s->first);
 		if (s->first && n > 1)

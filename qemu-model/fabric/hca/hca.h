@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * HCAs in the fabric's process: engines (engine/engine.h) at places of the graph, each with the
- * memory of the machine that it belongs to. One thread has all of them and the fabric, so a message
- * goes from the sender's WQE over all switches into the receiver's memory without a wake-up, a lock
- * or a system call.
+ * HCAs in the fabric's process: engines (engine/engine.h) that replace hosts of the graph, each
+ * with the memory of its machine. One thread runs all of them and the fabric, so a message gets
+ * from the sender's WQE over all switches into the receiver's memory without a wake-up, a lock or a
+ * system call.
  *
  * A turn of an HCA is one ohca_poll(): FAB_HCA_BURST packets, or a step of a command. HCAs with
- * something to do have their turns in the order in which they got it: a doorbell, a packet,
- * credit, a deadline, or a rest of their last turn. fab_hcas_turn() gives as many turns as HCAs
- * had something to do when it began, and one more, so that who has got a packet by the first may
- * answer it. In between the fabric has a round.
+ * work get their turns in the order in which the work arrived: a doorbell, a packet, credit, a
+ * deadline, or what is left of their last turn. fab_hcas_turn() gives as many turns as HCAs had
+ * work when it began, and one more, so that an HCA that received a packet in the first turn may
+ * answer it. The fabric has a round between two calls.
  *
- * To free what a driver has made may take long, so nobody waits for it: an HCA that is reset does
- * it in its own turns, and of those that have gone one has a step, some 50 us, in a call of
- * fab_hcas_turn(). All wait for it only where ohca_reset() says so: a second reset, or the end, while
- * what the first has left is not freed, and this process can have no memory.
+ * Freeing the objects of a driver may take long, so no other HCA waits for it. An HCA that is reset
+ * frees them in its own turns. Of the HCAs that are gone, one frees a part, about 50 us, in each
+ * call of fab_hcas_turn(). All wait only in the cases that ohca_reset() describes: a second reset,
+ * or the end, while objects of the first are not freed and this process can get no memory.
  *
- * An HCA may have a front, in another process: then doorbells, registers, clock and interrupts are in
- * a page that both have (front/page.h).
+ * An HCA may have a front, in another process: then doorbells, registers, clock and interrupts are
+ * in a page that both processes map (front/page.h).
  *
- *	hca.c		HCAs that come, have their turns, and go
- *	machine.c	registers, reset, pause, and another process
+ *	hca.c		HCAs: create, turns, free
+ *	machine.c	registers, reset, pause, and move to another process
  *	mem.c		the memory of an HCA's machine
- *	iotlb.h		what an IOMMU translates, in another file
+ *	iotlb.h		translations of an IOMMU; in iotlb.c
  *	page.c		the page
- *	wire.c		what an engine wants of its wires
+ *	wire.c		the operations of an engine on its ports
  *	front.h		its front, in other files
  *
  * Owner thread only, but where it says "any thread".
@@ -42,21 +42,21 @@
 
 #define FAB_HCA_BURST	64u	/* ohca_poll()'s budget */
 #define FAB_HCA_PORTS	2u
-#define FAB_HCA_SMPS	32u	/* that a port takes between two turns: its agent answers as many */
+#define FAB_HCA_SMPS	32u	/* that a port accepts and answers between two turns */
 #define FAB_HCA_RANGES	1024u	/* of memory */
-#define FAB_HCA_MAPS	1024u	/* translations that are taken in a turn */
+#define FAB_HCA_MAPS	1024u	/* translations that are read in a turn */
 #define FAB_HCA_FLUSH	1024u	/* translations that are looked up for a FLUSH */
-#define FAB_HCA_PAGE	4096u	/* what their addresses and lengths are multiples of */
-#define FAB_HCA_GONE	64u	/* that are not freed yet: there is no new one meanwhile */
+#define FAB_HCA_PAGE	4096u	/* addresses and lengths of ranges are multiples of it */
+#define FAB_HCA_GONE	64u	/* HCAs gone and not freed yet: with so many no new one is made */
 
 struct fab_hcas;
 struct fab_hca;
 
 /**
- * struct fab_hca_log - where it is noted what HCAs write of some memory
- * @mem: where the memory begins in this process
- * @dirty: of the memory; all 0: it is not noted
- * @some: becomes 1 after each write that is noted
+ * struct fab_hca_log - log of the writes of HCAs to some memory
+ * @mem: begin of the memory in this process
+ * @dirty: the log; all 0: writes are not logged
+ * @some: set to 1 after each write that is logged
  */
 struct fab_hca_log {
 	const void *mem;
@@ -65,12 +65,12 @@ struct fab_hca_log {
 };
 
 /**
- * struct fab_hca_range - memory that an HCA reaches
+ * struct fab_hca_range - a range of memory that an HCA can access
  * @iova: bus address
  * @len: bytes
- * @mem: where it is in this process
+ * @mem: its address in this process
  * @read_only: the HCA does not write there
- * @log: of memory that the range is a part of, or NULL
+ * @log: log of the memory that contains the range, or NULL
  */
 struct fab_hca_range {
 	uint64_t iova;
@@ -81,9 +81,9 @@ struct fab_hca_range {
 };
 
 /**
- * struct fab_hca_reach - all memory that an HCA reaches; all 0: none
- * @range: [@ranges] in the order of addresses; @hit: where it last was
- * @iotlb: what an IOMMU translates, beside @range
+ * struct fab_hca_reach - all memory that an HCA can access; all 0: none
+ * @range: [@ranges] in the order of addresses; @hit: index of the range that was used last
+ * @iotlb: translations of an IOMMU, in addition to @range
  */
 struct fab_hca_reach {
 	struct fab_hca_range *range;
@@ -92,21 +92,22 @@ struct fab_hca_reach {
 };
 
 /**
- * struct fab_hca_cfg - an HCA
+ * struct fab_hca_cfg - configuration of an HCA
  * @engine: the card; hash_seed 0: a random one; without doorbells if there is a @page
- * @place: [@engine.num_ports] the switch's port, in the graph, that each of its ports is at
- * @page: OHCA_PAGE_BYTES() for @engine, all 0, until fab_hca_free(); or NULL: there is no front
- * @irq: MSI-X vector @vec is raised. With @page: vectors are in it, and the front is to be told; @vec
- *	says nothing. Does not block, and calls nothing of the fabric; may be NULL
- * @attn: OHCA_PEND_ATTN was set in @page: a message waits. The same holds for it
- * @maps: an address has no translation: put those of the front that it has not told of into
- *	fab_hca_reach(); as many, at most, as fit in its ring. Returns how many it has looked at. In a
- *	turn; may be NULL
- * @persist: a FLUSH for persistence of @n stretches of its memory, up to FAB_HCA_FLUSH, which are gone
- *	after the call; 0: of all its memory. In a turn. Returns whether fab_hca_persisted() comes;
- *	false: none of it is on a disk. May be NULL: none ever is
- * @dm_log: of @engine.dm, or NULL
- * @arg: first argument of all
+ * @place: [@engine.num_ports] for each of its ports, the switch's port in the graph to attach it to
+ * @page: OHCA_PAGE_BYTES() for @engine, all 0, valid until fab_hca_free(); NULL: there is no front
+ * @irq: raises MSI-X vector @vec. With @page: vectors are in the page, @irq only notifies the
+ *	front, and @vec is unused. Must not block or call the fabric; may be NULL
+ * @attn: called when OHCA_PEND_ATTN is set in @page: a message waits. Same restrictions as @irq
+ * @maps: called in a turn when an address has no translation: add translations that the front has
+ *	written to its ring to fab_hca_reach(), at most a full ring. Returns how many it has read;
+ *	may be NULL
+ * @persist: called in a turn: FLUSH for persistence of @n stretches of its memory, up to
+ *	FAB_HCA_FLUSH, which are invalid after the call; 0: of all its memory. Returns whether
+ *	fab_hca_persisted() follows; false: none of it is on a disk. May be NULL: no memory is ever
+ *	on a disk
+ * @dm_log: log of @engine.dm, or NULL
+ * @arg: first argument of all of them
  */
 struct fab_hca_cfg {
 	struct ohca_cfg engine;
@@ -121,63 +122,74 @@ struct fab_hca_cfg {
 };
 
 /**
- * fab_hcas_new() - the HCAs of a fabric: none yet
+ * fab_hcas_new() - create the set of a fabric's HCAs, which is empty
  * @d: its data path
  *
  * Return: NULL if out of memory.
  */
 struct fab_hcas *fab_hcas_new(struct fab_data *d);
 
-/** fab_hca_events() - the events of HCAs whose names match @pattern, as bits; 0: there is none */
+/**
+ * fab_hca_events() - the trace events of HCAs whose names match @pattern, as bits; 0: none matches
+ */
 uint32_t fab_hca_events(const char *pattern);
 
-/** fab_hcas_trace() - these events of all HCAs are in the log of the fabric from now on. Between turns. */
+/**
+ * fab_hcas_trace() - log these events of all HCAs in the log of the fabric from now on. Between
+ *	turns.
+ */
 void fab_hcas_trace(struct fab_hcas *s, uint32_t events);
 
-/** fab_hcas_free() - free all of them, before the data path; NULL is none */
+/** fab_hcas_free() - free all of them, before the data path; NULL does nothing */
 void fab_hcas_free(struct fab_hcas *s);
 
 /**
- * fab_hca_new() - one more, in the state after reset, without memory
+ * fab_hca_new() - create an HCA, in the state after reset, without memory
  *
- * Nobody is at its places, see fab_data_peer(), and the cable of each leads to a host.
+ * No peer may be attached at its places, see fab_data_peer(), and the cable of each leads to a
+ * host.
  *
- * Return: NULL if out of memory, or the engine cannot be as @cfg says; errno EBUSY: FAB_HCA_GONE
- * have gone.
+ * Return: NULL if out of memory, or if the engine rejects @cfg; errno EBUSY: FAB_HCA_GONE HCAs are
+ * gone and not freed yet.
  */
 struct fab_hca *fab_hca_new(struct fab_hcas *s, const struct fab_hca_cfg *cfg);
 
 /**
- * fab_hca_free() - its links go down; nothing of it is used after the return, and what its engine
- *	has is freed by and by
+ * fab_hca_free() - detach and free @h; what @cfg of fab_hca_new() refers to is not used any more
+ *	after the return. The objects of its engine are freed in later calls of fab_hcas_turn()
  */
 void fab_hca_free(struct fab_hca *h);
 
-/** fab_hca_engine() - for counters (any thread), and without a page for doorbells (any thread) */
+/**
+ * fab_hca_engine() - its engine: for counters, and without a page for doorbells (both any thread)
+ */
 ohca_engine *fab_hca_engine(const struct fab_hca *h);
 
 /**
- * fab_hca_write_reg() - the machine writes BAR 0, as ohca_mmio_write(). Between turns: the page has
- * all that it changes before the return.
+ * fab_hca_write_reg() - the machine writes BAR 0, as ohca_mmio_write(). Between turns: before the
+ *	return all changes are in the page.
  */
 void fab_hca_write_reg(struct fab_hca *h, uint32_t off, uint64_t val, unsigned int size);
 
-/** fab_hca_read_reg() - what the machine reads, as ohca_mmio_read(), with the lies of the device */
+/**
+ * fab_hca_read_reg() - what the machine reads from BAR 0, as ohca_mmio_read(), with faults of the
+ *	device
+ */
 uint64_t fab_hca_read_reg(struct fab_hca *h, uint32_t off, unsigned int size);
 
 /**
- * fab_hca_reset() - as ohca_reset(): no DMA and no interrupt after the return. Between turns. What
- *	its driver has made is freed in its turns, and while its machine is paused not at all.
+ * fab_hca_reset() - as ohca_reset(): no DMA and no interrupt after the return. Between turns. The
+ *	objects of its driver are freed in its turns, and not while its machine is paused.
  */
 void fab_hca_reset(struct fab_hca *h);
 
 /**
- * fab_hca_run() - the machine is paused, or goes on; it runs after fab_hca_new()
+ * fab_hca_run() - pause the machine, or let it run; it runs after fab_hca_new()
  *
  * While it is paused the HCA has no turn, accesses no memory and raises no interrupt, its clock
- * stands, and its ports take no packet: data waits at the switch, SMPs are dropped. What its links do
- * meanwhile it gets to know when the machine goes on. What was raised before is in the page. Between
- * turns.
+ * stands, and its ports accept no packet: data waits at the switch, SMPs are dropped. The engine is
+ * notified of events of its links when the machine runs again. Vectors that were raised before are
+ * in the page. Between turns.
  */
 void fab_hca_run(struct fab_hca *h, bool running);
 
@@ -185,63 +197,69 @@ void fab_hca_run(struct fab_hca *h, bool running);
 bool fab_hca_is_running(const struct fab_hca *h);
 
 /**
- * fab_hca_memory() - the HCA reaches these @n ranges from now on, and no other
+ * fab_hca_memory() - let the HCA access these @n ranges, and no others
  *
- * Between turns: nothing of what it reached before is used after the return.
+ * Between turns: the memory that it accessed before is not used any more after the return.
  *
- * Return: false: errno is EINVAL: they are too many, not in the order of addresses, overlap, wrap
- * around, or are not multiples of FAB_HCA_PAGE; or ENOMEM. The HCA has what it had.
+ * Return: false: errno is EINVAL: there are too many ranges, or they are not in the order of
+ * addresses, overlap, wrap around, or are not multiples of FAB_HCA_PAGE; or ENOMEM. The HCA then
+ * keeps the ranges that it had.
  */
 bool fab_hca_memory(struct fab_hca *h, const struct fab_hca_range *range, unsigned int n);
 
-/** fab_hca_reach() - what it reaches; changes between turns, and the IOMMU's part in @maps, too */
+/** fab_hca_reach() - its memory; change it between turns only, the IOMMU's part also in @maps */
 struct fab_hca_reach *fab_hca_reach(struct fab_hca *h);
 
-/** fab_hca_reach_set() - as fab_hca_memory(), of what an HCA may reach later */
+/** fab_hca_reach_set() - as fab_hca_memory(), for memory that an HCA may use later */
 bool fab_hca_reach_set(struct fab_hca_reach *reach, const struct fab_hca_range *range,
 		       unsigned int n);
 
-/** fab_hca_reach_free() - it is all 0 again; before the memory goes */
+/**
+ * fab_hca_reach_free() - free all ranges: it is all 0 again. Call it before the memory is unmapped
+ */
 void fab_hca_reach_free(struct fab_hca_reach *reach);
 
 /**
- * fab_hca_page_copy() - @page, all 0, has registers, clock and raised vectors of @h
+ * fab_hca_page_copy() - copy registers, clock and raised vectors of @h to @page, which is all 0
  *
- * The machine is paused, and stays so until fab_hca_move() with this page, by which it has the doorbells,
- * too. Its ring of mappings is its own. The front is told of the vectors after the move.
+ * The machine is paused, and stays so until fab_hca_move() with this page, which copies the
+ * doorbells, too. The ring of mappings is not copied. fab_hca_move() causes the notification of the
+ * raised vectors.
  */
 void fab_hca_page_copy(const struct fab_hca *h, struct ohca_page *page);
 
 /**
  * fab_hca_move() - the machine is in another process from now on
- * @to: the page, of fab_hca_page_copy(), @dm_log, @arg, and dm of the engine; nothing else is looked at
- * @reach: what the HCA reaches from now on; filled in with what it has reached until now
+ * @to: @page, of fab_hca_page_copy(), @dm_log, @arg, and @engine.dm are used, nothing else
+ * @reach: the memory that the HCA accesses from now on; returns that of before
  *
- * Between turns; the machine is paused. Nothing of what it had before is used after the return.
+ * Between turns; the machine is paused. Memory and page of before are not used any more after the
+ * return.
  */
 void fab_hca_move(struct fab_hca *h, const struct fab_hca_cfg *to, struct fab_hca_reach *reach);
 
-/** fab_hca_persisted() - the FLUSH of @tag is done, as ohca_persisted(). Between turns. */
+/** fab_hca_persisted() - the FLUSH with @tag is done, as ohca_persisted(). Between turns. */
 void fab_hca_persisted(struct fab_hca *h, uint64_t tag);
 
-/** fab_hcas_attn() - tell the fronts that have a message that one waits */
+/** fab_hcas_attn() - call @attn of the HCAs whose fronts have a message that waits */
 void fab_hcas_attn(struct fab_hcas *s);
 
 /**
- * fab_hcas_turn() - each HCA that has something to do has a turn, and the next one has one, too;
- *	and some of what has gone is freed
- * Return: whether any had; fab_data_round() is due then, and the next fab_hcas_turn().
+ * fab_hcas_turn() - give each HCA with work a turn, and one more turn; and free some objects of
+ *	HCAs that are gone
+ * Return: whether any had a turn; fab_data_round() and the next fab_hcas_turn() are due then.
  */
 bool fab_hcas_turn(struct fab_hcas *s);
 
 /**
- * fab_hcas_due() - ns until fab_hcas_turn() is due; UINT64_MAX: not before a front or a packet
+ * fab_hcas_due() - ns until fab_hcas_turn() is due; UINT64_MAX: not before an event of a front or a
+ *	packet
  */
 uint64_t fab_hcas_due(const struct fab_hcas *s);
 
 /**
- * fab_hcas_sleep() - the owner is about to sleep, no longer than fab_hcas_due()
- * Return: false: an HCA has something to do. Else a front that rings writes its eventfd.
+ * fab_hcas_sleep() - announce a sleep of the owner, no longer than fab_hcas_due()
+ * Return: false: an HCA has work. True: a front that rings a doorbell writes its eventfd.
  */
 bool fab_hcas_sleep(struct fab_hcas *s);
 

@@ -11,24 +11,24 @@
 
 /**
  * struct fab_hca - an HCA
- * @s: its fabric's
+ * @s: the set that contains it
  * @e: its engine; NULL while that is made
- * @cfg: as it was made
- * @port: [@cfg.engine.num_ports] at the switches; @smps: since its last turn; @refused:
- *	lanes of which the engine does not know yet that they have room again; @missed: what its link
- *	did while the machine was paused
+ * @cfg: its configuration
+ * @port: [@cfg.engine.num_ports] ports at the switches; @smps: SMPs since its last turn; @refused:
+ *	lanes that had no room and whose credit the engine does not know of yet; @missed: event of
+ *	its link while the machine was paused
  * @reach: its memory
- * @mapped: entries that @cfg.maps has taken in this turn
- * @kicked: it has something to do
+ * @mapped: entries that @cfg.maps has read in this turn
+ * @kicked: its engine has requested a turn
  * @listed: it waits for its turn, before @next
- * @in_call: its engine is at work: it takes no packet
+ * @in_call: its engine is working: it accepts no packet
  * @running: its machine is not paused
- * @clock: as of struct ohca_page, whether it has one or not; written by the owner
- * @bells: in its page
- * @status: the register, as the page has it
- * @raised: a vector, since the front was told
+ * @clock: as of struct ohca_page, with or without a page; written by the owner
+ * @bells: doorbells in its page
+ * @status: the register, as in the page
+ * @raised: vectors were raised since the last notification of the front
  * @due_ns: deadline of its engine, by the host's clock
- * @all: the next of all HCAs, or of those that have gone
+ * @all: the next of all HCAs, or of those that are gone
  * @paged: the next of those with a page
  */
 struct fab_hca {
@@ -63,14 +63,15 @@ struct fab_hca {
  * @d: as of fab_hcas_new()
  * @all: all of them
  * @paged: those with a page
- * @gone: @num_gone that are freed, but for what their engines have; @gone_last has gone last
- * @first, @last: those that have something to do, @listed in all
- * @refused: one of them perhaps has a lane that was refused
- * @kicked: one of them was kicked
+ * @gone: @num_gone that were freed, except for the objects of their engines; @gone_last is the
+ *	newest
+ * @first, @last: those with work, @listed in all
+ * @refused: perhaps a lane of one of them had no room
+ * @kicked: @kicked of one of them is set
  * @due_ns: no deadline is earlier
- * @now_ns: the host's clock as the turn of one of them began
+ * @now_ns: the host's clock when the current turn began
  * @events: as of fab_hcas_trace()
- * @any_order: as of fab_data_any_order(), as the engines know it
+ * @any_order: value of fab_data_any_order() that the engines know
  */
 struct fab_hcas {
 	struct fab_data *d;
@@ -87,34 +88,35 @@ struct fab_hcas {
 /** fab_hca_trace() - struct ohca_host_ops.trace */
 void fab_hca_trace(void *p, unsigned int ev, const uint64_t a[4]);
 
-/** fab_hca_list() - @h has something to do; nothing while its machine is paused */
+/** fab_hca_list() - give @h a turn; does nothing while its machine is paused */
 void fab_hca_list(struct fab_hca *h);
 
-/** fab_hca_unlist() - it has not, any more */
+/** fab_hca_unlist() - take its turn back */
 void fab_hca_unlist(struct fab_hca *h);
 
-/** fab_hca_plug() - the ports of @h are at their places. Return: false: out of memory */
+/** fab_hca_plug() - attach the ports of @h to their places. Return: false: out of memory */
 bool fab_hca_plug(struct fab_hca *h);
 
-/** fab_hca_unplug() - they are not */
+/** fab_hca_unplug() - detach them */
 void fab_hca_unplug(struct fab_hca *h);
 
-/** fab_hca_links() - tell the engine what its links did while the machine was paused */
+/** fab_hca_links() - notify the engine of the events of its links while the machine was paused */
 void fab_hca_links(struct fab_hca *h);
 
 /**
- * fab_page_open() - @h has the page of its configuration, if that has one; before its engine is made
- * Return: false: the page does not fit the engine, or that is not usable.
+ * fab_page_open() - begin to use the page of its configuration, if it has one; before its engine is
+ *	made
+ * Return: false: the page does not fit the engine, or the engine is not usable.
  */
 bool fab_page_open(struct fab_hca *h);
 
-/** fab_page_move() - its page is this one from now on, which has no doorbells yet */
+/** fab_page_move() - use page @page instead, whose doorbells are not copied yet */
 void fab_page_move(struct fab_hca *h, struct ohca_page *page);
 
-/** fab_page_close() - it has not, any more; its engine has retired, and may still be there */
+/** fab_page_close() - end the use of the page; its engine has retired, and may still exist */
 void fab_page_close(struct fab_hca *h);
 
-/** fab_pages_collect() - list whose doorbells were rung */
+/** fab_pages_collect() - list the HCAs whose doorbells were rung */
 void fab_pages_collect(struct fab_hcas *s);
 
 /** fab_pages_sleep() - as fab_hcas_sleep() */
@@ -123,19 +125,22 @@ bool fab_pages_sleep(struct fab_hcas *s);
 /** fab_pages_awake() - as fab_hcas_awake() */
 void fab_pages_awake(struct fab_hcas *s);
 
-/** fab_page_show() - the page has all registers as they are */
+/** fab_page_show() - write the current values of all registers to the page */
 void fab_page_show(struct fab_hca *h);
 
-/** fab_page_clock() - the page has the clock as it is */
+/** fab_page_clock() - write the current clock to the page */
 void fab_page_clock(struct fab_hca *h);
 
-/** fab_page_irq() - vector @vec is raised; @h has a page, and fab_page_turned() follows */
+/** fab_page_irq() - raise vector @vec in the page, which @h has; fab_page_turned() must follow */
 void fab_page_irq(struct fab_hca *h, unsigned int vec);
 
-/** fab_page_turned() - @h has worked: what that has changed is in the page, and the front is told */
+/** fab_page_turned() - after work of @h: write its changes to the page, and notify the front */
 void fab_page_turned(struct fab_hca *h);
 
-/** fab_hca_credits() - tell the engine which lanes have room again. Return: others have not. */
+/**
+ * fab_hca_credits() - notify the engine of lanes that have room again. Return: others have none
+ *	yet.
+ */
 bool fab_hca_credits(struct fab_hca *h);
 
 /** fab_hca_tx_begin() - tx_begin of struct ohca_host_ops */
@@ -163,7 +168,9 @@ void fab_hca_link_rate(void *h, unsigned int port, const struct ohca_link_rate *
 /** fab_hca_vl15_dropped() - vl15_dropped of struct ohca_host_ops */
 uint64_t fab_hca_vl15_dropped(void *h, unsigned int port);
 
-/** fab_hca_range_is_valid() - whether @r is what fab_hca_memory() takes, but for other ranges */
+/**
+ * fab_hca_range_is_valid() - whether fab_hca_memory() accepts @r, without a look at other ranges
+ */
 bool fab_hca_range_is_valid(const struct fab_hca_range *r);
 
 /** fab_hca_persist() - dma_persist of struct ohca_host_ops */

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The HCA that a front's HELLO asks for; see front_priv.h. */
+/* The HCA that a front's HELLO requests; see front_priv.h. */
 #include <endian.h>
 #include <string.h>
 
 #include "front_priv.h"
 
-#define LATE_NS		20000000000ull	/* a HELLO waits no longer: the clocks are not one */
+#define LATE_NS		20000000000ull	/* longest wait of a HELLO: beyond it the clocks differ */
 #define UARS_MOST	1024u
 #define DM_UNIT		(64ull << 10)
 #define DM_MOST		(1ull << 30)
@@ -19,7 +19,7 @@ static bool is_within(unsigned int v, unsigned int least, unsigned int most)
 	return v >= least && v <= most;
 }
 
-/* Whether @v is not empty, and has bits of @all only. */
+/* Whether @v is not empty, and has only bits of @all. */
 static bool is_set_of(unsigned int v, unsigned int all)
 {
 	return v && !(v & ~all);
@@ -118,7 +118,7 @@ const char *fab_front_card(const struct ohca_front_hello *h, uint64_t now_ns, ui
 		.log_max_srq = h->log_max_srq,
 		.log_max_mr = h->log_max_mr,
 		.dm_size = le64toh(h->dm_size),
-		/* one HCA is not to have the memory of all */
+		/* the front may ask for less than the limit, not for more */
 		.mem_max = mem && mem < most ? mem : most,
 		.lacks = le64toh(h->lacks),
 		.mw_type_2a = flags & OHCA_FRONT_MW_2A,

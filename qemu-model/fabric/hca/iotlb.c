@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What an IOMMU translates for an HCA; see iotlb.h. */
+/* Translations of an IOMMU for an HCA; see iotlb.h. */
 #include "iotlb.h"
 
 #include <errno.h>
@@ -10,15 +10,15 @@
 
 /**
  * struct fab_iotlb_entry - a range
- * @r: what it is
- * @users: counts it
+ * @r: the range
+ * @users: counter that includes it
  */
 struct fab_iotlb_entry {
 	struct fab_hca_range r;
 	unsigned int *users;
 };
 
-/* A tree of which nothing is used any more. */
+/* A tree that was given up, and is freed in steps. */
 struct given_up {
 	struct given_up *next;
 	void *root;
@@ -31,7 +31,7 @@ static uint64_t iotlb_last_of(const struct fab_hca_range *r)
 	return r->iova + (r->len - 1);
 }
 
-/* Ranges of a tree do not overlap: what overlaps the one that is looked for is it. */
+/* Ranges of a tree do not overlap: a range that overlaps the key is equal to it. */
 static int iotlb_order(const void *pa, const void *pb)
 {
 	const struct fab_iotlb_entry *a = pa, *b = pb;
@@ -41,7 +41,7 @@ static int iotlb_order(const void *pa, const void *pb)
 	return a->r.iova > iotlb_last_of(&b->r);
 }
 
-/* A range with an address of the @len ones from @iova, or NULL; 0: 2^64. */
+/* A range with one of the @len addresses from @iova, or NULL; @len 0: 2^64. */
 static struct fab_iotlb_entry *iotlb_find(const struct fab_iotlb *t, uint64_t iova, uint64_t len)
 {
 	const struct fab_iotlb_entry key = { .r = { .iova = iova, .len = len } };
@@ -96,7 +96,7 @@ bool fab_iotlb_map(struct fab_iotlb *t, const struct fab_hca_range *r, unsigned 
 	return iotlb_insert(t, r, users);
 }
 
-/* Addresses from @iova to @last, some of which @e has, go out of it. Return: false: ENOMEM */
+/* Remove addresses from @iova to @last, some of which @e has, from @e. Return: false: ENOMEM */
 static bool iotlb_cut(struct fab_iotlb *t, struct fab_iotlb_entry *e, uint64_t iova, uint64_t last)
 {
 	struct fab_hca_range behind = e->r;

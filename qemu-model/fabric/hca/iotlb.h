@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What an IOMMU translates for an HCA: ranges of bus addresses that come and go one by one, up to
- * FAB_IOTLB_MOST of them, in a balanced tree.
+ * Translations of an IOMMU for an HCA: ranges of bus addresses that are added and removed one by
+ * one, at most FAB_IOTLB_MOST, in a balanced tree.
  *
- * Owner thread only. Nothing here takes longer than some 100 us: what is more is done in steps.
+ * Owner thread only. No call takes longer than about 100 us: longer work is done in steps.
  */
 #ifndef OHCA_FABRIC_IOTLB_H
 #define OHCA_FABRIC_IOTLB_H
@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define FAB_IOTLB_MOST	(1u << 20)	/* ranges of an HCA */
-#define FAB_IOTLB_STEP	256u		/* ranges that go by one call */
+#define FAB_IOTLB_STEP	256u		/* ranges that one call removes */
 
 struct fab_hca_range;
 struct fab_iotlb_entry;
@@ -30,34 +30,36 @@ struct fab_iotlb {
 };
 
 /**
- * fab_iotlb_map() - a range is translated from now on
- * @users: counts the ranges of some memory: it becomes one more, and one less when the range goes;
- *	stays where it is until then, or fab_iotlb_free()
+ * fab_iotlb_map() - add a range
+ * @users: counter of ranges of some memory: incremented now, and decremented when the range is
+ *	removed; must stay valid until then, or until fab_iotlb_free()
  *
- * Nothing changes if the same is translated so already.
+ * Nothing changes if the same translation exists already.
  *
- * Return: false: errno is EINVAL: it is not as fab_hca_memory() takes it, or overlaps another one;
- * or ENOMEM, also if there are as many as there may be.
+ * Return: false: errno is EINVAL: fab_hca_memory() would reject the range, or it overlaps another
+ * one; or ENOMEM, also if there are FAB_IOTLB_MOST ranges.
  */
 bool fab_iotlb_map(struct fab_iotlb *t, const struct fab_hca_range *r, unsigned int *users);
 
 /**
- * fab_iotlb_unmap() - addresses from @iova to @last are not translated any more
- * @more: filled in: some of them still are, call again
+ * fab_iotlb_unmap() - remove the translations of addresses from @iova to @last
+ * @more: filled in: some are left, call again
  *
- * What a range has beside them stays.
+ * Parts of a range that are outside of these addresses stay.
  *
- * Return: false: errno is ENOMEM: more is not translated any more than should be.
+ * Return: false: errno is ENOMEM: more addresses than these have lost their translation.
  */
 bool fab_iotlb_unmap(struct fab_iotlb *t, uint64_t iova, uint64_t last, bool *more);
 
-/** fab_iotlb_at() - the range with @iova, or NULL; until the next call that changes @t */
+/** fab_iotlb_at() - the range with @iova, or NULL; valid until the next call that changes @t */
 const struct fab_hca_range *fab_iotlb_at(struct fab_iotlb *t, uint64_t iova);
 
-/** fab_iotlb_free() - all ranges go, nothing is counted any more; fab_iotlbs_reap() frees them */
+/**
+ * fab_iotlb_free() - remove all ranges, without a change of @users; fab_iotlbs_reap() frees them
+ */
 void fab_iotlb_free(struct fab_iotlb *t);
 
-/** fab_iotlbs_reap() - free some of what was given up. Return: whether there is more. */
+/** fab_iotlbs_reap() - free some of the removed ranges. Return: whether there are more. */
 bool fab_iotlbs_reap(void);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What the machine of an HCA does to it between its turns: registers, reset, pause, move; see hca.h. */
+/* Calls of the machine to its HCA, between turns: registers, reset, pause, move; see hca.h. */
 #include "hca_priv.h"
 
 void fab_hca_write_reg(struct fab_hca *h, uint32_t off, uint64_t val, unsigned int size)
@@ -34,7 +34,7 @@ void fab_hca_run(struct fab_hca *h, bool running)
 	if (running == h->running)
 		return;
 	if (!running) {
-		/* what was raised before has been raised */
+		/* notify the front of vectors that were raised before the pause */
 		fab_page_turned(h);
 		fab_hca_unlist(h);
 	}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The memory that an HCA reaches: ranges of bus addresses; see hca.h. */
+/* The memory that an HCA accesses: ranges of bus addresses; see hca.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@ bool fab_hca_range_is_valid(const struct fab_hca_range *r)
 	       r->len - 1 <= UINT64_MAX - r->iova;
 }
 
-/* Both are valid. */
+/* Whether @r lies behind @before; both are valid. */
 static bool is_behind(const struct fab_hca_range *r, const struct fab_hca_range *before)
 {
 	return r->iova > before->iova && r->iova - before->iova >= before->len;
@@ -54,7 +54,7 @@ void fab_hca_reach_free(struct fab_hca_reach *reach)
 	*reach = (struct fab_hca_reach){ 0 };
 }
 
-/* The range with @iova that was found last, or NULL. */
+/* The range that was used last, if it has @iova, or NULL. */
 static inline const struct fab_hca_range *hca_hit(const struct fab_hca *h, uint64_t iova)
 {
 	const struct fab_hca_reach *reach = &h->reach;
@@ -81,7 +81,7 @@ static const struct fab_hca_range *hca_range_at(struct fab_hca_reach *reach, uin
 	return NULL;
 }
 
-/* What an IOMMU translates; the front may have more, of which it need not tell. */
+/* The translation of @iova; the front may have it in its ring, without a notification. */
 static const struct fab_hca_range *hca_translation_at(struct fab_hca *h, uint64_t iova)
 {
 	const struct fab_hca_range *r = fab_iotlb_at(&h->reach.iotlb, iova);
@@ -126,13 +126,13 @@ bool fab_hca_persist(void *p, const struct ohca_run *run, unsigned int n, uint64
 
 	if (!h->cfg.persist)
 		return true;
-	/* an IOMMU may translate page by page */
+	/* bounded: an IOMMU may translate page by page */
 	for (unsigned int looks = 0; i < n && looks < FAB_HCA_FLUSH; looks++) {
 		struct iovec *last = stretches ? &mem[stretches - 1] : NULL;
 		size_t len = (size_t)(run[i].len - off);
 		uint8_t *at = fab_hca_map(h, run[i].iova + off, &len, OHCA_DMA_READ);
 
-		/* what is not there any more has gone since the driver registered it: the next page */
+		/* unmapped since the driver registered it: continue with the next page */
 		if (!at && len > FAB_HCA_PAGE - (run[i].iova + off) % FAB_HCA_PAGE)
 			len = (size_t)(FAB_HCA_PAGE - (run[i].iova + off) % FAB_HCA_PAGE);
 		if (at && last && (uint8_t *)last->iov_base + last->iov_len == at)
@@ -150,7 +150,7 @@ bool fab_hca_persist(void *p, const struct ohca_run *run, unsigned int n, uint64
 	return !h->cfg.persist(h->cfg.arg, mem, i == n ? stretches : 0, tag);
 }
 
-/* ---- what is written ------------------------------------------------------------ */
+/* ---- logs of writes -------------------------------------------------------------- */
 
 static inline void hca_note(const struct fab_hca_log *log, uint64_t off, size_t n)
 {
@@ -176,7 +176,7 @@ static void hca_note_found(struct fab_hca *h, uint64_t iova, size_t n)
 		hca_note_range(r, iova, n);
 }
 
-/* The memory is what fab_hca_map() has found, so all @n bytes are in its range. */
+/* All @n bytes are in one range: fab_hca_map() has returned the memory. */
 void fab_hca_dirty(void *p, uint64_t iova, size_t n)
 {
 	const struct fab_hca_range *r = hca_hit(p, iova);

@@ -101,7 +101,7 @@ static enum ohca_front_status on_log(struct fab_front *f, struct front_msg *m, u
 	return OHCA_FRONT_OK;
 }
 
-/* Range @r, as far as its block is concerned. Return: false: it is not valid. */
+/* Check the block of range @r, and fill in @to. Return: false: it is not valid. */
 static bool take_range(const struct fab_front *f, const struct ohca_front_range *r,
 		       struct fab_hca_range *to)
 {
@@ -142,7 +142,10 @@ static enum ohca_front_status on_mem(struct fab_front *f, struct front_msg *m, u
 	return OHCA_FRONT_OK;
 }
 
-/* The part of @mem that is in block @b, on a disk, belongs to the next FLUSH: blocks may be neighbours. */
+/*
+ * Add the part of @mem in block @b, on a disk, to the next FLUSH; @mem may cross into another
+ * block.
+ */
 static void flush_stretch(struct fab_front *f, struct fab_block *b, const struct iovec *mem)
 {
 	const uintptr_t begin = (uintptr_t)fab_block_mem(b), end = begin + fab_block_size(b);
@@ -170,7 +173,7 @@ bool fab_front_persist(void *arg, const struct iovec *mem, unsigned int n, uint6
 	return f->persist && fab_persist_begin(f->persist, tag);
 }
 
-/* ---- what an IOMMU translates --------------------------------------------------- */
+/* ---- translations of an IOMMU ---------------------------------------------------- */
 
 static bool take_map(struct fab_front *f, const struct ohca_page_map *from)
 {
@@ -208,7 +211,7 @@ unsigned int fab_front_maps(void *arg)
 	for (i = 0; i < n && !f->bad; i++)
 		take_map(f, &ring[f->map_tail++ % OHCA_PAGE_MAPS]);
 	atomic_store(&f->page->map_tail, f->map_tail);
-	/* it is ended after the turn */
+	/* f->bad ends the front after the turn */
 	f->s->calls |= f->bad != NULL;
 	return i;
 }
@@ -270,7 +273,7 @@ static enum ohca_front_status on_run(struct fab_front *f, struct front_msg *m, u
 		return OHCA_FRONT_INVALID;
 	if (running)
 		fab_front_decide(f);
-	/* that of a front that has joined is paused */
+	/* a front that has joined has no HCA yet */
 	if (f->hca)
 		fab_hca_run(f->hca, running);
 	return OHCA_FRONT_OK;
@@ -313,7 +316,7 @@ static enum ohca_front_status on_bye(struct fab_front *f, struct front_msg *m, u
 
 /* ---- messages ------------------------------------------------------------------ */
 
-/* What a message has at least, and whether a descriptor belongs to it, and it takes long. */
+/* For each type: smallest length, whether it has a descriptor, and whether it takes long. */
 static const struct {
 	uint16_t type;
 	bool has_fd, is_long;
@@ -348,7 +351,7 @@ const char *fab_front_message(struct fab_front *f, struct front_msg *m)
 	if (i < IB_ARRAY_SIZE(messages)) {
 		if (m->len < messages[i].least)
 			return "a message is shorter than its type";
-		/* who has another front may end it by any */
+		/* any message may end the other front of a move */
 		m->last = messages[i].is_long || f->to || f->from;
 		status = messages[i].act(f, m, &value);
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A machine that goes on in another process: its HCA stays, since an engine has bus addresses only.
+ * A machine that moves to another process: its HCA stays, since an engine has bus addresses only.
  * See front/proto.h for the two fronts, and front_priv.h.
  */
 #include <endian.h>
@@ -11,11 +11,11 @@
 
 #include "front_priv.h"
 
-/* ---- the one that leaves --------------------------------------------------------- */
+/* ---- the front that the machine leaves ------------------------------------------- */
 
 uint64_t fab_front_leave(struct fab_front *f)
 {
-	/* a FLUSH that is under way belongs to memory which the other front may not have */
+	/* a FLUSH in progress is for memory which the other front may not have */
 	if (!f->hca || fab_hca_is_running(f->hca) || f->persist)
 		return 0;
 	if (f->to)
@@ -27,13 +27,13 @@ uint64_t fab_front_leave(struct fab_front *f)
 	return f->token;
 }
 
-/* ---- the one that comes ---------------------------------------------------------- */
+/* ---- the front to which the machine moves ---------------------------------------- */
 
 #define SAME(a, b, from, to) \
 	(!memcmp(&(a)->from, &(b)->from, offsetof(struct ohca_front_hello, to) - \
 					 offsetof(struct ohca_front_hello, from)))
 
-/* Whether both ask for the same HCA at the same place. */
+/* Whether both request the same HCA at the same place. */
 static bool is_same(const struct ohca_front_hello *a, const struct ohca_front_hello *b)
 {
 	const uint32_t flags = le32toh(a->flags) ^ le32toh(b->flags);
@@ -47,7 +47,7 @@ struct fab_front *fab_front_leaver(struct fab_front *f, struct ohca_link_err *er
 	const uint64_t token = le64toh(f->hello.token);
 	struct fab_front *from = NULL;
 
-	/* all are looked at: how long it takes says nothing of a token */
+	/* compare with all fronts: the time of this loop reveals nothing of a token */
 	for (uint32_t i = 0; i < f->s->room; i++)
 		if (f->s->front[i] && f->s->front[i]->token && f->s->front[i]->token == token)
 			from = f->s->front[i];
@@ -77,7 +77,7 @@ struct fab_hca_reach *fab_front_reach(struct fab_front *f)
 	return f->from ? &f->reach : fab_hca_reach(f->hca);
 }
 
-/* ---- between both ---------------------------------------------------------------- */
+/* ---- both ------------------------------------------------------------------------ */
 
 static void unlink_both(struct fab_front *from, struct fab_front *to)
 {
@@ -85,7 +85,7 @@ static void unlink_both(struct fab_front *from, struct fab_front *to)
 	to->from = NULL;
 }
 
-/* The HCA of @from is that of @to, with the memory of that. It is paused. */
+/* Give the HCA of @from, which is paused, to @to, with the memory of @to. */
 static void take_over(struct fab_front *to, struct fab_front *from)
 {
 	const struct fab_hca_cfg cfg = {
@@ -99,7 +99,7 @@ static void take_over(struct fab_front *to, struct fab_front *from)
 	fab_hca_move(from->hca, &cfg, &to->reach);
 	to->hca = from->hca;
 	from->hca = NULL;
-	/* it is of memory that goes with @from */
+	/* now @to->reach has the memory of @from, which will be unmapped */
 	fab_hca_reach_free(&to->reach);
 	fab_data_log(to->s->cfg.d, "the front of '%s' (%s) has moved", to->desc, to->id);
 }

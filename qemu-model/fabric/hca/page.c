@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What an HCA shares with its front (front/page.h); see hca_priv.h. */
+/* The page that an HCA shares with its front (front/page.h); see hca_priv.h. */
 #include "hca_priv.h"
 #include "ohca_hw.h"
 
-/* What the front may ask for now: while the machine is paused only that its messages are read. */
+/* The requests of the front that count now: while the machine is paused only OHCA_PEND_ATTN. */
 static uint32_t page_pending(const struct fab_hca *h)
 {
 	return atomic_load(h->bells.pending) & (h->running ? OHCA_PEND_ENGINE | OHCA_PEND_ATTN :
@@ -49,7 +49,7 @@ void fab_page_move(struct fab_hca *h, struct ohca_page *page)
 	h->cfg.page = page;
 	h->cfg.engine.doorbells = (uint8_t *)page + OHCA_PAGE_DOORBELLS;
 	ohca_doorbells_place(&h->bells, &sizes, h->cfg.engine.doorbells);
-	/* no byte of the new interrupt socket has told of these */
+	/* the new interrupt socket has carried no notification of these */
 	for (unsigned int i = 0; i < OHCA_PAGE_VECTORS / 64; i++)
 		h->raised |= atomic_load(&page->irq[i]) != 0;
 }
@@ -88,7 +88,7 @@ bool fab_pages_sleep(struct fab_hcas *s)
 {
 	const struct fab_hca *h;
 
-	/* the front takes them in the opposite order */
+	/* the front accesses @asleep and its pending bits in the opposite order */
 	for (h = s->paged; h; h = h->paged)
 		atomic_store(&h->cfg.page->asleep, 1);
 	for (h = s->paged; h && !page_pending(h); h = h->paged)
@@ -124,7 +124,7 @@ void fab_page_show(struct fab_hca *h)
 			page_store(&page->reg[i], (uint32_t)ohca_mmio_read(h->e, i * 4, 4));
 	page_store(&page->clock_ok, ohca_mmio_read(h->e, OHCA_REG_FEATURES_ACK, 8) >>
 		   OHCA_FEATURE_CLOCK & 1);
-	/* who sees the status sees what belongs to it */
+	/* last: a reader of the status sees the registers that belong to it */
 	page_store(&page->reg[OHCA_REG_STATUS / 4], h->status);
 }
 
@@ -149,7 +149,7 @@ void fab_page_turned(struct fab_hca *h)
 
 	if (!page)
 		return;
-	/* only writes of registers, and what is fatal, change them */
+	/* only writes of registers, and fatal errors, change registers */
 	if (h->status != (uint32_t)ohca_mmio_read(h->e, OHCA_REG_STATUS, 4))
 		fab_page_show(h);
 	if (!h->raised)

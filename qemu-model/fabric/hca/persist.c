@@ -12,7 +12,7 @@
 
 /**
  * struct fab_flush - a FLUSH
- * @part: [@n] what is left of it, one for each block
+ * @part: [@n] what is left to write, one part for each block
  */
 struct fab_flush {
 	uint64_t tag;
@@ -25,9 +25,10 @@ struct fab_flush {
 
 /**
  * struct fab_persist - the journal of a front
- * @flush: a ring: from @told to @done they are done, to @given under way; the one at @given is added to
+ * @flush: a ring: those from @told to @done are done, up to @given in progress; fab_persist_add()
+ *	adds to the one at @given
  * @queued: it waits for its turn, before @next
- * @error: errno of an msync() that has failed, until somebody is told
+ * @error: errno of an msync() that has failed, until fab_persist_done() returns it
  */
 struct fab_persist {
 	struct fab_persister *t;
@@ -43,13 +44,13 @@ static struct fab_flush *flush_at(struct fab_persist *p, uint32_t i)
 	return &p->flush[i % (2 * OHCA_PERSISTS)];
 }
 
-/* ---- the thread; all functions of it hold the lock ------------------------------ */
+/* ---- the thread; all functions here hold the lock ------------------------------- */
 
 static void persist_queue(struct fab_persist *p)
 {
 	struct fab_persister *t = p->t;
 
-	/* the thread itself puts the one that it is at behind the others */
+	/* the thread itself requeues its current journal behind the others */
 	if (p->queued || t->at == p)
 		return;
 	p->queued = true;
@@ -76,7 +77,7 @@ static void persist_unqueue(struct fab_persist *p)
 	p->queued = false;
 }
 
-/* A FLUSH is done when nothing is left of it, and no step of it is under way. */
+/* A FLUSH is done when nothing of it is left to write, and no step of it is in progress. */
 static void persist_settle(struct fab_persist *p)
 {
 	const uint32_t was = p->done;
@@ -93,7 +94,7 @@ static void persist_settle(struct fab_persist *p)
 		persist_unqueue(p);
 }
 
-/* A step of @p, which is not queued. */
+/* Do a step of @p, which is not queued. */
 static void persist_step(struct fab_persister *t, struct fab_persist *p)
 {
 	struct fab_flush *f = flush_at(p, p->done);
@@ -112,7 +113,7 @@ static void persist_step(struct fab_persister *t, struct fab_persist *p)
 		error = errno;
 	pthread_mutex_lock(&t->lock);
 	fab_block_let_go(b);
-	/* it may have ended, as may the block */
+	/* NULL: the journal was freed meanwhile, perhaps with the block */
 	if (t->at) {
 		p->error = error ? error : p->error;
 		t->at = NULL;
@@ -205,7 +206,7 @@ void fab_persist_free(struct fab_persist *p)
 	free(p);
 }
 
-/* The thread does not look at what is not given yet, so this needs no lock. */
+/* The thread does not access the entry at @given, so this needs no lock. */
 void fab_persist_add(struct fab_persist *p, struct fab_block *b, uint64_t off, uint64_t len)
 {
 	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), from = off / page * page;
@@ -214,7 +215,7 @@ void fab_persist_add(struct fab_persist *p, struct fab_block *b, uint64_t off, u
 
 	for (i = 0; i < f->n && f->part[i].b != b; i++)
 		;
-	/* there are no more blocks than parts: those that go are forgotten */
+	/* fits: there are no more blocks than parts, and parts of freed blocks are removed */
 	if (i == f->n) {
 		f->part[f->n++] = (struct fab_flush_part){ b, from, off + len };
 		return;

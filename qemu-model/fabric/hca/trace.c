@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Events of HCAs, for diagnosis: lines of the log. */
+/* Trace events of HCAs: lines of the log. */
 #include <fnmatch.h>
 #include <inttypes.h>
 

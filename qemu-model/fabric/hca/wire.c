@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Between an engine and its ports at the switches (data/hport.h). */
+/* The operations between an engine and its ports at the switches (data/hport.h). */
 #include <string.h>
 
 #include "hca_priv.h"
@@ -7,7 +7,7 @@
 _Static_assert(OHCA_RX_ICRC == OHCA_FRAME_ICRC && OHCA_RX_VCRC == OHCA_FRAME_VCRC &&
 	       OHCA_RX_EBP == OHCA_FRAME_EBP, "the flags of a frame are those of a link");
 
-/* ---- what the fabric has for the engine ---------------------------------------- */
+/* ---- fabric to engine ---------------------------------------------------------- */
 
 static bool hca_room(void *ctx, unsigned int vl, unsigned int n, uint32_t len)
 {
@@ -15,7 +15,7 @@ static bool hca_room(void *ctx, unsigned int vl, unsigned int n, uint32_t len)
 
 	if (p->h->in_call || !p->h->running)
 		return false;
-	/* data that uses up the work of the engine keeps no SMPs out (7.9.1) */
+	/* VL15 has its own limit: data must not keep SMPs out (7.9.1) */
 	return vl == IB_MGMT_VL ? p->smps < FAB_HCA_SMPS : ohca_rx_room(p->h->e, n, len);
 }
 
@@ -131,7 +131,7 @@ bool fab_hca_credits(struct fab_hca *h)
 	return refused;
 }
 
-/* ---- what the engine asks for -------------------------------------------------- */
+/* ---- engine to fabric ---------------------------------------------------------- */
 
 uint8_t *fab_hca_tx_begin(void *p, unsigned int port, unsigned int vl, uint32_t len)
 {
