@@ -7,14 +7,14 @@
 
 #define NO_WAY		UINT16_MAX
 #define UNKNOWN		(UINT16_MAX - 1u)
-#define PORTS_AT_ONCE	2000000u	/* that a call looks at, or those for one LID */
+#define PORTS_AT_ONCE	2000000u	/* ports that a call reads, at least those for one LID */
 #define FLOWS_LEAST	8u		/* of a group */
 
 /**
- * struct ways - the ways to a LID by forwarding tables
- * @hops: [nodes] switches behind that one; NO_WAY: the LID is not reached
+ * struct ways - the paths to a LID by forwarding tables
+ * @hops: [nodes] switches behind that one; NO_WAY: no path to the LID
  * @to: [nodes] ports by which packets for the LID leave that switch to another one
- * @stack: [switches] of the way at hand
+ * @stack: [switches] of the current path
  * @inner: the LID is a switch's own
  */
 struct ways {
@@ -36,7 +36,7 @@ static uint32_t cabled_switch(const struct fab *f, uint32_t p)
 	return node;
 }
 
-/* The switch to which @at sends @lid. Return: FAB_NONE: to none, and w->hops is what @at has. */
+/* The switch to which @at sends @lid. Return: FAB_NONE: to none, and w->hops of @at is set. */
 static uint32_t next_of(struct ways *w, uint32_t at, uint16_t lid)
 {
 	const struct fab *f = w->f;
@@ -55,14 +55,15 @@ static uint32_t next_of(struct ways *w, uint32_t at, uint16_t lid)
 	return next;
 }
 
-/* w->hops of @from and of all on its way to @lid. */
+/* Set w->hops of @from and of all switches on its path to @lid. */
 static void walk(struct ways *w, uint32_t from, uint16_t lid)
 {
 	uint32_t n = 0, at = from;
 	uint16_t hops;
 
 	/*
-	 * what is on the stack has no way until it is known: the way is a circle if it is met again
+	 * a switch on the stack counts as without a path: if the walk reaches it again, the path is
+	 * a loop
 	 */
 	while (w->hops[at] == UNKNOWN) {
 		const uint32_t next = next_of(w, at, lid);
@@ -108,7 +109,7 @@ static unsigned int group_number(struct fab_adaptive *a, const struct fab_adapti
 	return a->groups;
 }
 
-/* The group of @lid at switch @at, which has adaptive routing. */
+/* Find the group of @lid at switch @at, which has adaptive routing. */
 static void find_group(const struct ways *w, uint32_t at, uint16_t lid)
 {
 	const struct fab_node *n = &w->f->node[at];
@@ -135,14 +136,14 @@ static void find_group(const struct ways *w, uint32_t at, uint16_t lid)
 /*
  * ---- circles --------------------------------------------------------------------
  *
- * A turn is from a port by which packets reach a switch to one by which they may leave it. If turns
- * form a circle, packets may wait for each other for ever (traffic/circle.h), unless virtual lanes
- * keep them apart, which is not looked at here. fab.turns has, for each port by which packets come
- * from another switch, a bit for each that they may leave by. Packets for switches themselves are
- * MADs: they do not fill buffers.
+ * A turn leads from a port by which packets reach a switch to one by which they may leave it. If
+ * turns form a circle, packets may wait for each other for ever (traffic/circle.h), unless virtual
+ * lanes separate them, which this code ignores. fab.turns has, for each port by which packets
+ * arrive from another switch, a bit for each port by which they may leave. Packets for switches
+ * themselves are MADs: they do not fill buffers.
  */
 
-/* The turns that packets take on the ways at hand. */
+/* Add the turns of packets on the current paths. */
 static void add_turns(const struct ways *w)
 {
 	const struct fab *f = w->f;
@@ -161,7 +162,7 @@ static void add_turns(const struct ways *w)
 	}
 }
 
-/* The port to which the turn of @in from bit @*num on leads, or FAB_NO_PORT. */
+/* The port to which the first turn of @in from bit @*num on leads, or FAB_NO_PORT. */
 static uint32_t next_turn(const struct fab *f, uint32_t in, uint16_t *num)
 {
 	const struct fab_node *n = &f->node[f->port[in].node];
@@ -175,7 +176,7 @@ static uint32_t next_turn(const struct fab *f, uint32_t in, uint16_t *num)
 	return FAB_NO_PORT;
 }
 
-/* Depth first from @first, with @num, @stack [ports]. Return: whether there is a circle. */
+/* Depth-first search from @first, with @num, @stack [ports]. Return: whether there is a circle. */
 static bool circle_from(const struct fab *f, uint32_t first, uint16_t *num, uint32_t *stack)
 {
 	uint32_t n = 1;
@@ -214,7 +215,7 @@ static int find_circle(const struct fab *f)
 
 /* ---- a switch ------------------------------------------------------------------ */
 
-/* Each group has as many flows. */
+/* Give each group the same number of flows. */
 static void share_flows(struct fab_adaptive *a)
 {
 	unsigned int n = FAB_ADAPTIVE_FLOWS;
@@ -230,7 +231,7 @@ static void share_flows(struct fab_adaptive *a)
 	a->lids = a->room;
 }
 
-/* All groups are to be made. Return: false: out of memory. */
+/* Remove all groups, before they are made again. Return: false: out of memory. */
 static bool begin_groups(const struct fab_switch *sw)
 {
 	struct fab_adaptive *a = sw->adaptive;
@@ -338,7 +339,7 @@ static void fill(struct ways *w, uint32_t lid, uint32_t end)
 	}
 }
 
-/* All groups are made: they are in use from now on, or gone. Return: as of fab_adaptive_fill(). */
+/* All groups are made: use them, or remove them. Return: as of fab_adaptive_fill(). */
 static int filled(struct fab_mgmt *m)
 {
 	struct fab *f = m->f;

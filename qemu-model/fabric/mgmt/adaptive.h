@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* A manager of adaptive routing: which ports of switches are the groups of graph/adaptive.h. */
+/* The manager of adaptive routing: finds the ports of the groups of graph/adaptive.h. */
 #ifndef OHCA_FABRIC_MGMT_ADAPTIVE_H
 #define OHCA_FABRIC_MGMT_ADAPTIVE_H
 
@@ -9,33 +9,38 @@
 /** enum fab_adaptive_error - why there are no groups */
 enum fab_adaptive_error {
 	FAB_ADAPTIVE_NO_MEMORY = -1,	/* no switch has adaptive routing any more */
-	/* a table has, or those of the LIDs before are not made: another client has begun, or nobody */
+	/*
+	 * a table has changed, or the groups of lower LIDs are missing: another client has begun,
+	 * or none
+	 */
 	FAB_ADAPTIVE_CHANGED = -2,
 	/* packets might wait for each other for ever: no switch has adaptive routing any more */
 	FAB_ADAPTIVE_CIRCLE = -3,
 };
 
 /**
- * fab_adaptive_on() - switch @node has adaptive routing from now on, or FAB_NONE: all have
+ * fab_adaptive_on() - switch adaptive routing on at switch @node, or FAB_NONE: at all switches
  *
- * All groups of all switches are to be made anew by fab_adaptive_fill(); until then none has any.
+ * All groups of all switches must then be made again by fab_adaptive_fill(); until then none
+ * exists.
  *
- * Return: false: out of memory; those that have not got it have none.
+ * Return: false: out of memory; it stays off at switches where it is not on yet.
  */
 bool fab_adaptive_on(struct fab_mgmt *m, uint32_t node, const struct fab_adaptive_cfg *cfg);
 
-/** fab_adaptive_off() - it has none, or FAB_NONE: none has */
+/** fab_adaptive_off() - switch it off at switch @node, or FAB_NONE: at all */
 void fab_adaptive_off(struct fab_mgmt *m, uint32_t node);
 
 /**
- * fab_adaptive_fill() - make the groups of LIDs from @lid on, 0 or what the call before has returned, some at a time
+ * fab_adaptive_fill() - make the groups of some LIDs from @lid on; 0, or what the last call has
+ *	returned
  *
- * A group has the ports that lead to another switch from which the way by forwarding tables is one
- * switch shorter than from here. So ways by any of them end, after as many switches as by the
- * tables alone. Cables count, not links: one that is down may come up. There is no group of one
- * port.
+ * A group has the ports that lead to another switch from which the path by forwarding tables is one
+ * switch shorter than from here. So paths by any of them end, after as many switches as by the
+ * tables alone. Cables count, not links: a link that is down may come up. A group has at least two
+ * ports.
  *
- * Return: LID to go on with; 0: all are made, and in use; or one of enum fab_adaptive_error.
+ * Return: LID for the next call; 0: all are made, and in use; or one of enum fab_adaptive_error.
  */
 int fab_adaptive_fill(struct fab_mgmt *m, uint32_t lid);
 

@@ -72,7 +72,7 @@ static void agent_port(void *ctx, unsigned int num, struct ib_sma_port *v)
 	v->end = &x->end;
 }
 
-/* Table of a switch by input and output port, of any other node the port's. */
+/* Index of the table: of a switch by input and output port, of any other node the port's. */
 static uint32_t *sl2vl_index(struct fab_mgmt *m, unsigned int in, unsigned int out)
 {
 	const struct fab_node *n = agent_node(m);
@@ -88,7 +88,7 @@ static struct ib_sl2vl *agent_sl2vl(void *ctx, unsigned int in, unsigned int out
 
 	m->job.sl2vl_in = in;
 	m->job.sl2vl_out = out;
-	/* all tables: the answer is what is written */
+	/* a Set of all tables is answered with what it writes: any table will do */
 	if (in == IB_SMA_ALL_PORTS)
 		in = 0;
 	if (out == IB_SMA_ALL_PORTS)
@@ -98,7 +98,10 @@ static struct ib_sl2vl *agent_sl2vl(void *ctx, unsigned int in, unsigned int out
 	return &m->job.sl2vl;
 }
 
-/* Before a Set for one input port all tables of a switch are those of the output ports. */
+/*
+ * A switch gets a table for each input port before a Set for one; before, those of the output ports
+ * count.
+ */
 static bool own_sl2vl(struct fab_mgmt *m)
 {
 	const struct fab_node *n = agent_node(m);
@@ -109,7 +112,9 @@ static bool own_sl2vl(struct fab_mgmt *m)
 	return false;
 }
 
-/* @index gets the table that equals @v; without memory it keeps what it has. Return: whether. */
+/*
+ * Replace the table at @index by one that equals @v. Return: false: out of memory; nothing changes.
+ */
 static bool replace_table(struct fab_pool *pool, uint32_t *index, const void *v)
 {
 	uint32_t i = fab_pool_get(pool, v);
@@ -121,14 +126,14 @@ static bool replace_table(struct fab_pool *pool, uint32_t *index, const void *v)
 	return true;
 }
 
-/* The same for a Set. */
+/* replace_table() for a Set. */
 static void set_table(struct fab_mgmt *m, struct fab_pool *pool, uint32_t *index, const void *v)
 {
 	if (!replace_table(pool, index, v))
 		m->job.starved = true;
 }
 
-/* The table that was written is that of every output port @num that it is for. */
+/* Set the table that was written for output port @num. */
 static void set_sl2vl(struct fab_mgmt *m, unsigned int num)
 {
 	const struct fab_node *n = agent_node(m);
@@ -179,7 +184,7 @@ bool fab_fold_sl2vl(struct fab_mgmt *m, uint32_t p, unsigned int vls)
 	ib_sl2vl_init(&map, vls);
 	if (!replace_table(pool, &port->sl2vl, &map))
 		return false;
-	/* the table exists now: its further users need no memory */
+	/* cannot fail: the table exists now, and further references need no memory */
 	t = n->sw != FAB_NONE ? m->f->sw[n->sw].sl2vl : NULL;
 	for (unsigned int in = 0; t && in < dim; in++)
 		replace_table(pool, &t[in * dim + num], &map);
@@ -191,7 +196,7 @@ static void agent_changed(void *ctx, unsigned int num, uint32_t what)
 	struct fab_mgmt *m = ctx;
 	struct fab_port *p = agent_port_of(m, num);
 
-	/* when a pool grows, the P_Key tables of all ports are elsewhere */
+	/* when a pool grows, the P_Key tables of all ports move */
 	if (what & IB_SMA_CH_PKEYS)
 		m->epoch++;
 	else
@@ -226,7 +231,7 @@ static void agent_send_trap(void *ctx, unsigned int num, const struct ib_smp *tr
 	m->stats.traps++;
 	if (!out || out > n->nports)
 		return;
-	/* agents of other nodes use @m while the trap is on its way */
+	/* agents of other nodes use @m->job while the trap is on its way */
 	m->job = (struct fab_job){ .node = was.node };
 	if (n->sw == FAB_NONE && fab_own_lid(agent_port_of(m, num), mad.dlid)) {
 		fab_mgmt_local(m, fab_port_of(n, num), &mad);
@@ -237,7 +242,7 @@ static void agent_send_trap(void *ctx, unsigned int num, const struct ib_smp *tr
 	m->job = was;
 }
 
-/* Blocks up to @block and as many as LinearFDBTop says. Return: false if out of memory. */
+/* Allocate blocks up to @block, and up to LinearFDBTop. Return: false if out of memory. */
 static bool grow_lft(struct fab_switch *sw, unsigned int block)
 {
 	unsigned int want = sw->si.linear_top / IB_LFT_PER_BLOCK;
@@ -361,8 +366,8 @@ void fab_counters(const struct fab_mgmt *m, uint32_t port, struct ohca_port_coun
 }
 
 /*
- * What a Set has written to the spare performance state is the port's from now on. Counters that
- * were 0 when they were reset are as before: the port needs no memory for these.
+ * Keep what a Set has written to the spare performance state for the port. A reset of counters that
+ * were 0 changes nothing, and needs no memory.
  */
 static void pma_keep(struct fab_mgmt *m)
 {

@@ -15,7 +15,7 @@ bool fab_answer_cc(struct fab_mgmt *m, uint32_t at, struct ib_mad *mad)
 	const struct ib_cc_node node = {
 		.is_switch = n->sw != FAB_NONE, .nports = n->nports, .resp_time = RESP_TIME,
 	};
-	/* what is not set yet */
+	/* all 0: used while nothing is set */
 	union {
 		struct ib_cc cc;
 		uint8_t room[sizeof(struct ib_cc) + (FAB_MAX_NODE_PORTS + 1) * sizeof(struct ib_cc_port)];
@@ -28,7 +28,7 @@ bool fab_answer_cc(struct fab_mgmt *m, uint32_t at, struct ib_mad *mad)
 	} else {
 		memset(&none, 0, sizeof(none));
 		v = ib_cc_process(&node, &none.cc, mad, m->now_ns);
-		/* a MAD that sets nothing takes no memory */
+		/* only a Set needs memory */
 		if (v == IB_CC_CHANGED) {
 			cc = fab_cc(m->f, end);
 			if (!cc)

@@ -18,7 +18,7 @@ void fab_raise_trap(struct fab_mgmt *m, uint32_t p, enum ib_notice_type type,
 	fab_agent_end(m);
 }
 
-/* The state of a switch's port has changed, by itself. */
+/* Report that the state of a switch's port has changed by itself. */
 static void state_change(struct fab_mgmt *m, uint32_t p)
 {
 	const struct fab_node *n = &m->f->node[m->f->port[p].node];
@@ -31,7 +31,7 @@ static void state_change(struct fab_mgmt *m, uint32_t p)
 	fab_raise_trap(m, p, IB_NOTICE_URGENT, IB_TRAP_LINK_STATE_CHANGE, details);
 }
 
-/* Port @p loses its link. @by_sm: a subnet manager disabled or reset it at this end */
+/* Take the link of port @p down. @by_sm: a subnet manager disabled or reset it at this end */
 static void port_link_down(struct fab_mgmt *m, uint32_t p, uint8_t phys, bool by_sm)
 {
 	struct fab_extra *x = fab_extra_of(m->f, p), *peer;
@@ -41,7 +41,7 @@ static void port_link_down(struct fab_mgmt *m, uint32_t p, uint8_t phys, bool by
 		return;
 	if (x && x->fault)
 		fab_fault_down(x->fault);
-	/* the machine's end is Down in the graph always */
+	/* in the graph the machine's end is always Down */
 	peer = fab_outside(m->f, p) ? fab_extra_of(m->f, m->f->port[p].peer) : NULL;
 	if (peer && peer->fault)
 		fab_fault_down(peer->fault);
@@ -113,16 +113,19 @@ void fab_wait_samples(struct fab_mgmt *m, struct fab_pma *a)
 	fab_due(m, ns);
 }
 
-/* The rare part, or the agent, that the timer @at is of. */
+/* The rare part, or the agent, that contains the timer @at. */
 #define OWNER(type, at)	((type *)(void *)((char *)(at) - offsetof(type, timer)))
 
-/* A trap that is sent may be lost, and another end has to report that: it is due at once. */
+/*
+ * Process ends that are due. A trap may be lost, which another end must report: that end is due at
+ * once.
+ */
 static void run_ends(struct fab_mgmt *m)
 {
 	for (unsigned int n = 0; n < FAB_TIMER_TURN && fab_timers_due(&m->ends) <= m->now_ns; n++) {
 		struct fab_extra *x = OWNER(struct fab_extra, m->ends.first);
 
-		/* what it waited for may have gone */
+		/* the event may have ended meanwhile */
 		if (ib_sma_end_deadline(&x->end) <= m->now_ns) {
 			ib_sma_timer(fab_agent_begin(m, m->f->port[x->port].node, false),
 				     m->now_ns);
@@ -149,7 +152,7 @@ static void run_samples(struct fab_mgmt *m)
 	fab_due(m, fab_timers_due(&m->samples));
 }
 
-/* Ports that take packets again. */
+/* Resume ports that stalled. */
 static void run_resumes(struct fab_mgmt *m)
 {
 	for (unsigned int n = 0; n < FAB_TIMER_TURN && fab_timers_due(&m->resumes) <= m->now_ns; n++) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What a wire loses. */
+/* Packets that a wire loses. */
 #include "mgmt.h"
 
 void fab_fault_damage(struct fab_mgmt *m, struct fab_fault *x, uint32_t p)

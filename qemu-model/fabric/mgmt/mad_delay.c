@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * MADs that are late: on their way over wires with a delay (wire.h), or held by a fault of a node
- * (mad_fault.c). They wait here, in the order of time. Those of one wire keep their order. What is
- * on a wire when the link goes down is lost.
+ * MADs with a delay: on their way over wires with a delay (wire.h), or held by a fault of a node
+ * (mad_fault.c). They wait here, in the order of their times. Those of one wire keep their order.
+ * MADs on a wire are lost when the link goes down.
  */
 #include "mgmt.h"
 
 #include <stdlib.h>
 
-#define FAB_MAD_TURN	512u	/* that arrive before the fabric sees to others */
+#define FAB_MAD_TURN	512u	/* that arrive before the fabric does other work */
 
 /**
- * struct fab_mad_flight - a MAD that is late
+ * struct fab_mad_flight - a MAD with a delay
  * @next: the one that is due after it
- * @due_ns: when it goes on
- * @fault: of the wire and direction that it is on, NULL: of none
- * @downs: of @fault, when it left
+ * @due_ns: time at which it goes on
+ * @fault: of the wire and direction that it is on, NULL: it is on none
+ * @downs: value in @fault when it left
  * @place: where it is, at @port
  * @mad: a copy
  */
@@ -29,7 +29,7 @@ struct fab_mad_flight {
 	struct fab_mad mad;
 };
 
-/* @mad waits until @due at @place of port @p, or on the wire there, which has fault @x. */
+/* Hold @mad until @due at @place of port @p, or on the wire there, which has fault @x. */
 static enum fab_fate be_late(struct fab_mgmt *m, enum fab_mad_place place, uint32_t p,
 			     struct fab_fault *x, uint64_t due, const struct fab_mad *mad)
 {
@@ -74,7 +74,7 @@ enum fab_fate fab_mad_hold(struct fab_mgmt *m, enum fab_mad_place place, uint32_
 	return be_late(m, place, p, NULL, m->now_ns + ns, mad);
 }
 
-/* The first one is not late any more. */
+/* Remove the first one, which arrives. */
 static struct fab_mad_flight *first_landed(struct fab_mgmt *m)
 {
 	struct fab_mad_flight *fl = m->flight;

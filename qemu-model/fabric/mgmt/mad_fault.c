@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Faults of nodes that are about requests of one class and attribute: these are lost, late, or refused. */
+/* Faults of nodes for requests of one class and attribute: these are lost, late, or refused. */
 #include "mgmt.h"
 
 static bool is_about(const struct fab_attribute *a, const struct ib_mad_hdr *h)
@@ -11,8 +11,8 @@ static bool is_about(const struct fab_attribute *a, const struct ib_mad_hdr *h)
 }
 
 /*
- * Whether @mad asks for something, or is a part of what does. ACK, STOP and ABORT have the method of
- * the requester, too, and are none.
+ * Whether @mad is a request, or a segment of one. ACK, STOP and ABORT also have the method of the
+ * requester, and are not.
  */
 static bool is_request(const struct ib_mad *mad)
 {
@@ -63,7 +63,7 @@ bool fab_mad_faulty(const struct fab_mgmt *m, uint32_t node)
 	return false;
 }
 
-/* Whether the way of @s, which has come in by port @at, ends here. */
+/* Whether the path of @s, which has arrived by port @at, ends here. */
 static bool ends_here(const struct fab *f, uint32_t at, const struct ib_smp *s)
 {
 	const struct fab_node *n = &f->node[f->port[at].node];
@@ -75,7 +75,7 @@ static bool ends_here(const struct fab *f, uint32_t at, const struct ib_smp *s)
 					      &by) == IB_DR_LOCAL;
 }
 
-/* Whether @x loses the next one. */
+/* Count a request. Return: whether @x loses it. */
 static bool loses(struct fab_mad_fault *x)
 {
 	x->seen++;
@@ -101,7 +101,7 @@ enum fab_fate fab_mad_fault(struct fab_mgmt *m, enum fab_mad_place place, uint32
 	if (ib_mad_is_smp(h) && (!comes || (place != FAB_MAD_AT_HOME &&
 					    !ends_here(m->f, at, &mad->smp))))
 		return FAB_GOES_ON;
-	/* one of its attribute and one of the whole class may both be about it */
+	/* a fault for its attribute and one for the whole class may both apply */
 	for (unsigned int i = 0; i < m->mad_faults; i++) {
 		struct fab_mad_fault *x = &m->mad_fault[i];
 

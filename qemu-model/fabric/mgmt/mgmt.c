@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The way of a MAD from port to port (IBTA volume 1, 14.2.2), and what the node does with it at
- * whose port it arrives.
+ * The path of a MAD from port to port (IBTA volume 1, 14.2.2), and how the node of the port where
+ * it arrives processes it.
  */
 #include "mgmt.h"
 #include "router.h"
@@ -10,7 +10,7 @@
 
 #include "ib/mad_packet.h"
 
-/* Forwarding tables may form a loop. A real packet stays in it. */
+/* Forwarding tables may form a loop. A real packet stays in it for ever. */
 #define MAX_HOPS	255u
 
 void fab_mgmt_init(struct fab_mgmt *m, struct fab *f,
@@ -70,7 +70,7 @@ static void mad_discard(struct fab_mgmt *m, uint32_t p)
 	x->ctr.xmit_inactive_discards++;
 }
 
-/* A LID that no table leads to, or back by where it came from. @num: of the table */
+/* Count a LID without a route, or one whose route leads back. @num: port in the table */
 static void mad_relay_error(struct fab_mgmt *m, uint32_t at, unsigned int num)
 {
 	struct fab_extra *x = fab_extra(m->f, at);
@@ -85,9 +85,9 @@ static void mad_relay_error(struct fab_mgmt *m, uint32_t at, unsigned int num)
 }
 
 /*
- * @mad leaves by port @p, over a wire of the graph. *@fault: of that wire, or NULL
+ * Let @mad leave by port @p, over a wire of the graph. *@fault: of that wire, or NULL
  *
- * Return: whether it gets on its way.
+ * Return: whether it is on its way.
  */
 static bool mad_depart(struct fab_mgmt *m, uint32_t p, const struct fab_mad *mad,
 		       struct fab_fault **fault)
@@ -112,7 +112,7 @@ static bool mad_depart(struct fab_mgmt *m, uint32_t p, const struct fab_mad *mad
 	return !lost;
 }
 
-/* @mad has left by port @p. Return: the port where it arrives, or FAB_NO_PORT. */
+/* Let @mad, which has left by port @p, arrive. Return: the port there, or FAB_NO_PORT. */
 static inline uint32_t mad_arrive(struct fab_mgmt *m, uint32_t p, const struct fab_mad *mad)
 {
 	struct fab_port *a = &m->f->port[p], *b = &m->f->port[a->peer];
@@ -132,7 +132,10 @@ static inline uint32_t mad_arrive(struct fab_mgmt *m, uint32_t p, const struct f
 
 /* ---- at a node ----------------------------------------------------------------- */
 
-/* The agents of a switch are at its port 0, which counts what they get and send (16.1.3.5). */
+/*
+ * The agents of a switch are at its port 0, which counts the MADs that they receive and send
+ * (16.1.3.5).
+ */
 static void agent_rcv(struct fab_mgmt *m, const struct fab_node *n)
 {
 	if (n->sw != FAB_NONE)
@@ -145,7 +148,7 @@ void fab_agent_xmit(struct fab_mgmt *m, const struct fab_node *n)
 		m->f->port[fab_port_of(n, 0)].xmit_mads++;
 }
 
-/* Port index that an SMP leaves @n by as its directed route says, or FAB_NO_PORT. */
+/* Port by which an SMP leaves @n on its directed route, or FAB_NO_PORT. */
 static uint32_t dr_out(struct fab_mgmt *m, const struct fab_node *n, struct fab_mad *mad,
 		       unsigned int out)
 {
@@ -161,7 +164,7 @@ static uint32_t dr_out(struct fab_mgmt *m, const struct fab_node *n, struct fab_
 	return out && out <= n->nports ? fab_port_of(n, out) : FAB_NO_PORT;
 }
 
-/* The GRH of the answer to a request with @grh: its GIDs change places (13.5.4). */
+/* Swap the GIDs of @grh, of a request, for the answer (13.5.4). */
 static void turn_grh(struct ib_grh *grh)
 {
 	uint8_t gid[sizeof(grh->sgid)];
@@ -172,7 +175,7 @@ static void turn_grh(struct ib_grh *grh)
 	grh->hoplimit = UINT8_MAX;
 }
 
-/* Port that the reply to a LID routed MAD leaves by. @at: port that the request came in by */
+/* Port by which the reply to a LID routed MAD leaves. @at: port where the request arrived */
 static uint32_t lid_out(struct fab_mgmt *m, const struct fab_node *n, uint32_t at,
 			struct fab_mad *mad)
 {
@@ -189,7 +192,7 @@ static uint32_t lid_out(struct fab_mgmt *m, const struct fab_node *n, uint32_t a
 	if (n->sw == FAB_NONE)
 		return at;
 	out = fab_route(m->f, n, lid);
-	/* until the tables are written a reply leaves by the port that the request came in by */
+	/* until the tables are written a reply leaves by the port where the request arrived */
 	return out && out <= n->nports ? fab_port_of(n, out) : at;
 }
 
@@ -211,8 +214,8 @@ static enum fab_fate smp_reply(struct fab_mgmt *m, uint32_t at, bool from_wire,
 }
 
 /*
- * A program at @at would have got @h, had it had room. It may answer when @h is sent again: an
- * agent must not say that nobody handles @h.
+ * Whether a program at @at handles @h but has no room for it now. It may answer when @h is
+ * repeated, so an agent must not report that no program handles @h.
  */
 static bool is_busy(const struct fab_mgmt *m, uint32_t at, const struct ib_mad_hdr *h)
 {
@@ -222,7 +225,7 @@ static bool is_busy(const struct fab_mgmt *m, uint32_t at, const struct ib_mad_h
 									who != FAB_NOBODY;
 }
 
-/* Give an SMP to the manager at a host, if it has one. @hops: HopPointer and HopCount received */
+/* Pass an SMP to the manager at a host, if it has one. @hops: HopPointer and HopCount received */
 static enum fab_fate for_manager(struct fab_mgmt *m, uint32_t at, const struct ib_sma *s,
 				 const struct ib_sma_in *in, struct fab_mad *mad, __be16 hops,
 				 uint32_t *out)
@@ -274,7 +277,7 @@ static enum fab_fate smp_at_node(struct fab_mgmt *m, uint32_t at, bool from_wire
 	fab_agent_end(m);
 	if (v != IB_SMA_FORWARD)
 		agent_rcv(m, n);
-	/* the manager repeats it */
+	/* no answer: the manager repeats it */
 	if (m->job.starved)
 		return mad_lose(m);
 	switch (v) {
@@ -327,7 +330,10 @@ static enum fab_fate process(struct fab_mgmt *m, uint32_t at, bool from_wire, st
 					      gs_at_node(m, at, from_wire, mad, out);
 }
 
-/* Whether faults of a node let @mad go on, which is at @place of port @p; else what they do to it. */
+/*
+ * Apply faults of a node to @mad at @place of port @p. Return: FAB_GOES_ON: none applies, or its
+ * fate.
+ */
 static inline enum fab_fate held(struct fab_mgmt *m, enum fab_mad_place place, uint32_t p,
 				 const struct fab_mad *mad)
 {
@@ -340,7 +346,7 @@ static inline enum fab_fate held(struct fab_mgmt *m, enum fab_mad_place place, u
 }
 
 /*
- * The node processes @mad at its port @at.
+ * Let the node process @mad at its port @at.
  *
  * Return: FAB_GOES_ON: it leaves by port *@out, FAB_NO_PORT: there is none.
  */
@@ -352,7 +358,7 @@ static enum fab_fate at_node(struct fab_mgmt *m, uint32_t at, bool from_wire, st
 	unsigned int by;
 
 	if (mad->dlid == IB_LID_PERMISSIVE) {
-		/* whoever is next gets SMPs only */
+		/* the permissive LID reaches only the SMA of the next node */
 		if (!ib_mad_is_smp(&mad->mad.hdr) || ib_smp_begins_by_lid(&mad->smp))
 			return mad_lose(m);
 	} else {
@@ -381,8 +387,8 @@ static enum fab_fate at_node(struct fab_mgmt *m, uint32_t at, bool from_wire, st
 }
 
 /*
- * @mad leaves the process by port *@out. Return: FAB_GOES_ON: a fault has refused it in the place of the
- * machine there, and the answer leaves by *@out.
+ * Let @mad leave the process by port *@out. Return: FAB_GOES_ON: a fault has refused it on behalf
+ * of the machine there, and the answer leaves by *@out.
  */
 static enum fab_fate mad_leave(struct fab_mgmt *m, uint32_t *out, struct fab_mad *mad)
 {
@@ -433,7 +439,7 @@ enum fab_fate fab_forward(struct fab_mgmt *m, uint32_t out, struct fab_mad *mad)
 	return mad_lose(m);
 }
 
-/* @mad, which has left by port @p, is at the other end. Return: as at_node(). */
+/* @mad, which has left by port @p, arrives at the other end. Return: as at_node(). */
 static enum fab_fate landed(struct fab_mgmt *m, uint32_t p, struct fab_mad *mad, uint32_t *out)
 {
 	uint32_t at;
@@ -461,7 +467,7 @@ void fab_mgmt_resume(struct fab_mgmt *m, enum fab_mad_place place, uint32_t p, s
 		break;
 	case FAB_MAD_ARRIVED:
 	case FAB_MAD_AT_HOME:
-		/* what a node has when it is switched off is gone */
+		/* a node that was switched off has lost its MADs */
 		fate = m->f->node[m->f->port[p].node].off ? mad_lose(m) :
 		       process(m, p, place == FAB_MAD_ARRIVED, mad, &out);
 		break;

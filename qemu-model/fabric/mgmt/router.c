@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Where packets leave a router; see router.h. */
+/* Outputs of routers; see router.h. */
 #include "router.h"
 
 #include <string.h>
@@ -19,13 +19,13 @@ static uint64_t gid_prefix(const uint8_t gid[16])
 	return ib_get_be64(gid);
 }
 
-/* Of FE80::/10, which no router forwards. */
+/* Whether it is in FE80::/10, which no router forwards. */
 static bool is_link_local(const uint8_t gid[16])
 {
 	return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
 }
 
-/* Whether @gid is that of a port of the router of port @at; a link-local one is only that of @at. */
+/* Whether @gid is one of a port of the router of port @at; a link-local GID counts for @at only. */
 static bool is_own(const struct fab *f, uint32_t at, const uint8_t gid[16])
 {
 	const struct fab_node *n = &f->node[f->port[at].node];
@@ -48,7 +48,7 @@ static bool leads_to(const struct fab *f, uint32_t p, uint64_t prefix, uint32_t 
 				     fab_subnet_of(f, p) == fab_subnet_of(f, next);
 }
 
-/* The port of router @n that leads there, the first that is Active if any is, or FAB_NO_PORT. */
+/* The port of router @n that leads there, preferably one that is Active, or FAB_NO_PORT. */
 static uint32_t find_output(const struct fab *f, const struct fab_node *n, uint64_t prefix,
 			    uint32_t next)
 {
@@ -67,7 +67,7 @@ static uint32_t find_output(const struct fab *f, const struct fab_node *n, uint6
 	return first;
 }
 
-/* Where a packet for a subnet in which the router of port @at has none goes on. */
+/* The output for a packet to a subnet in which the router of port @at has no port. */
 static enum fab_router_verdict by_route(const struct fab *f, uint32_t at, uint64_t prefix,
 					struct fab_router_way *way)
 {
@@ -109,7 +109,10 @@ uint16_t fab_router_lid(const struct fab_mgmt *m, uint32_t out, uint64_t guid)
 {
 	uint32_t p = fab_port_with_guid(m->f, guid), at;
 
-	/* a machine says its GUID itself: it does not get what is for a router */
+	/*
+	 * a machine claims its GUID: a port of the graph has precedence, so it cannot receive the
+	 * packets of one
+	 */
 	if (p == FAB_NO_PORT || fab_outside(m->f, p)) {
 		at = m->wires ? m->wires->find(m->wires_ctx, guid) : FAB_NO_PORT;
 		if (at == FAB_NO_PORT)

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What management calls of fault/, which is above it. */
+/* The functions of fault/ that management calls, although fault/ is above it. */
 #ifndef OHCA_FABRIC_TO_FAULT_H
 #define OHCA_FABRIC_TO_FAULT_H
 
 #include "mgmt.h"
 
-#define FAB_FLAP_TURN	32u	/* changes of cables before the fabric sees to others */
+#define FAB_FLAP_TURN	32u	/* changes of cables before the fabric does other work */
 
-#define FAB_FLAP_LATE_NS	1000000000u	/* a flap that is so late does not catch up */
+#define FAB_FLAP_LATE_NS	1000000000u	/* later flaps do not catch up */
 
 /**
  * fab_flap_timer() - pull and plug the cables that flap, as is due at @now_ns, in the order of time
  *
- * At most FAB_FLAP_TURN changes. A cable whose change is FAB_FLAP_LATE_NS late leaves out the
- * periods that have passed; fab_mgmt_stats.flaps_skipped counts them. What is left is due at once,
- * see fab_due().
+ * At most FAB_FLAP_TURN changes. A cable whose change is FAB_FLAP_LATE_NS late skips the periods
+ * that have passed; fab_mgmt_stats.flaps_skipped counts them. The rest is due at once, see
+ * fab_due().
  *
  * Return: whether nothing is left.
  */
