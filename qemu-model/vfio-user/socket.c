@@ -80,7 +80,7 @@ enum vu_got vu_socket_get(int sock, struct vu_message *m, const char **why)
 		if (n < 0 && errno == EAGAIN)
 			return VU_GOT_PART;
 		if (n < 0)
-			*why = errno == EMSGSIZE ? 
+			*why = errno == EMSGSIZE ?
 				"it passes more than 16 descriptors at a time, or the limit of open files is reached" :
 				strerror(errno);
 		else if (!n && m->have)
