@@ -27,7 +27,7 @@
 #define NS_PER_S	1000000000ull
 #define SEALS		(F_SEAL_SHRINK | F_SEAL_GROW)
 #define LINK_MAGIC	0x4c43484fu	/* of a link's messages, "OHCL" in memory */
-#define ANSWER_MAX	512		/* bytes of what the daemon sends, with room for more fields */
+#define ANSWER_MAX	512		/* longest message of the daemon, and reserve */
 
 /**
  * struct ohca_front - a connection
@@ -37,8 +37,8 @@
  * @page: shared, @bytes of it; @db: the doorbells in it
  * @seq: of the last message
  * @map_head: as of the page
- * @lost: @why says why; set once
- * @mute: no interrupt comes any more, which makes it lost: in the thread that calls, which is told by
+ * @lost: @why has the reason; set once
+ * @mute: the interrupt socket has ended: the front is lost as soon as the thread that calls detects
  *	the end of @sock
  */
 struct ohca_front {
@@ -54,7 +54,7 @@ struct ohca_front {
 /* Room for descriptors in a control message, which is rounded up: one more may fit. */
 #define FDS_ROOM	CMSG_SPACE(OHCA_FRONT_FDS * sizeof(int))
 
-/* Descriptors that came with a message. */
+/* Descriptors that arrived with a message. */
 struct fds {
 	int fd[FDS_ROOM / sizeof(int)];
 	unsigned int n;
@@ -73,7 +73,7 @@ static uint64_t deadline(int ms)
 	return now_ns() + (uint64_t)ms * NS_PER_MS;
 }
 
-/* Wait for @events of @fd until @end. Return: whether it is worth to try. */
+/* Wait for @events of @fd until @end. Return: false: the time is over. */
 static bool wait_for(int fd, short events, uint64_t end)
 {
 	struct pollfd p = { .fd = fd, .events = events };
@@ -81,7 +81,7 @@ static bool wait_for(int fd, short events, uint64_t end)
 
 	if (now >= end)
 		return false;
-	/* rounded up, or the last millisecond would be spent in a loop */
+	/* rounded up: otherwise the last millisecond would be a busy loop */
 	return poll(&p, 1, (int)((end - now + NS_PER_MS - 1) / NS_PER_MS)) != 0;
 }
 
@@ -105,7 +105,7 @@ static int lose(struct ohca_front *f, const char *fmt, ...)
 	vsnprintf(f->why, sizeof(f->why), fmt, ap);
 	va_end(ap);
 	atomic_store(&f->lost, true);
-	/* the daemon sees the end, and so does who waits for interrupts */
+	/* the daemon detects the end, and so does a thread that waits for interrupts */
 	shutdown(f->sock, SHUT_RDWR);
 	if (f->irq >= 0)
 		shutdown(f->irq, SHUT_RDWR);
@@ -176,7 +176,7 @@ static int front_send(struct ohca_front *f, enum ohca_front_type type, void *msg
 	return sendmsg(f->sock, &m, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -1 : 0;
 }
 
-/* Receive a record; descriptors are the caller's. Return: bytes, 0 at the end; -1 with errno. */
+/* Receive a record; the caller owns its descriptors. Return: bytes, 0 at the end; -1 with errno. */
 static ssize_t front_recv(struct ohca_front *f, void *buf, size_t size, struct fds *fds)
 {
 	union {
@@ -193,7 +193,7 @@ static ssize_t front_recv(struct ohca_front *f, void *buf, size_t size, struct f
 	const int flags = MSG_DONTWAIT | MSG_CMSG_CLOEXEC | MSG_TRUNC;
 	ssize_t n = recvmsg(f->sock, &m, flags);
 
-	/* who closes before it has read all resets: its last message is still there */
+	/* a daemon that closes before it has read all resets: its last message is still there */
 	if (n < 0 && errno == ECONNRESET)
 		n = recvmsg(f->sock, &m, flags);
 	fds->n = 0;
@@ -202,13 +202,13 @@ static ssize_t front_recv(struct ohca_front *f, void *buf, size_t size, struct f
 	for (struct cmsghdr *cm = CMSG_FIRSTHDR(&m); cm; cm = CMSG_NXTHDR(&m, cm))
 		if (cm->cmsg_level == SOL_SOCKET && cm->cmsg_type == SCM_RIGHTS)
 			fds_take(fds, cm);
-	/* the kernel has closed what found no room */
+	/* the kernel has closed the descriptors for which there was no room */
 	if (m.msg_flags & MSG_CTRUNC || fds->n > OHCA_FRONT_FDS)
 		lose(f, "the fabric's process passed too many descriptors");
 	return n;
 }
 
-/* The daemon says why it closes. */
+/* Process ERROR: the daemon's reason to close. */
 static int lose_by_error(struct ohca_front *f, const uint8_t *msg, size_t len)
 {
 	char text[sizeof(f->why) - 16];
@@ -271,7 +271,9 @@ static int front_message(struct ohca_front *f, uint8_t buf[ANSWER_MAX], size_t *
 
 /* ---- waking --------------------------------------------------------------------------- */
 
-/* After OHCA_PEND_* are set. A write that does not fit finds the counter full: it is awake. */
+/*
+ * Wake the daemon, after OHCA_PEND_* are set. If the write fails, the counter is full: it is awake.
+ */
 static void wake(struct ohca_front *f)
 {
 	const uint64_t one = 1;
@@ -355,7 +357,7 @@ failed:
 	return NULL;
 }
 
-/* Map the page that the daemon passes, if it is as WELCOME says. */
+/* Map the page that the daemon passes, if it matches WELCOME. */
 static int map_page(struct ohca_front *f, const struct ohca_front_welcome *w, int fd)
 {
 	struct ohca_db_sizes size = { .uars = le32toh(w->uars) };
@@ -395,13 +397,13 @@ static bool is_eventfd(int fd)
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	n = readlink(path, name, sizeof(name));
-	/* without /proc there is only the flag */
+	/* without /proc only the flag can be checked */
 	return flags >= 0 && flags & O_NONBLOCK &&
 	       (n < 0 || ((size_t)n == strlen("anon_inode:[eventfd]") &&
 			  !memcmp(name, "anon_inode:[eventfd]", (size_t)n)));
 }
 
-/* Whether a descriptor is a connected stream socket; who waits for it blocks in recv(). */
+/* Whether a descriptor is a connected stream socket: a wait for it is a recv() that blocks. */
 static bool is_stream(int fd)
 {
 	socklen_t len = sizeof(int);
@@ -411,7 +413,7 @@ static bool is_stream(int fd)
 	       !fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
 }
 
-/* Take WELCOME with its descriptors, which are still the caller's if this fails. */
+/* Process WELCOME with its descriptors, which stay the caller's if this fails. */
 static int take_welcome(struct ohca_front *f, const uint8_t *buf, size_t len, const struct fds *fds)
 {
 	struct ohca_front_welcome w;
@@ -507,7 +509,7 @@ void ohca_front_free(struct ohca_front *f)
 
 /* ---- calls ---------------------------------------------------------------------------- */
 
-/* Return: status; -1: the front is lost. */
+/* Process an answer. Return: status; -1: the front is lost. */
 static int take_answer(struct ohca_front *f, const uint8_t *buf, size_t len, int type,
 		       uint64_t *value)
 {
@@ -542,7 +544,7 @@ int ohca_front_call(struct ohca_front *f, enum ohca_front_type type, void *msg, 
 		if (errno == EINTR || (errno == EAGAIN && wait_for(f->sock, POLLOUT, end)))
 			continue;
 		r = errno;
-		/* why the daemon closed may be there to be read */
+		/* the daemon's reason to close may be in the socket */
 		ohca_front_event(f);
 		return lose(f, "sending to the fabric's process: %s", strerror(r));
 	}
@@ -558,7 +560,7 @@ int ohca_front_call(struct ohca_front *f, enum ohca_front_type type, void *msg, 
 
 int ohca_front_unmap(struct ohca_front *f, uint64_t iova, uint64_t last)
 {
-	/* each call but the last does a full step; a daemon that always has more lies */
+	/* each call but the last does a full step; a daemon that always reports more is wrong */
 	unsigned int left = OHCA_FRONT_MAPS / OHCA_FRONT_UNMAP_STEP + 1;
 	const uint64_t end = deadline(OHCA_FRONT_UNMAP_MS);
 	uint64_t more;
@@ -575,7 +577,7 @@ int ohca_front_unmap(struct ohca_front *f, uint64_t iova, uint64_t last)
 	return r;
 }
 
-/* Whether there is no room for one more. What the daemon says of it is not trusted. */
+/* Whether the ring has no room for one more. The daemon's @map_tail is not trusted. */
 static bool maps_full(const struct ohca_front *f)
 {
 	return f->map_head - atomic_load(&f->page->map_tail) >= OHCA_PAGE_MAPS;
@@ -683,7 +685,7 @@ uint64_t ohca_front_clock(const struct ohca_front *f, uint32_t off, unsigned int
 
 /* ---- interrupts; any thread ------------------------------------------------------------- */
 
-/* The interrupt socket has ended, or does not work: without interrupts the front is of no use. */
+/* The interrupt socket has ended, or does not work: without interrupts the front is useless. */
 static bool mute(struct ohca_front *f)
 {
 	if (!ohca_front_lost(f)) {
@@ -703,7 +705,10 @@ bool ohca_front_irq_wait(struct ohca_front *f)
 		n = recv(f->irq, buf, sizeof(buf), 0);
 		if (n > 0)
 			return true;
-		/* the daemon has set O_NONBLOCK, which is the socket's and so is its, too */
+		/*
+		 * the daemon has set O_NONBLOCK: the flag belongs to the socket, not to the
+		 * descriptor
+		 */
 		if (n < 0 && errno == EAGAIN)
 			poll(&p, 1, -1);
 		else if (!n || errno != EINTR)
@@ -749,7 +754,7 @@ bool ohca_front_irqs(struct ohca_front *f, unsigned int n, uint64_t *vec)
 
 bool ohca_front_dirty(struct ohca_front *f)
 {
-	/* what has told of the write was a load, perhaps of another program */
+	/* the event that reported the write was a load, perhaps of another program */
 	atomic_thread_fence(memory_order_acquire);
 	return atomic_load_explicit(&f->page->dirty, memory_order_relaxed) &&
 	       atomic_exchange(&f->page->dirty, 0);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What a daemon has written, as the front takes it; see dirty.h. */
+/* The front's side of a log of writes; see dirty.h. */
 #include "front/dirty.h"
 
 #include <stdbool.h>
 
-/** struct taking - the run that may go on: pages from @begin to before @end; @runs: before it */
+/**
+ * struct taking - the current run: pages from @begin to before @end; @runs: number of earlier runs
+ */
 struct taking {
 	void (*run)(void *arg, uint64_t off, uint64_t len);
 	void *arg;
@@ -29,7 +31,7 @@ static void dirty_add(struct taking *t, uint64_t page, uint64_t end)
 	t->end = end;
 }
 
-/* Most are 0, and an exchange takes longer than a look. */
+/* A load first: most bytes are 0, and an exchange takes longer. */
 static bool take(_Atomic uint8_t *b)
 {
 	return atomic_load_explicit(b, memory_order_relaxed) && atomic_exchange(b, 0);
@@ -46,7 +48,7 @@ static void take_pages(const struct ohca_dirty *d, uint64_t page, struct taking 
 	const uint64_t end = group_end(page, OHCA_DIRTY_FAN, d->pages);
 
 	if (t->runs >= OHCA_DIRTY_RUNS) {
-		/* their bytes stay: who finds them later does so once more */
+		/* the bytes of the pages stay set: a later call may report them once more */
 		dirty_add(t, page, end);
 		return;
 	}

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A log of what a daemon has written: memory of a front, which both have mapped. QEMU only knows
- * what it writes itself, and has to know of the rest: an emulated processor has translated code of
- * it, and a migration has sent it.
+ * A log of the writes of a daemon: memory of a front, which both have mapped. QEMU only knows what
+ * it writes itself, and must know of the other writes: an emulated processor has translated code
+ * from the memory, and a migration has sent it.
  *
  * There is a byte for each page of memory, one for each OHCA_DIRTY_FAN of those, and one for each
- * OHCA_DIRTY_FAN of these again. Who writes memory sets the lowest byte first, the front clears the
- * highest first, so at worst the front finds a page twice or a group without one. Bytes, not bits:
- * a store that follows the data needs neither an atomic operation nor a barrier. To test a bit
- * first would need one, or the test may come before others see the data, and the bit be cleared
- * in between.
+ * OHCA_DIRTY_FAN of these again. A writer of memory sets the lowest byte first, the front clears
+ * the highest first, so at worst the front finds a page twice or a group without one. Bytes, not
+ * bits: a store that follows the data needs neither an atomic operation nor a barrier. A test of a
+ * bit before it is set would need a barrier: without it the test may precede the visibility of the
+ * data, and the front may clear the bit in between.
  *
- * All contents may be any bytes at any time: each side trusts its own sizes.
+ * All contents may be any bytes at any time: each side trusts only its own sizes.
  */
 #ifndef OHCA_FRONT_DIRTY_H
 #define OHCA_FRONT_DIRTY_H
@@ -22,7 +22,7 @@
 
 #define OHCA_DIRTY_PAGE	4096u
 #define OHCA_DIRTY_FAN	64u
-#define OHCA_DIRTY_RUNS	4096u	/* that are told apart */
+#define OHCA_DIRTY_RUNS	4096u	/* runs that are reported exactly */
 
 #define OHCA_DIRTY_UP(n, unit)	(((n) + (unit) - 1) / (unit))
 
@@ -31,7 +31,7 @@
 #define OHCA_DIRTY_SUMS(bytes)	OHCA_DIRTY_UP(OHCA_DIRTY_PAGES(bytes), OHCA_DIRTY_FAN)
 #define OHCA_DIRTY_TOPS(bytes)	OHCA_DIRTY_UP(OHCA_DIRTY_SUMS(bytes), OHCA_DIRTY_FAN)
 
-/** OHCA_DIRTY_BYTES() - what the log of @bytes of memory takes; they are no more than 2^62 */
+/** OHCA_DIRTY_BYTES() - size of the log of @bytes of memory, which are at most 2^62 */
 #define OHCA_DIRTY_BYTES(bytes)	(OHCA_DIRTY_UP(OHCA_DIRTY_TOPS(bytes) + OHCA_DIRTY_SUMS(bytes) + \
 					       OHCA_DIRTY_PAGES(bytes), 4096u) * 4096u)
 
@@ -45,7 +45,7 @@ struct ohca_dirty {
 	uint64_t pages;
 };
 
-/** ohca_dirty_place() - the log of @bytes of memory is at @mem, of OHCA_DIRTY_BYTES() */
+/** ohca_dirty_place() - set @d to the log of @bytes of memory at @mem, of OHCA_DIRTY_BYTES() */
 static inline void ohca_dirty_place(struct ohca_dirty *d, uint64_t bytes, void *mem)
 {
 	d->top = mem;
@@ -54,7 +54,7 @@ static inline void ohca_dirty_place(struct ohca_dirty *d, uint64_t bytes, void *
 	d->pages = OHCA_DIRTY_PAGES(bytes);
 }
 
-/* The bytes of @page in all levels, from the lowest to the highest. */
+/* Set the bytes of @page in all levels, from the lowest to the highest. */
 static inline void ohca_dirty_mark(const struct ohca_dirty *d, uint64_t page)
 {
 	const uint64_t fan = OHCA_DIRTY_FAN;
@@ -65,16 +65,16 @@ static inline void ohca_dirty_mark(const struct ohca_dirty *d, uint64_t page)
 }
 
 /**
- * ohca_dirty_set() - @n bytes of the memory, at least 1, from @off have been written
+ * ohca_dirty_set() - log a write of @n bytes of the memory, at least 1, at @off
  *
- * For one thread, after it has written them and before it tells anybody of them.
+ * For one thread, after the write and before it reports the write to any other.
  */
 static inline void ohca_dirty_set(const struct ohca_dirty *d, uint64_t off, size_t n)
 {
 	const uint64_t end = off + n;
 
 	ohca_dirty_mark(d, off / OHCA_DIRTY_PAGE);
-	/* mostly it is one page */
+	/* usually there is one page */
 	while (off % OHCA_DIRTY_PAGE + n > OHCA_DIRTY_PAGE) {
 		off = (off / OHCA_DIRTY_PAGE + 1) * OHCA_DIRTY_PAGE;
 		n = (size_t)(end - off);
@@ -83,12 +83,12 @@ static inline void ohca_dirty_set(const struct ohca_dirty *d, uint64_t off, size
 }
 
 /**
- * ohca_dirty_take() - take all pages that are in a log, in runs
+ * ohca_dirty_take() - read and clear all pages of a log, in runs
  * @run: called for each: @len bytes from @off, both multiples of OHCA_DIRTY_PAGE, inside the memory
- *	but for the end of its last page
+ *	except for the end of its last page
  *
- * Takes as long as there is memory, not as the one who writes wishes: of what comes after
- * OHCA_DIRTY_RUNS runs, all pages of a group are taken if one is. One thread at a time.
+ * Its time depends on the size of the memory, not on the writer: after OHCA_DIRTY_RUNS runs it
+ * reports all pages of a group if one is set. One thread at a time.
  */
 void ohca_dirty_take(const struct ohca_dirty *d,
 		     void (*run)(void *arg, uint64_t off, uint64_t len), void *arg);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Doorbells as any thread of any process rings them; see doorbell.h. */
+/* The writer's side of doorbells, any thread of any process; see doorbell.h. */
 #include "front/doorbell.h"
 #include "ohca_hw.h"
 
-#define LINE	64u	/* each array begins a cache line: who writes one does not slow down another */
+#define LINE	64u	/* of a cache, so that arrays do not share one */
 #define PAGE	4096u
 
 _Static_assert((int)OHCA_DB_BAD_SIZE == (int)OHCA_CNT_DB_BAD_SIZE &&
 	       (int)OHCA_DB_BAD_HANDLE == (int)OHCA_CNT_DB_BAD_HANDLE &&
 	       (int)OHCA_DB_BAD_UAR == (int)OHCA_CNT_DB_BAD_UAR, "a counter of another name");
 
-/* ---- where they are ------------------------------------------------------------- */
+/* ---- addresses ------------------------------------------------------------------ */
 
 static bool sizes_ok(const struct ohca_db_sizes *s)
 {
@@ -44,7 +44,7 @@ static void place_ring(struct ohca_db_ring *r, uintptr_t *at, uint32_t max)
 	r->bits = array(at, r->words * sizeof(*r->bits));
 }
 
-/* Return: the bytes that the arrays take. */
+/* Compute the addresses. Return: the size of the arrays. */
 static size_t place(struct ohca_doorbells *db, const struct ohca_db_sizes *s, uintptr_t begin)
 {
 	static const enum ohca_db_kind rings[OHCA_RING_NUM] = {

@@ -3,14 +3,14 @@
  * Doorbells of an HCA: flat arrays, written by any thread of any process that has them mapped, and
  * read by the owner of the engine (engine/object/doorbell.c).
  *
- * Ringing sets one bit of a bitmap for each ring of work requests, with a summary bit for each
- * word of it, and a word for each CQ and EQ. Writers set the lowest level first, the reader clears
- * the highest first, so no doorbell is lost; at worst the reader finds a number twice or an
- * empty word. Nothing overflows, so a writer never waits for the reader.
+ * A write of a doorbell sets one bit of a bitmap for each ring of work requests, with a summary bit
+ * for each word of it, and a word for each CQ and EQ. Writers set the lowest level first, the
+ * reader clears the highest first, so no doorbell is lost; at worst the reader finds a number twice
+ * or an empty word. Nothing overflows, so a writer never waits for the reader.
  *
  * All contents may be any bits at any time: the writer may be another, hostile process. Numbers are
- * positions of bits; the reader masks those that are beyond the tables. @owner is only read by the writer: it keeps one
- * process of a guest from another's queues.
+ * positions of bits; the reader masks those that are beyond the tables. Only the writer reads
+ * @owner: it separates the queues of a guest's processes.
  */
 #ifndef OHCA_FRONT_DOORBELL_H
 #define OHCA_FRONT_DOORBELL_H
@@ -50,12 +50,12 @@ enum ohca_db_bad { OHCA_DB_BAD_SIZE, OHCA_DB_BAD_HANDLE, OHCA_DB_BAD_UAR, OHCA_D
 #define OHCA_ARM_REQ		0xffull
 #define OHCA_ARM_CI_SHIFT	32
 
-/** EQ word: the consumer index in the low half, and these. */
+/** EQ word: the consumer index in the low half, and these bits. */
 #define OHCA_EQ_WORD_VALID	(1ull << 32)
 #define OHCA_EQ_WORD_ARM	(1ull << 33)
 
 /**
- * struct ohca_db_sizes - of the arrays
+ * struct ohca_db_sizes - sizes of the arrays
  * @max: [enum ohca_db_kind] numbers of objects, each a power of two from 2 to OHCA_DB_MAX
  * @uars: UAR pages, from 1 to OHCA_DB_UARS
  */
@@ -65,9 +65,9 @@ struct ohca_db_sizes {
 };
 
 /**
- * struct ohca_db_ring - rung numbers of one kind
- * @bits: rung; @bits_mask: those of a word that are numbers
- * @sum: one bit for each word of @bits; @sum_mask: those of a word of it that are words
+ * struct ohca_db_ring - numbers of one kind whose doorbells were written
+ * @bits: a bit for each number; @bits_mask: bits of a word that are numbers
+ * @sum: a bit for each word of @bits; @sum_mask: bits of a word of it that stand for words
  * @words: of @bits; @sums: of @sum
  */
 struct ohca_db_ring {
@@ -78,9 +78,9 @@ struct ohca_db_ring {
 };
 
 /**
- * struct ohca_doorbells - where the arrays are
+ * struct ohca_doorbells - addresses of the arrays
  * @size: as given to ohca_doorbells_place()
- * @pending: OHCA_PEND_*: what was written; the writer ORs, the owner exchanges
+ * @pending: OHCA_PEND_*: kinds that were written; the writer ORs, the owner exchanges
  * @aq_db: the admin queue's producer index, as last written
  * @bad: [enum ohca_db_bad] doorbells that were ignored
  * @eq: [OHCA_DB_EQS] words of EQs
@@ -100,37 +100,37 @@ struct ohca_doorbells {
 };
 
 /**
- * ohca_doorbells_bytes() - memory that the arrays take
+ * ohca_doorbells_bytes() - size of the arrays
  *
  * Return: bytes, a multiple of 4,096; 0: @s is not valid.
  */
 size_t ohca_doorbells_bytes(const struct ohca_db_sizes *s);
 
 /**
- * ohca_doorbells_place() - say where the arrays are
+ * ohca_doorbells_place() - compute the addresses of the arrays
  * @db: filled in
  * @s: valid sizes; the same on both sides of shared memory
- * @mem: ohca_doorbells_bytes() of memory, aligned to 64 bytes; the one who makes it sets it to 0
+ * @mem: ohca_doorbells_bytes() of memory, aligned to 64 bytes; its creator has set it to 0
  */
 void ohca_doorbells_place(struct ohca_doorbells *db, const struct ohca_db_sizes *s, void *mem);
 
 /**
- * ohca_doorbells_ring() - a write of a UAR page. any thread; no lock, no allocation
- * @uar: page; @off: offset in it; @val: what was written, in CPU order; @size: bytes, only 8 counts
+ * ohca_doorbells_ring() - process a write of a UAR page. any thread; no lock, no allocation
+ * @uar: page; @off: offset in it; @val: value, in CPU order; @size: bytes, only 8 is valid
  *
- * Return: whether the owner has something to do, so that he has to be told; if not the doorbell was
- * ignored and counted in @bad, by firmware-if/ohca_regs.h.
+ * Return: whether the owner has work, and must be notified; if not the doorbell was ignored and
+ * counted in @bad, as firmware-if/ohca_regs.h describes.
  */
 bool ohca_doorbells_ring(const struct ohca_doorbells *db, uint32_t uar, uint32_t off, uint64_t val,
 			 unsigned int size);
 
 /**
- * ohca_doorbells_admin() - a write of OHCA_REG_AQ_DB. any thread; no lock
- * @pi: the admin queue's producer index. The owner has to be told.
+ * ohca_doorbells_admin() - process a write of OHCA_REG_AQ_DB. any thread; no lock
+ * @pi: the admin queue's producer index. The caller must notify the owner.
  */
 void ohca_doorbells_admin(const struct ohca_doorbells *db, uint32_t pi);
 
-/** ohca_doorbells_set() - number @n of @kind is rung. any thread */
+/** ohca_doorbells_set() - set number @n of @kind. any thread */
 void ohca_doorbells_set(const struct ohca_doorbells *db, enum ohca_ring_kind kind, uint32_t n);
 
 #endif /* OHCA_FRONT_DOORBELL_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What users say of an HCA, as HELLO has it (front/proto.h). */
+/* The properties of an HCA that users configure, as in HELLO (front/proto.h). */
 #ifndef OHCA_FRONT_HELLO_H
 #define OHCA_FRONT_HELLO_H
 
@@ -10,18 +10,18 @@
 #define OHCA_HELLO_SPEEDS	"sdr, ddr, qdr, fdr, edr, hdr, ndr and xdr"
 #define OHCA_HELLO_WIDTHS	"1x, 2x, 4x, 8x and 12x"
 
-/** ohca_hello_speed() - the speeds up to @name are supported. Return: false: it is none. */
+/** ohca_hello_speed() - support the speeds up to @name. Return: false: there is no such speed. */
 bool ohca_hello_speed(struct ohca_front_hello *m, const char *name);
 
-/** ohca_hello_width() - the widths up to @name are supported. Return: false: it is none. */
+/** ohca_hello_width() - support the widths up to @name. Return: false: there is no such width. */
 bool ohca_hello_width(struct ohca_front_hello *m, const char *name);
 
 /**
- * ohca_hello_guid() - a NodeGUID nobody else has, of a @random number
+ * ohca_hello_guid() - a unique NodeGUID from a @random number
  *
  * It has our OUI, with the local bit, and 40 random bits. Its first byte is not 2, although that
- * would be the simplest local one: a target's service ID is its GUID, and service IDs that begin with 2
- * are for the operating system to give out (IBTA vol 1, annex A3).
+ * would be the simplest local one: a target's service ID is its GUID, and the operating system
+ * assigns service IDs that begin with 2 (IBTA vol 1, annex A3).
  */
 uint64_t ohca_hello_guid(uint64_t random);
 

@@ -3,51 +3,52 @@
  * Messages between a front and the fabric's process, which hosts its HCA.
  *
  * The socket is the fabric's (--listen), SOCK_SEQPACKET, one message a record. The first message of
- * a connection says what it is: a link's HELLO (link/wire.h) or a front's. All numbers are
- * little-endian. Messages may grow at their end: what is longer than known is valid.
+ * a connection identifies it: a link's HELLO (link/wire.h) or a front's. All numbers are
+ * little-endian. Messages may grow at their end: a message that is longer than known is valid.
  *
  *	type	from	answer	what
  *	HELLO	front	WELCOME	the HCA; with a descriptor of device memory, if it has some
  *	WELCOME	daemon		with three descriptors: page, eventfd, interrupt socket
  *	BLOCK	front	DONE	a block of memory, with its descriptor
- *	UNBLOCK	front	DONE	a block goes; no range of the last MEM, and no mapping, is in it
- *	MEM	front	DONE	all ranges of bus addresses that the HCA reaches from now on
- *	UNMAP	front	DONE	an IOMMU translates some addresses no longer; @value 1: again
- *	LOG	front	DONE	what is written of a block is noted from now on, in a log
- *	REG	front	DONE	a register of BAR 0 is written, or read: then @value of the answer
+ *	UNBLOCK	front	DONE	removes a block; no range of the last MEM, and no mapping, is in it
+ *	MEM	front	DONE	all ranges of bus addresses that the HCA can access from now on
+ *	UNMAP	front	DONE	removes translations of an IOMMU; @value 1: repeat it
+ *	LOG	front	DONE	logs writes to a block from now on
+ *	REG	front	DONE	writes a register of BAR 0, or reads one into @value of the answer
  *	RESET	front	DONE	as power-on: no DMA, and no vector is raised after the answer
- *	RUN	front	DONE	the machine is paused, or goes on
+ *	RUN	front	DONE	pauses the machine, or lets it run
  *	LIES	front	DONE	ohca_set_lies(); @value of the answer: ohca_lies_told()
- *	LEAVE	front	DONE	the paused machine may go on elsewhere: by a HELLO with @value of the answer
- *	BYE	front	DONE	the HCA goes away; the daemon closes after its answer
+ *	LEAVE	front	DONE	lets the paused machine move: by a HELLO with @value of the answer
+ *	BYE	front	DONE	frees the HCA; the daemon closes after its answer
  *	ERROR	daemon		why it closes
  *
- * What was raised before RESET is in the page still: the front forgets it after the answer. All else of
- * the device is as after power-on.
+ * Vectors that were raised before RESET are still in the page: the front clears them after the
+ * answer. Everything else of the device is as after power-on.
  *
- * A machine that migrates has two fronts for a while. The first one pauses, and says LEAVE; the other
- * one's HELLO has OHCA_FRONT_MOVE, and that token, once. It is told of its memory as usual, and the HCA
- * is still the first one's, which stays paused. With RUN 1, RESET, or the write of a register either
- * decides: of the second one, that the HCA is its own, with all that it was; of the first one, that
- * the machine goes on there. The one that has lost is ended. If the first one goes the HCA is
- * the second one's, if that goes the first one's. The token is valid until the first one goes on, goes, or
- * says LEAVE again.
+ * A machine that migrates has two fronts for a while. The first one pauses, and sends LEAVE. The
+ * HELLO of the second one has OHCA_FRONT_MOVE, and that token, once. The second front sends its
+ * memory as usual, while the HCA still belongs to the first one, which stays paused. RUN 1, RESET,
+ * or the write of a register by either decides: by the second one, that the HCA with all its state
+ * is now its own; by the first one, that the machine stays there. The daemon ends the other front.
+ * If the first front ends before, the second one gets the HCA; if the second one ends, the first
+ * one keeps it. The token is valid until the first one runs, ends, or sends LEAVE again.
  *
- * DONE and WELCOME have @seq of what they answer. A front has one message outstanding at a time. It
- * sets OHCA_PEND_ATTN in its page after it has sent one, and wakes the daemon as for a doorbell.
+ * DONE and WELCOME have @seq of the message that they answer. A front has one message outstanding
+ * at a time. After it has sent one it sets OHCA_PEND_ATTN in its page, and wakes the daemon as for
+ * a doorbell.
  *
  * The peer is not trusted. A message of an unknown type is answered by DONE with
- * OHCA_FRONT_UNKNOWN, one whose contents are not valid by another status, and nothing else is
- * changed by it. What violates the protocol itself (another magic or version, a message that is
- * shorter than its type or longer than OHCA_FRONT_MAX, descriptors where none belong, no HELLO first,
- * an entry of the ring of mappings that is not valid) ends the connection, and the HCA with it.
+ * OHCA_FRONT_UNKNOWN, one whose contents are not valid by another status, and it changes nothing
+ * else. A violation of the protocol itself (another magic or version, a message that is shorter
+ * than its type or longer than OHCA_FRONT_MAX, descriptors where none belong, no HELLO first, an
+ * entry of the ring of mappings that is not valid) ends the connection, and the HCA with it.
  */
 #ifndef OHCA_FRONT_PROTO_H
 #define OHCA_FRONT_PROTO_H
 
 #include <stdint.h>
 
-/** ohca_front_char() - byte @c of a text of the peer, for people */
+/** ohca_front_char() - byte @c of a text of the peer as a printable character */
 static inline char ohca_front_char(uint8_t c)
 {
 	return c >= 0x20 && c < 0x7f ? (char)c : '?';
@@ -79,14 +80,14 @@ enum ohca_front_type {
 	OHCA_FRONT_DONE = 0x8000,
 };
 
-/** enum ohca_front_status - of an answer */
+/** enum ohca_front_status - status of an answer */
 enum ohca_front_status {
 	OHCA_FRONT_OK = 0,
 	OHCA_FRONT_UNKNOWN = 1,		/* there is no such message */
 	OHCA_FRONT_INVALID = 2,		/* a field, or a combination of them, is not valid */
-	OHCA_FRONT_NO_MEMORY = 3,	/* of the daemon */
+	OHCA_FRONT_NO_MEMORY = 3,	/* the daemon has no memory */
 	OHCA_FRONT_NOT_SHARED = 4,	/* a block cannot be mapped as shared memory of its size */
-	OHCA_FRONT_LIMIT = 5,		/* there would be more memory than the daemon allows */
+	OHCA_FRONT_LIMIT = 5,		/* it would exceed the memory limit of the daemon */
 };
 
 /** struct ohca_front_hdr - begin of every message; @len: bytes of all of it; @seq: any number */
@@ -120,20 +121,20 @@ struct ohca_front_error {
 #define OHCA_FRONT_PAUSED	0x1u	/* the machine does not run yet */
 #define OHCA_FRONT_SMP_OFF	0x2u	/* struct ohca_cfg.smp_off */
 #define OHCA_FRONT_MW_2A	0x4u	/* struct ohca_cfg.mw_type_2a */
-#define OHCA_FRONT_MOVE		0x8u	/* the HCA is another front's that has left it; with PAUSED */
+#define OHCA_FRONT_MOVE		0x8u	/* the HCA of a front that has sent LEAVE; with PAUSED */
 
 /**
  * struct ohca_front_hello - HELLO
  * @node_guid: NodeGUID; port n has node_guid + n
  * @sys_guid, @vl_cap ... @lacks: as in struct ohca_cfg of the engine
- * @mem_max: as there; the daemon may allow for less
- * @dm_size: bytes of the descriptor that comes along; 0: none comes
- * @want_port: the port of the first switch that port 1 is at, 0: any; port 2 is at the next
- * @clock_ns: CLOCK_MONOTONIC of the front when it sent this: both have one clock
+ * @mem_max: as there; the limit of the daemon may be lower
+ * @dm_size: bytes of the descriptor that is passed with it; 0: none is
+ * @want_port: the port of the first switch for port 1, 0: any; port 2 gets the next
+ * @clock_ns: CLOCK_MONOTONIC of the front when it sent this: both have the same clock
  * @desc: NodeDescription; need not be terminated
  * @id: name for messages: QEMU's id of the device; need not be terminated
- * @token: of the answer to LEAVE, with OHCA_FRONT_MOVE; all but @clock_ns, @desc and @id is as in the
- *	HELLO of the one that has left
+ * @token: of the answer to LEAVE, with OHCA_FRONT_MOVE; then all fields but @clock_ns, @desc and
+ *	@id are as in the HELLO of the front that has sent LEAVE
  */
 struct ohca_front_hello {
 	struct ohca_front_hdr hdr;
@@ -193,7 +194,7 @@ struct ohca_front_block {
 
 /**
  * struct ohca_front_log - LOG, with a descriptor of the log (front/dirty.h)
- * @id: of a block that has none; it has this one as long as it is there
+ * @id: of a block without a log; it keeps this one as long as it exists
  */
 struct ohca_front_log {
 	struct ohca_front_hdr hdr;
@@ -221,7 +222,7 @@ struct ohca_front_mem {
 };
 
 #define OHCA_FRONT_MAPS		(1u << 20)	/* at a time */
-/* ranges that go by one UNMAP, after which there may be more */
+/* ranges that one UNMAP removes, after which there may be more */
 #define OHCA_FRONT_UNMAP_STEP	256u
 
 /**
@@ -229,7 +230,7 @@ struct ohca_front_mem {
  * @iova: the first address that is not translated after the answer
  * @last: the last one; less than @iova: there is none
  *
- * What is in the ring of mappings (front/page.h) is taken before. Ranges that are as MEM says stay.
+ * The daemon reads the ring of mappings (front/page.h) before. Ranges of MEM stay.
  */
 struct ohca_front_unmap {
 	struct ohca_front_hdr hdr;
@@ -256,7 +257,7 @@ struct ohca_front_run {
 	uint32_t rsvd;
 };
 
-/* All kinds of lies: OHCA_LIE_ALL of the engine */
+/* All kinds of faults: OHCA_LIE_ALL of the engine */
 #define OHCA_FRONT_LIES_ALL	0xffu
 
 /** struct ohca_front_lies - LIES */
