@@ -15,8 +15,9 @@
 #define CTRL_BUDGET	16
 
 /*
- * Trainings of the peer that one recv() may bring. The peer begins one after our answer to the one
- * before, and one more if it answers a training of ours meanwhile. Each makes us send an answer.
+ * Trainings of the peer that the data of one recv() may contain. The peer begins one after our
+ * answer to the previous one, and one more if it answers a training of ours meanwhile. Each makes
+ * us send an answer.
  */
 #define PEER_TRAININGS	4
 
@@ -59,7 +60,7 @@ void link_error_msg(struct ohca_wire_error *e, int code, const char *text)
 	memcpy(e->text, text, n < sizeof(e->text) ? n : sizeof(e->text) - 1);
 }
 
-/* Replaces control characters in the peer's text, for terminals and logs. */
+/* Copy the peer's text without control characters, for terminals and logs. */
 static void copy_text(char *to, size_t size, const uint8_t *from, size_t len)
 {
 	size_t i;
@@ -100,7 +101,7 @@ int link_check_hdr(const void *buf, size_t len, struct ohca_link_err *err)
 
 		memset(&e, 0, sizeof(e));
 		memcpy(&e, buf, len < sizeof(e) ? len : sizeof(e));
-		/* the peer's text has its own view, of who is the peer */
+		/* the peer's text calls us the peer: use our own */
 		if (le32toh(e.code) == OHCA_LINK_E_VERSION && version != OHCA_LINK_VERSION)
 			return other_version(version, err);
 		copy_text(text, sizeof(text), e.text, sizeof(e.text));
@@ -154,7 +155,7 @@ static int send_state(struct ohca_link *l)
 	return link_stream_post(l, &m, sizeof(m));
 }
 
-/* recv() then reports the error, too. */
+/* With these errors recv() reports the end, too. */
 static bool peer_gone(int e)
 {
 	return e == EPIPE || e == ECONNRESET || e == ENOTCONN;
@@ -208,7 +209,7 @@ static void try_up(struct ohca_link *l)
 
 /*
  * Whether the peer has acknowledged the last STATE of a training. If not, further trainings
- * wait: at most one message is under way, besides answers to the peer's own, so that the
+ * wait: at most one message is outstanding, in addition to answers to the peer's own, so that the
  * socket does not fill up while the peer is stopped.
  */
 static bool acknowledged(const struct ohca_link *l)
@@ -239,7 +240,7 @@ static bool take_state(struct ohca_link *l, const void *buf, size_t len)
 		return false;
 	l->peer_state = m;
 	l->peer_seen = true;
-	/* Sends an answer, or the training that waited. A peer that never reads loses its link. */
+	/* Send an answer, or the training that waited. A peer that never reads loses its link. */
 	if (l->seq && (news || (l->sent_seq != l->seq && acknowledged(l))) && send_state(l) &&
 	    !peer_gone(errno))
 		return false;
@@ -259,7 +260,7 @@ int ohca_link_train(struct ohca_link *l, const struct ohca_link_phy *phy)
 	if (send_state(l)) {
 		if (peer_gone(errno))
 			return 0;
-		/* Seen by ohca_link_ctrl(): the peer does not read its socket. */
+		/* ohca_link_ctrl() reports it: the peer does not read its socket. */
 		snprintf(l->error, sizeof(l->error), "the peer does not answer: %s",
 			 strerror(errno));
 		l->rx_broken = true;
@@ -275,7 +276,7 @@ void ohca_link_set_phy(struct ohca_link *l, const struct ohca_link_phy *phy)
 	l->phy.speed_ext_en = phy->speed_ext_en;
 }
 
-/* The peer is told why, if its socket takes it. */
+/* Send the reason to the peer, if its socket accepts it. */
 static void send_error(struct ohca_link *l)
 {
 	struct ohca_wire_error e;
@@ -320,7 +321,7 @@ enum ohca_link_event ohca_link_ctrl(struct ohca_link *l)
 			if (l->state.up)
 				return OHCA_LINK_EV_UP;
 		}
-		/* Only what is in the socket may wait, since that stays readable. */
+		/* Data outside of the socket must not wait: only the socket stays readable. */
 		if (i == CTRL_BUDGET)
 			reads = 0;
 		n = link_stream_recv(l, buf.b, &reads);
@@ -344,7 +345,7 @@ enum ohca_link_event ohca_link_ctrl(struct ohca_link *l)
 			snprintf(l->error, sizeof(l->error), "training failed");
 			return broke(l);
 		}
-		/* Unknown types come from a peer with more features, and are ignored. */
+		/* Unknown types are sent by a peer with more features, and are ignored. */
 	}
 }
 

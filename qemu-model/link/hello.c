@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * How a link begins: the first message of each side. By TCP that has always OHCA_WIRE_MSG_MAX bytes,
- * whatever version the peer has, and stays in the socket until all of it is there (SO_RCVLOWAT):
- * nothing is kept for a peer that has not said who it is.
+ * The begin of a link: the first message of each side. By TCP it always has OHCA_WIRE_MSG_MAX
+ * bytes, whatever version the peer has, and stays in the socket until it is complete (SO_RCVLOWAT):
+ * no memory is used for a peer that has not identified itself.
  */
 #include "link_priv.h"
 
@@ -79,14 +79,14 @@ void link_hello_fill(struct ohca_wire_hello *h, const struct ohca_link_cfg *c)
 	memcpy(h->place, c->place, strnlen(c->place, sizeof(h->place)));
 }
 
-/* The peer's text, for terminals and logs. */
+/* Copy the peer's text without control characters, for terminals and logs. */
 static void hello_text(char *to, const uint8_t *from, size_t size)
 {
 	for (size_t i = 0; i + 1 < size && from[i]; i++)
 		to[i] = from[i] >= 0x20 && from[i] < 0x7f ? (char)from[i] : '?';
 }
 
-/* @h: filled in, as it came; @c: filled in from it, and checked. Return: 0 or -1. */
+/* Parse HELLO: @h: copied; @c: filled in from it, and checked. Return: 0 or -1. */
 static int hello_parse(const void *buf, size_t len, struct ohca_wire_hello *h,
 		       struct ohca_link_cfg *c, struct ohca_link_err *err)
 {
@@ -119,7 +119,7 @@ static int hello_parse(const void *buf, size_t len, struct ohca_wire_hello *h,
 	return link_check_cfg(c, "the peer's", err);
 }
 
-/* Return: 0, or -1 with errno. */
+/* Send a first message. Return: 0, or -1 with errno. */
 static int send_first(int fd, const void *msg, size_t len)
 {
 	uint8_t buf[OHCA_WIRE_MSG_MAX] = { 0 };
@@ -128,7 +128,7 @@ static int send_first(int fd, const void *msg, size_t len)
 	return link_send(fd, buf, link_is_tcp(fd) ? sizeof(buf) : len);
 }
 
-/* By TCP @buf has OHCA_WIRE_MSG_MAX bytes. Return: those of the message, or -1. */
+/* By TCP @buf has OHCA_WIRE_MSG_MAX bytes. Return: length of the message, or -1. */
 static ssize_t first_len(const uint8_t *buf, struct ohca_link_err *err)
 {
 	struct ohca_wire_hdr h;
@@ -143,8 +143,8 @@ static ssize_t first_len(const uint8_t *buf, struct ohca_link_err *err)
 }
 
 /*
- * The first message of the peer: @buf has room for OHCA_WIRE_MSG_MAX bytes.
- * Return: its length, 0: it is not there yet, -1: it never will be
+ * Receive the first message of the peer: @buf has room for OHCA_WIRE_MSG_MAX bytes.
+ * Return: its length, 0: it has not arrived yet, -1: it never will
  */
 static ssize_t recv_first(int fd, const struct ohca_link_closer *closer, uint8_t *buf,
 			  struct ohca_link_err *err)
@@ -223,7 +223,7 @@ static void free_rings(struct ohca_link *l)
 	free(l);
 }
 
-/* A link over @fd, which is the link's then. Return: NULL: failed. */
+/* Make a link over @fd, which the link then owns. Return: NULL on failure. */
 static struct ohca_link *make_link(int fd, const struct ohca_link_cfg *cfg,
 				   const struct ohca_link_cfg *peer, unsigned int vls,
 				   unsigned int shift, struct ohca_link_err *err)
@@ -312,7 +312,7 @@ int ohca_link_hello_recv(int fd, const struct ohca_link_closer *closer, struct o
 	return -1;
 }
 
-/* VLs and credit_shift of a listener @c and its peer. Return: 0 or -1. */
+/* Choose VLs and credit_shift of a listener @c and its peer. Return: 0 or -1. */
 static int agree(const struct ohca_link_cfg *c, const struct ohca_link_cfg *peer,
 		 unsigned int *vls, unsigned int *shift, struct ohca_link_err *err)
 {
@@ -363,7 +363,7 @@ fail:
 
 /* ---- connecting side ----------------------------------------------------------- */
 
-/* @nonce: of the listener, NULL: it has none. Return: 0 or -1. */
+/* Send HELLO. @nonce: of the listener, NULL: it has none. Return: 0 or -1. */
 static int send_hello(int sock, const struct ohca_link_cfg *cfg, const uint8_t *nonce,
 		      struct ohca_link_err *err)
 {
@@ -444,7 +444,7 @@ struct ohca_link *ohca_link_connect(const char *path, const struct ohca_link_cfg
 	if (sock < 0)
 		return NULL;
 	for (;;) {
-		/* a listener that says GREETING again and again is no answer */
+		/* checked before: a listener that repeats GREETING must not extend the wait */
 		const bool late = link_now_ms() >= end;
 
 		if (ohca_link_connect_finish(sock, cfg, &l, err))

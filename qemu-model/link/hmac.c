@@ -52,7 +52,7 @@ static void add_block(uint32_t h[8], const uint8_t *p)
 		h[i] += v[i];
 }
 
-/* The digest of @first, a block or NULL, and of @len bytes behind it. */
+/* Compute the digest of @first, a block or NULL, followed by @len bytes. */
 static void digest_of(const uint8_t *first, const void *data, size_t len,
 		      uint8_t digest[LINK_SHA256_LEN])
 {

@@ -8,10 +8,10 @@
 
 #define LINK_SHA256_LEN	32
 
-/** link_sha256() - the digest of @len bytes; any thread */
+/** link_sha256() - compute the digest of @len bytes; any thread */
 void link_sha256(const void *data, size_t len, uint8_t digest[LINK_SHA256_LEN]);
 
-/** link_hmac() - the code of @len bytes with @key; any thread */
+/** link_hmac() - compute the code of @len bytes with @key; any thread */
 void link_hmac(const void *key, size_t key_len, const void *data, size_t len,
 	       uint8_t code[LINK_SHA256_LEN]);
 

@@ -2,31 +2,31 @@
 /*
  * The wire between two InfiniBand ports of two processes, on one host or on two.
  *
- * The processes connect by a socket, a UNIX socket or one of TCP, exchange a versioned HELLO, and
- * then packets. Each end has, per direction and per virtual lane, a ring; that of what comes is the
- * receiver's buffer of that lane. Credits are the specification's own (IBTA vol. 1, 7.9): the sender
- * counts FCTBS, the receiver tells FCCL, both modulo 4096 and in blocks of 64 << credit_shift bytes,
- * from end to end: who does not read holds up nobody but the lanes that lead to it, and an end takes
- * no more memory for that. VL15 has no credits: when the peer has no room the packet is dropped and
- * counted.
+ * The processes connect by a UNIX or a TCP socket, exchange a versioned HELLO, and then packets.
+ * Each end has, per direction and per virtual lane, a ring; the ring of received packets is the
+ * receiver's buffer of that lane. Credits are the specification's own (IBTA vol. 1, 7.9): the
+ * sender counts FCTBS, the receiver sends FCCL, both modulo 4096 and in blocks of 64 <<
+ * credit_shift bytes, from end to end. So an end that does not read delays only the lanes that lead
+ * to it, and needs no more memory. VL15 has no credits: a packet for which the peer has no room is
+ * dropped and counted.
  *
  * A frame is a packet from the first byte of its LRH to the last byte of its ICRC
  * field, so its length is 4 * LRH.PktLen. The ICRC field is always present, but
- * valid only with OHCA_FRAME_ICRC; the VCRC goes beside the frame. Neither is computed unless a
- * capture or a fault needs it.
+ * valid only with OHCA_FRAME_ICRC; the VCRC is stored beside the frame. Both are computed only if a
+ * capture or a fault needs them.
  *
- * Frames and credits arrive in ohca_link_ctrl() alone. They leave in ohca_link_kick() and
+ * Frames and credits are received only in ohca_link_ctrl(). They are sent in ohca_link_kick() and
  * ohca_link_prepare_sleep(), with messages of ohca_link_ctrl() and ohca_link_train(), and when the
- * socket takes more, in ohca_link_awake(). The path of a TCP socket is OHCA_LINK_TCP and a numeric
- * ADDRESS:PORT, see ohca_link_resolve().
+ * socket is writable again, in ohca_link_awake(). The path of a TCP socket is OHCA_LINK_TCP and a
+ * numeric ADDRESS:PORT, see ohca_link_resolve().
  *
  * Threads: one at a time uses a link; several threads that use it serialize by a
  * lock. Only ohca_link_is_up() is for any thread at any time. Nothing on the data path logs
- * or allocates. A kick that has something to send is a system call, as is each reception.
+ * or allocates. A kick with something to send is a system call, as is each reception.
  *
- * The peer is not trusted: what comes and is not valid ends the link (OHCA_LINK_EV_ERROR, the reason
- * in ohca_link_error()), and has no other effect. Nothing that it does, or does not do, makes a call
- * wait.
+ * The peer is not trusted: received data that is not valid ends the link (OHCA_LINK_EV_ERROR, the
+ * reason in ohca_link_error()), and has no other effect. No action or omission of the peer makes a
+ * call wait.
  */
 #ifndef OHCA_LINK_H
 #define OHCA_LINK_H
@@ -39,7 +39,7 @@
 extern "C" {
 #endif
 
-/** Version of what a link's socket carries; must be equal. */
+/** Version of the protocol of a link's socket; must be equal. */
 #define OHCA_LINK_VERSION	3
 /** The longest frame: MTU 4096 plus all headers and ICRC, rounded up. */
 #define OHCA_LINK_MAX_FRAME	4224
@@ -52,7 +52,7 @@ extern "C" {
 /** Largest exponent for the block size: 64 << 6 = 4096 bytes. */
 #define OHCA_LINK_SHIFT_MAX	6
 /**
- * Block size exponent used when the configuration asks for nothing else: a lane of 512
+ * Default exponent of the block size: a lane of 512
  * KiB. Larger ones need fewer wake-ups, but a ring is written from end to end and then
  * no longer fits the second-level caches.
  */
@@ -90,12 +90,12 @@ struct ohca_link_err {
 };
 
 /**
- * struct ohca_link_closer - who closes the descriptors that links do not need any more
- * @close: @fd is its own from now on; it may be in an epoll set. It must not wait
+ * struct ohca_link_closer - closes the descriptors that links do not need any more
+ * @close: closes @fd, which it owns from now on, and which may be in an epoll set. It must not wait
  * @arg: first argument of @close
  *
  * The last close of a file in memory frees its pages, and that of a UNIX socket closes the
- * descriptors that nobody has received: a peer decides how long that takes.
+ * descriptors in it that were not received: a peer decides how long that takes.
  */
 struct ohca_link_closer {
 	void (*close)(void *arg, int fd);
@@ -119,12 +119,13 @@ struct ohca_link_closer {
  * @speed_ext_sup: LinkSpeedExtSupported (1: FDR, 2: EDR, 4: HDR, 8: NDR)
  * @desc: name for messages, e.g. the NodeDescription; need not be terminated
  *
- * @closer: who closes what the link does not need any more, also after a failure; NULL: close(2).
- *	The caller's, until the link is freed; not the peer's
- * @token: by TCP, the secret that a listener wants to be proved, or that is proved to it; NULL:
- *	none. The caller's, as long as the configuration is used; not the peer's
+ * @closer: closes the descriptors that the link does not need any more, also after a failure; NULL:
+ *	close(2). The caller's, until the link is freed; not part of the peer's configuration
+ * @token: by TCP, the secret that a listener requires proof of, or that the connecting side proves;
+ *	NULL: none. The caller's, as long as the configuration is used; not part of the peer's
+ *	configuration
  * @place: by TCP, the port that the connecting side wants, NODE:PORT, or ""
- * @proof: by TCP, what the peer has said; for ohca_link_proven()
+ * @proof: by TCP, the proof of the peer; for ohca_link_proven()
  *
  * ohca_link_cfg_init() fills in everything but the GUIDs and numbers.
  */
@@ -204,7 +205,7 @@ struct ohca_link_frame {
  * @tx_nocredit: times tx_begin failed on a data VL for lack of credit
  * @tx_vl15_dropped: own VL15 frames that found the peer's ring full
  * @rx_vl15_dropped: frames for us that the peer dropped since our VL15 ring was full
- *                   (PortCounters.VL15Dropped; the peer's word)
+ *                   (PortCounters.VL15Dropped; as the peer reports it)
  * @sends: system calls that sent
  * @sleeps: times ohca_link_prepare_sleep() agreed
  * @retrains: times the link came up
@@ -235,7 +236,7 @@ struct ohca_link;
 
 /* ---- establishing -------------------------------------------------------------- */
 
-/** A socket's path that begins so is of TCP. */
+/** Begin of the path of a TCP socket. */
 #define OHCA_LINK_TCP		"tcp:"
 /** Room for such a path. */
 #define OHCA_LINK_TCP_MAX	96
@@ -245,7 +246,7 @@ struct ohca_link;
 /**
  * ohca_link_resolve() - path of a TCP socket
  * @name: HOST:PORT, [ADDRESS]:PORT or PORT, which is one of 127.0.0.1; may wait for a name server
- * @path: [OHCA_LINK_TCP_MAX] OHCA_LINK_TCP, the numeric address, of several the first, and the port
+ * @path: [OHCA_LINK_TCP_MAX] written: OHCA_LINK_TCP, the first numeric address, and the port
  * @err: filled in on failure
  *
  * Return: 0 or -1.
@@ -256,7 +257,7 @@ int ohca_link_resolve(const char *name, char *path, struct ohca_link_err *err);
 #define OHCA_LINK_TOKEN_MAX	1024u
 
 /**
- * ohca_link_read_token() - the first line of a file
+ * ohca_link_read_token() - read the first line of a file
  * @name: of the file
  * @token: [OHCA_LINK_TOKEN_MAX + 1] written
  * @err: filled in on failure
@@ -265,11 +266,11 @@ int ohca_link_resolve(const char *name, char *path, struct ohca_link_err *err);
  */
 int ohca_link_read_token(const char *name, char *token, struct ohca_link_err *err);
 
-/** ohca_link_is_loopback() - whether nobody but this host reaches the TCP socket with @path */
+/** ohca_link_is_loopback() - whether only this host can reach the TCP socket with @path */
 bool ohca_link_is_loopback(const char *path);
 
 /**
- * ohca_link_bound() - where a TCP socket listens
+ * ohca_link_bound() - path of a TCP socket that listens
  * @fd: from ohca_link_listen()
  * @path: [OHCA_LINK_TCP_MAX] written; the port is the one that the kernel has chosen for port 0
  *
@@ -278,9 +279,9 @@ bool ohca_link_is_loopback(const char *path);
 int ohca_link_bound(int fd, char *path);
 
 /**
- * ohca_link_greet() - begin to accept; of TCP the listener speaks first
+ * ohca_link_greet() - begin to accept; by TCP sends the listener's first message
  * @fd: connection from accept4(..., SOCK_NONBLOCK | SOCK_CLOEXEC)
- * @nonce: written: the challenge, for ohca_link_proven(); zeros if the socket is none of TCP
+ * @nonce: written: the challenge, for ohca_link_proven(); zeros if the socket is not TCP
  * @err: filled in on failure
  *
  * Return: 0 or -1 (close @fd).
@@ -288,25 +289,25 @@ int ohca_link_bound(int fd, char *path);
 int ohca_link_greet(int fd, uint8_t nonce[OHCA_LINK_NONCE], struct ohca_link_err *err);
 
 /**
- * ohca_link_proven() - whether a peer has the token
+ * ohca_link_proven() - whether a peer has proved that it has the token
  * @peer: its HELLO
  * @nonce: of ohca_link_greet() of this connection
- * @token: the secret, or NULL: nobody has to have one
+ * @token: the secret, or NULL: none is required
  *
- * The time that it takes does not depend on what is wrong.
+ * Its time does not depend on what is wrong.
  */
 bool ohca_link_proven(const struct ohca_link_cfg *peer, const uint8_t nonce[OHCA_LINK_NONCE],
 		      const char *token);
 
 /**
- * ohca_link_cfg_init() - defaults: CA, port 1, 8 data VLs, MTU 4096, 4x, SDR to EDR
+ * ohca_link_cfg_init() - set defaults: CA, port 1, 8 data VLs, MTU 4096, 4x, SDR to EDR
  * @cfg: to be filled in, all of it
  */
 void ohca_link_cfg_init(struct ohca_link_cfg *cfg);
 
 /**
- * ohca_link_close() - end the connection @fd, which is no link yet, or not any more
- * @closer: closes it, or NULL: close(2). Its peer finds the end at once
+ * ohca_link_close() - end the connection @fd, which is not a link yet, or not any more
+ * @closer: closes it, or NULL: close(2). Its peer detects the end at once
  */
 void ohca_link_close(const struct ohca_link_closer *closer, int fd);
 
@@ -323,7 +324,7 @@ void ohca_link_close(const struct ohca_link_closer *closer, int fd);
 int ohca_link_lock_dir(const char *path, struct ohca_link_err *err);
 
 /**
- * ohca_link_listen() - create the socket that peers connect to
+ * ohca_link_listen() - create the socket to which peers connect
  * @path: file name; a stale socket there (without a listener) is replaced
  * @err: filled in on failure
  *
@@ -335,13 +336,15 @@ int ohca_link_lock_dir(const char *path, struct ohca_link_err *err);
  */
 int ohca_link_listen(const char *path, struct ohca_link_err *err);
 
-/** ohca_link_listen_stream() - the same for a stream socket of another protocol; @path is no TCP's */
+/**
+ * ohca_link_listen_stream() - the same for a stream socket of another protocol; @path is not TCP
+ */
 int ohca_link_listen_stream(const char *path, struct ohca_link_err *err);
 
 /**
  * ohca_link_hello_recv() - first half of accepting, never blocks
  * @fd: connection from accept4(..., SOCK_NONBLOCK | SOCK_CLOEXEC), after ohca_link_greet()
- * @closer: closes descriptors that come with it, or NULL: close(2)
+ * @closer: closes descriptors that arrive with it, or NULL: close(2)
  * @peer: the peer's configuration
  * @err: filled in on failure; an ERROR is sent to the peer
  *
@@ -358,8 +361,8 @@ int ohca_link_hello_recv(int fd, const struct ohca_link_closer *closer, struct o
  * @cfg: our end
  * @err: filled in on failure; an ERROR is sent to the peer
  *
- * The link is not up yet: call ohca_link_train(). Whether the peer has a token is the caller's to
- * ask (ohca_link_proven()).
+ * The link is not up yet: call ohca_link_train(). The caller must check whether the peer has a
+ * token (ohca_link_proven()).
  *
  * Return: the link, or NULL.
  */
@@ -392,7 +395,7 @@ struct ohca_link *ohca_link_connect(const char *path, const struct ohca_link_cfg
  * @path: the listener's socket
  * @cfg: our end
  * @timeout_ms: how long to wait while the listener's backlog is full; 0: do not block. By TCP it
- *	does not block: ohca_link_connect_finish() sends HELLO, and tells that nobody listens
+ *	does not block: ohca_link_connect_finish() sends HELLO, and reports it if no process listens
  * @err: filled in on failure; OHCA_LINK_E_TIMEOUT: the backlog was full all the time
  *
  * Return: a nonblocking descriptor to poll for POLLIN, or -1.
@@ -407,21 +410,20 @@ int ohca_link_connect_start(const char *path, const struct ohca_link_cfg *cfg, i
  * @link: set on success; not trained yet, call ohca_link_train()
  * @err: filled in on failure, including the reason a listener refused us
  *
- * Return: 1 if @link is there, 0 if the answer has not arrived yet (poll for POLLIN), -1 on
+ * Return: 1 if @link is set, 0 if the answer has not arrived yet (poll for POLLIN), -1 on
  * failure.
  */
 int ohca_link_connect_finish(int sock, const struct ohca_link_cfg *cfg, struct ohca_link **link,
 			     struct ohca_link_err *err);
 
 /**
- * ohca_link_free() - close the socket (the peer sees CLOSED) and unmap everything. What is in the
- *	socket arrives all the same (ohca_link_is_sent()). With a closer the
- *	pages of the memory are freed by whoever closes its file, not here
- * @l: the link or NULL; no other thread may be using it
+ * ohca_link_free() - close the socket (the peer gets CLOSED) and unmap everything. Data that is in
+ *	the socket still arrives (ohca_link_is_sent()). With a closer the pages of the memory are
+ *	freed when that closes its file, not here
  */
 void ohca_link_free(struct ohca_link *l);
 
-/** ohca_link_peer() - the other end's HELLO; constant while @l lives. */
+/** ohca_link_peer() - the other end's HELLO; constant while @l exists. */
 const struct ohca_link_cfg *ohca_link_peer(const struct ohca_link *l);
 
 /** ohca_link_vls() - number of data VLs both ends have: lanes 0..n-1 and VL15 exist. */
@@ -447,7 +449,7 @@ unsigned int ohca_link_vls(const struct ohca_link *l);
 int ohca_link_train(struct ohca_link *l, const struct ohca_link_phy *phy);
 
 /**
- * ohca_link_set_phy() - settings of the next training, whichever end begins it
+ * ohca_link_set_phy() - settings for the next training, whichever end begins it
  * @l: the link; an up link does not change
  * @phy: widths and speeds; @phy->enabled is ignored
  */
@@ -458,8 +460,8 @@ void ohca_link_set_phy(struct ohca_link *l, const struct ohca_link_phy *phy);
  * @l: the link
  *
  * Call when ohca_link_ctrl_fd() is readable and after ohca_link_train();
- * repeat until it returns OHCA_LINK_EV_NONE. That comes after a
- * bounded part of what the peer sends; while there is more, ohca_link_ctrl_fd() stays readable.
+ * repeat until it returns OHCA_LINK_EV_NONE. It processes a bounded number of
+ * messages of the peer; while there are more, ohca_link_ctrl_fd() stays readable.
  *
  * Return: the next event.
  */
@@ -477,14 +479,14 @@ const char *ohca_link_error(const struct ohca_link *l);
 /* ---- transmitting -------------------------------------------------------------- */
 
 /**
- * ohca_link_tx_begin() - room for a frame in the peer's buffer
+ * ohca_link_tx_begin() - reserve room for a frame in the peer's buffer
  * @l: the link
  * @vl: a data VL below ohca_link_vls(), or 15
  * @len: bytes LRH through ICRC field, at most OHCA_LINK_MAX_FRAME
  *
  * Return: where to write the frame (64-byte aligned, contiguous), or NULL: link down,
  * no such lane, bad length, or no credit. After a NULL for lack of credit
- * ohca_link_prepare_sleep() does not agree once the credits have come. On VL15
+ * ohca_link_prepare_sleep() returns false once the credits have arrived. On VL15
  * NULL means the frame is lost (counted).
  */
 void *ohca_link_tx_begin(struct ohca_link *l, unsigned int vl, size_t len);
@@ -506,6 +508,7 @@ void ohca_link_tx_commit_vcrc(struct ohca_link *l, unsigned int vl, size_t len,
 			      uint16_t flags, uint16_t vcrc);
 
 /**
+ * ohca_link_tx_credits() - credits, in blocks, that the peer grants on @vl now; approximate
  * ohca_link_tx_credits() - credits, in blocks, that the peer grants on @vl now; a hint
  * @l: the link
  * @vl: lane
@@ -514,13 +517,13 @@ void ohca_link_tx_commit_vcrc(struct ohca_link *l, unsigned int vl, size_t len,
  */
 unsigned int ohca_link_tx_credits(const struct ohca_link *l, unsigned int vl);
 
-/** ohca_link_is_sent() - whether the socket has all that was committed, or never will have it */
+/** ohca_link_is_sent() - whether all committed data is in the socket, or never can be */
 bool ohca_link_is_sent(const struct ohca_link *l);
 
 /**
- * struct ohca_link_flow - what flow control packets of a lane say (IBTA vol. 1, 7.9.4)
- * @sent_fctbs, @sent_fccl: ours: blocks that we have sent, and up to which the peer may send
- * @rcvd_fctbs, @rcvd_fccl: the peer's, as it has written them
+ * struct ohca_link_flow - values in flow control packets of a lane (IBTA vol. 1, 7.9.4)
+ * @sent_fctbs, @sent_fccl: ours: blocks that we have sent, and limit up to which the peer may send
+ * @rcvd_fctbs, @rcvd_fccl: the peer's, as received
  *
  * All modulo 4096, in blocks of 64 << credit_shift bytes.
  */
@@ -529,7 +532,9 @@ struct ohca_link_flow {
 	uint16_t rcvd_fctbs, rcvd_fccl;
 };
 
-/** ohca_link_get_flow() - counters of data lane @vl now. Return: false: no such lane, or down. */
+/**
+ * ohca_link_get_flow() - read the values of data lane @vl. Return: false: no such lane, or down.
+ */
 bool ohca_link_get_flow(const struct ohca_link *l, unsigned int vl, struct ohca_link_flow *f);
 
 /* ---- receiving ----------------------------------------------------------------- */
@@ -553,7 +558,7 @@ uint32_t ohca_link_rx_pending(const struct ohca_link *l);
 bool ohca_link_rx_peek(struct ohca_link *l, unsigned int vl, struct ohca_link_frame *f);
 
 /**
- * ohca_link_rx_mark() - what a lane holds now
+ * ohca_link_rx_mark() - mark the current end of a lane's ring
  * @l: the link
  * @vl: lane
  *
@@ -562,10 +567,10 @@ bool ohca_link_rx_peek(struct ohca_link *l, unsigned int vl, struct ohca_link_fr
 uint32_t ohca_link_rx_mark(const struct ohca_link *l, unsigned int vl);
 
 /**
- * ohca_link_rx_before() - whether the frame that is peeked next was there at a mark
+ * ohca_link_rx_before() - whether the frame that is peeked next had arrived before a mark
  * @l: the link
  * @vl: lane
- * @mark: of this lane; the first frame that was not there ends its use
+ * @mark: of this lane; valid until the first frame that had not arrived before it
  */
 bool ohca_link_rx_before(const struct ohca_link *l, unsigned int vl, uint32_t mark);
 
@@ -574,15 +579,15 @@ bool ohca_link_rx_before(const struct ohca_link *l, unsigned int vl, uint32_t ma
  * @l: the link
  * @vl: lane
  *
- * Credits go with ohca_link_kick() when they are an eighth of the lane, or the peer may not have
- * those of a longest frame; else with what goes anyway.
+ * Credits are sent with ohca_link_kick() when they are an eighth of the lane, or when the peer may
+ * have less credits than a longest frame needs; otherwise together with other data.
  */
 void ohca_link_rx_release(struct ohca_link *l, unsigned int vl);
 
 /* ---- waking and sleeping ------------------------------------------------------- */
 
 /**
- * ohca_link_kick() - end of a batch: frames and credits go into the socket
+ * ohca_link_kick() - end a batch: put frames and credits into the socket
  * @l: the link
  *
  * Call after commits and after releases, once per batch. Cheap without
@@ -590,16 +595,16 @@ void ohca_link_rx_release(struct ohca_link *l, unsigned int vl);
  */
 void ohca_link_kick(struct ohca_link *l);
 
-/** ohca_link_kick_tx() - the same if there were commits */
+/** ohca_link_kick_tx() - the same, only if there were commits */
 void ohca_link_kick_tx(struct ohca_link *l);
 
 /**
- * ohca_link_prepare_sleep() - the batch before a sleep ends
+ * ohca_link_prepare_sleep() - end the batch before a sleep
  * @l: the link
  *
- * Return: true if there is nothing to do: poll ohca_link_event_fd() and
- * ohca_link_ctrl_fd() for POLLIN. False if frames or awaited credits are there
- * already, or the link broke: do not sleep.
+ * Return: true if there is no work: poll ohca_link_event_fd() and
+ * ohca_link_ctrl_fd() for POLLIN. False if frames or awaited credits have
+ * arrived, or the link broke: do not sleep.
  */
 bool ohca_link_prepare_sleep(struct ohca_link *l);
 
@@ -611,10 +616,12 @@ bool ohca_link_prepare_sleep(struct ohca_link *l);
  */
 bool ohca_link_prepare_sleep_except(struct ohca_link *l, uint32_t lanes);
 
-/** ohca_link_awake() - ohca_link_event_fd() was readable: send what the socket has not taken */
+/**
+ * ohca_link_awake() - ohca_link_event_fd() was readable: send what the socket did not accept before
+ */
 void ohca_link_awake(struct ohca_link *l);
 
-/** ohca_link_event_fd() - readable when the socket takes what it has not taken */
+/** ohca_link_event_fd() - readable when the socket accepts data that it did not accept before */
 int ohca_link_event_fd(const struct ohca_link *l);
 
 /** ohca_link_ctrl_fd() - the socket; readable when ohca_link_ctrl() has work. */
@@ -623,7 +630,7 @@ int ohca_link_ctrl_fd(const struct ohca_link *l);
 /** ohca_link_get_stats() - counters; any thread, exact if none is active. */
 void ohca_link_get_stats(const struct ohca_link *l, struct ohca_link_stats *st);
 
-/** ohca_link_bytes() - memory of its rings and of @l */
+/** ohca_link_bytes() - bytes of memory of its rings and of @l */
 size_t ohca_link_bytes(const struct ohca_link *l);
 
 /**

@@ -23,7 +23,8 @@
 #define stat_add(p, v)	__atomic_store_n((p), stat_load(p) + (v), __ATOMIC_RELAXED)
 
 /**
- * struct frame_desc - one frame, indexed by its first block modulo the lane's blocks
+ * struct frame_desc - descriptor of a frame, at the index of its first block modulo the lane's
+ *	blocks
  * @len: bytes, LRH through ICRC field
  * @flags: OHCA_FRAME_*
  * @vcrc: VCRC if OHCA_FRAME_VCRC
@@ -50,11 +51,11 @@ struct lane {
 
 /**
  * struct tx_lane - the sender's end of a lane; counts are of blocks, modulo 4096
- * @fctbs: committed
- * @sent: those of the frames that have gone into the socket
+ * @fctbs: blocks committed
+ * @sent: blocks of the frames that are in the socket
  * @fccl: credit limit
  * @want: what the last failed tx_begin needed, of a lane in struct ohca_link's tx_blocked
- * @training: when the last tx_begin was, see struct ohca_link
+ * @training: number of the training at the last tx_begin, see struct ohca_link
  */
 struct tx_lane {
 	struct lane lane;
@@ -67,9 +68,9 @@ struct tx_lane {
 
 /**
  * struct rx_lane - the receiver's end of a lane; counts are of blocks, modulo 4096
- * @fctbs: received
- * @told: credit limit as the peer knows it
- * @pos: taken
+ * @fctbs: blocks received
+ * @told: credit limit that was sent to the peer
+ * @pos: blocks released
  * @cur: bytes of the frame last peeked, 0 if none
  */
 struct rx_lane {
@@ -89,7 +90,7 @@ struct ohca_link {
 	unsigned int shift;
 	int sock;			/* -1 after CLOSED or ERROR */
 	int mem;			/* file of @map, for the closer; -1: there is none */
-	int my_wake;			/* epoll set: the socket takes more */
+	int my_wake;			/* epoll set: the socket is writable */
 	void *map;			/* memory of all lanes */
 	size_t map_size;
 	struct link_stream *stream;
@@ -104,8 +105,8 @@ struct ohca_link {
 	struct tx_lane tx[OHCA_WIRE_LANES];
 
 	/* Receiving. */
-	_Alignas(64) bool rx_broken;	/* the peer has broken the rules, as @error says */
-	uint32_t rx_news;		/* lanes with credits of which the peer does not know */
+	_Alignas(64) bool rx_broken;	/* the peer has violated the protocol, as @error describes */
+	uint32_t rx_news;		/* lanes with credits not sent to the peer yet */
 	uint32_t rx_vl15_dropped;
 	uint64_t rx_frames, rx_bytes, sleeps, retrains;
 	struct rx_lane rx[OHCA_WIRE_LANES];
@@ -114,7 +115,7 @@ struct ohca_link {
 	struct ohca_link_phy phy;
 	uint32_t seq;			/* of our training, 0 before the first */
 	uint32_t sent_seq;		/* last that was sent to the peer */
-	uint32_t peer_trainings;	/* of the peer, in what the last recv() has brought */
+	uint32_t peer_trainings;	/* of the peer, in the data of the last recv() */
 	bool peer_seen, ev_down;
 	struct ohca_wire_state peer_state;	/* host byte order */
 	struct ohca_link_state state;
@@ -136,7 +137,7 @@ int link_err(struct ohca_link_err *err, int code, int sys, const char *fmt, ...)
 /* ---- ring.c ---- */
 
 /**
- * link_new() - a link without a socket, not trained
+ * link_new() - create a link without a socket, not trained
  * @cfg: our end
  * @peer: the other one
  * @vls: data VLs
@@ -147,34 +148,34 @@ int link_err(struct ohca_link_err *err, int code, int sys, const char *fmt, ...)
 struct ohca_link *link_new(const struct ohca_link_cfg *cfg, const struct ohca_link_cfg *peer,
 			   unsigned int vls, unsigned int shift);
 
-/** link_unmap() - give the memory of the lanes back */
+/** link_unmap() - unmap the memory of the lanes */
 void link_unmap(struct ohca_link *l);
 
-/** link_rx_resync() - discard all before the peer's @fctbs; false if impossible. */
+/** link_rx_resync() - discard all frames before the peer's @fctbs; false if impossible. */
 bool link_rx_resync(struct ohca_link *l, const uint16_t *fctbs);
 
 /** link_hdr_init() - fill in a message header (little-endian). */
 void link_hdr_init(struct ohca_wire_hdr *h, unsigned int type, size_t len);
 
-/** link_blocks() - credits of a frame of @len bytes; the two bytes of the VCRC take room, too */
+/** link_blocks() - credits of a frame of @len bytes; the two bytes of the VCRC need room, too */
 static inline uint32_t link_blocks(const struct lane *lane, size_t len)
 {
 	return (uint32_t)((len + 2 + (1u << lane->bshift) - 1) >> lane->bshift);
 }
 
-/* ---- sock.c: descriptors, and what comes with them ---- */
+/* ---- sock.c: descriptors, and those that peers pass ---- */
 
-/** link_close() - close @fd, or have it closed; NULL is no closer; -1: there is nothing to close */
+/** link_close() - close @fd by @closer, NULL: close(2); -1: does nothing */
 void link_close(const struct ohca_link_closer *closer, int fd);
 
-/** link_close_sock() - the same for a connection: its peer finds the end at once */
+/** link_close_sock() - the same for a connection: its peer detects the end at once */
 void link_close_sock(const struct ohca_link_closer *closer, int fd);
 
 /**
  * link_recv() - as recv(), never blocks
- * @closer: closes the descriptors that come with it: the kernel would do it in this thread
+ * @closer: closes descriptors that arrive with the data: the kernel would close them in this thread
  *
- * Return: bytes, of a socket of packets those of one; -1 with errno, EMSGSIZE: it was longer.
+ * Return: bytes, of one packet if the socket has packets; -1 with errno, EMSGSIZE: it was longer.
  */
 ssize_t link_recv(int sock, const struct ohca_link_closer *closer, void *buf, size_t size);
 
@@ -183,83 +184,85 @@ int link_send(int sock, const void *msg, size_t len);
 
 /* ---- hello.c ---- */
 
-/** link_hello_fill() - HELLO with configuration @c */
+/** link_hello_fill() - fill in HELLO with configuration @c */
 void link_hello_fill(struct ohca_wire_hello *h, const struct ohca_link_cfg *c);
 
-/** link_check_cfg() - whether a configuration is possible. Return: 0 or -1. */
+/** link_check_cfg() - check a configuration. Return: 0 or -1. */
 int link_check_cfg(const struct ohca_link_cfg *c, const char *whose, struct ohca_link_err *err);
 
-/* ---- unix.c and tcp.c: where the socket is; as the functions of link.h that they are for ---- */
+/* ---- unix.c and tcp.c: kinds of sockets; as the functions of link.h with these names ---- */
 
 int link_unix_listen(const char *path, struct ohca_link_err *err);
 int link_unix_connect(const char *path, int timeout_ms, struct ohca_link_err *err);
 int link_tcp_listen(const char *path, struct ohca_link_err *err);
 int link_tcp_connect(const char *path, struct ohca_link_err *err);
 
-/** link_path_is_tcp() - whether @path is one of TCP */
+/** link_path_is_tcp() - whether @path is one of a TCP socket */
 bool link_path_is_tcp(const char *path);
 
 /** link_is_tcp() - whether @fd is a stream; else it has packets */
 bool link_is_tcp(int fd);
 
-/** link_tcp_prepare() - options of a socket before its first message */
+/** link_tcp_prepare() - set options of a socket before its first message */
 void link_tcp_prepare(int fd);
 
-/** link_tcp_begun() - the first messages have been exchanged: each byte counts */
+/**
+ * link_tcp_begun() - the first messages have been exchanged: from now on a byte makes it readable
+ */
 void link_tcp_begun(int fd);
 
-/** link_now_ms() - a monotonic clock */
+/** link_now_ms() - time of a monotonic clock in ms */
 int64_t link_now_ms(void);
 
 /* ---- stream.c: rings and socket ---- */
 
-/** link_stream_new() - frames go by @l->sock. Return: 0 or -1 with errno. */
+/** link_stream_new() - create the stream of @l->sock. Return: 0 or -1 with errno. */
 int link_stream_new(struct ohca_link *l);
 
-/** link_stream_free() - of a link with or without one */
+/** link_stream_free() - free the stream, if there is one */
 void link_stream_free(struct ohca_link *l);
 
-/** link_stream_kick() - frames, and credits if there are enough, go into the socket */
+/** link_stream_kick() - put frames, and credits if there are enough, into the socket */
 void link_stream_kick(struct ohca_link *l);
 
-/** link_stream_writable() - the socket takes more */
+/** link_stream_writable() - the socket is writable again: send what waits */
 void link_stream_writable(struct ohca_link *l);
 
-/** link_stream_idle() - whether all has gone into the socket, or it takes no more now */
+/** link_stream_idle() - whether all is in the socket, or the socket accepts no more now */
 bool link_stream_idle(const struct ohca_link *l);
 
-/** link_stream_is_due() - whether there are credits that are worth a message */
+/** link_stream_is_due() - whether there are enough credits for a message */
 bool link_stream_is_due(const struct ohca_link *l);
 
 /** link_stream_post() - send message @msg, in order with the frames. Return: 0 or -1 with errno. */
 int link_stream_post(struct ohca_link *l, const void *msg, size_t len);
 
-/** link_stream_forget() - a training begins: frames that have not gone into the socket will not */
+/** link_stream_forget() - at the begin of a training: discard frames that are not in the socket */
 void link_stream_forget(struct ohca_link *l);
 
-/** link_stream_state() - the peer's STATE has come, with its FCTBS. Return: false: impossible. */
+/** link_stream_state() - process FCTBS of a received STATE. Return: false: impossible. */
 bool link_stream_state(struct ohca_link *l, const uint16_t *fctbs);
 
 #define STREAM_BROKEN	(-2)
 
-/** link_stream_reads() - what one ohca_link_ctrl() may receive, for link_stream_recv() */
+/** link_stream_reads() - how much one ohca_link_ctrl() may receive, for link_stream_recv() */
 unsigned int link_stream_reads(const struct ohca_link *l);
 
 /**
- * link_stream_recv() - put what has come into the rings, up to the next message
+ * link_stream_recv() - put received data into the rings, up to the next message
  * @buf: [OHCA_WIRE_MSG_MAX] the message
- * @reads: what is left of link_stream_reads(). Without any, what has been received is handled all
- *	the same, and what waits is in the socket, which stays readable
+ * @reads: what is left of link_stream_reads(). At 0, received data is still processed, and other
+ *	data waits in the socket, which stays readable
  *
- * Return: its length; -1: there is none (EAGAIN); 0: the connection has ended, @l->error may say
- * why; STREAM_BROKEN: the peer has broken the rules, as @l->error says.
+ * Return: its length; -1: there is none (EAGAIN); 0: the connection has ended, @l->error may have
+ * the reason; STREAM_BROKEN: the peer has violated the protocol, as @l->error describes.
  */
 ssize_t link_stream_recv(struct ohca_link *l, uint8_t *buf, unsigned int *reads);
 
-/** link_stream_bytes() - memory of it, without the rings */
+/** link_stream_bytes() - bytes of its memory, without the rings */
 size_t link_stream_bytes(const struct ohca_link *l);
 
-/** link_error_msg() - an ERROR with @code and as much of @text as it holds */
+/** link_error_msg() - fill in an ERROR with @code and as much of @text as fits */
 void link_error_msg(struct ohca_wire_error *e, int code, const char *text);
 
 /**

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The rings of a link: lanes, credits, sleeping. stream.c moves what they hold.
+ * The rings of a link: lanes, credits, sleeping. stream.c moves their contents.
  *
  * Per lane the sender counts FCTBS (blocks sent), and the receiver FCCL (blocks sent + blocks free,
  * as the receiver sees them), modulo 4096. A frame starts at block FCTBS mod (blocks of the lane)
- * and its descriptor stands at the same index, in the sender's ring as in the receiver's.
+ * and its descriptor is at the same index, in the sender's ring as in the receiver's.
  */
 #include "link_priv.h"
 
@@ -17,7 +17,7 @@
 #define likely(x)	__builtin_expect(!!(x), 1)
 #define unlikely(x)	__builtin_expect(!!(x), 0)
 
-#define LINE		64u	/* each frame begins with one */
+#define LINE		64u	/* of a cache; each frame begins one */
 
 /* ---- memory -------------------------------------------------------------------- */
 
@@ -34,8 +34,8 @@ static unsigned int lane_bshift(unsigned int vl, unsigned int shift)
 }
 
 /*
- * A lane at @p, or how long it is (NULL). A frame that begins in the last block of the ring goes on
- * behind it, so that all of it is in one piece.
+ * Make a lane at @p, or only compute its length (NULL). A frame that begins in the last block of
+ * the ring continues behind the ring, so that it is contiguous.
  */
 static size_t lane_make(struct lane *lane, uint8_t *p, unsigned int blocks, unsigned int bshift)
 {
@@ -50,7 +50,7 @@ static size_t lane_make(struct lane *lane, uint8_t *p, unsigned int blocks, unsi
 	return desc + ((size_t)blocks << bshift) + OHCA_LINK_MAX_FRAME;
 }
 
-/* All lanes at @p, or their length. */
+/* Make all lanes at @p, or compute their length. */
 static size_t lanes_make(struct ohca_link *l, uint8_t *p)
 {
 	size_t n = 0;
@@ -66,7 +66,7 @@ static size_t lanes_make(struct ohca_link *l, uint8_t *p)
 	return n;
 }
 
-/* The lanes' memory is a file, so that a closer frees its pages. Return: 0 or -1 with errno. */
+/* Map the lanes' memory, a file, so that a closer frees its pages. Return: 0 or -1 with errno. */
 static int map_lanes(struct ohca_link *l, const struct ohca_link_closer *closer)
 {
 	void *p = MAP_FAILED;
@@ -120,7 +120,7 @@ struct ohca_link *link_new(const struct ohca_link_cfg *cfg, const struct ohca_li
 void link_unmap(struct ohca_link *l)
 {
 	munmap(l->map, l->map_size);
-	/* its pages are still there, so that whoever closes it frees them */
+	/* the close of the file, not the unmapping, frees its pages */
 	link_close(l->cfg.closer, l->mem);
 }
 
@@ -261,7 +261,7 @@ bool ohca_link_rx_before(const struct ohca_link *l, unsigned int vl, uint32_t ma
 	return n && n <= r->lane.blocks;
 }
 
-/* Up to block @pos all is taken. */
+/* Release all frames up to block @pos. */
 static void consume(struct ohca_link *l, unsigned int vl, uint32_t pos)
 {
 	l->rx[vl].pos = pos & FC_MASK;
@@ -320,7 +320,7 @@ void ohca_link_kick(struct ohca_link *l)
 		link_stream_kick(l);
 }
 
-/* Whether a blocked lane has its credits now. Clears the lanes that have. */
+/* Whether a blocked lane has its credits now. Clears the bits of lanes that have them. */
 static bool credits_came(struct ohca_link *l)
 {
 	const uint32_t was = l->tx_blocked;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Descriptors of a link, and those that a peer sends though nobody has asked for them.
+ * Descriptors of a link, and descriptors that a peer passes although none are expected.
  */
 #include "link_priv.h"
 

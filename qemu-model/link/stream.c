@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A link and its socket: what ring.c puts into the rings of one direction goes into the socket, and
- * what comes by the socket into the rings of the other.
+ * A link and its socket: frames in the rings of one direction are sent by the socket, and received
+ * frames are put into the rings of the other.
  *
- * A frame stays where the sender has written it until its credits come back, so it goes from there
- * into the socket, many in one call; the receiver has the room, because the credits say so. Neither
- * end allocates, or waits. What is impossible ends the link.
+ * A frame stays in the sender's ring until its credits return, so it is sent from there, many in
+ * one call; the receiver has room for it, because of its credits. Neither end allocates, or waits.
+ * Impossible data ends the link.
  */
 #include "link_priv.h"
 
@@ -22,17 +22,17 @@
 #define IN_BYTES	(256u << 10)	/* received in one call */
 #define OUT_BYTES	4096u		/* messages and credits that wait for the socket */
 #define FRAMES		64u		/* sent in one call, by TCP */
-#define PACKET_BYTES	(64u << 10)	/* of frames in one call on a host: all or nothing is taken */
+#define PACKET_BYTES	(64u << 10)	/* of frames in one call on a host: all or none */
 #define WRITES		16u		/* calls in one link_stream_kick() */
 #define READS		4u		/* calls in one ohca_link_ctrl(), by TCP */
 #define PAGES		64u		/* of packets in one ohca_link_ctrl(), on a host */
 #define PAGE_BYTES	4096u
 
 /**
- * struct part - a frame of which the socket has taken a part
+ * struct part - a frame that is partly in the socket
  * @rec: its record
- * @data: where it is in the ring
- * @done: bytes of both that were taken; @rec and @data have more
+ * @data: its address in the ring
+ * @done: bytes of both that are in the socket; @rec and @data have more
  */
 struct part {
 	struct ohca_wire_rec rec;
@@ -43,14 +43,15 @@ struct part {
 
 /**
  * struct link_stream - the socket's side of a link
- * @blocked: the socket takes nothing now, or has got enough; @l->my_wake tells when it takes more
+ * @blocked: the socket accepts nothing now, or it is another link's turn; @l->my_wake becomes
+ *	readable when it accepts more
  * @dead: it never will
- * @packets: the socket has packets, each of which it takes, and gives, as a whole
+ * @packets: the socket has packets, which it accepts and returns as a whole
  * @turn: lane that is first in the next call
- * @dropped: tx_vl15_dropped as the peer knows it
- * @part: a frame that is not there as a whole, if its @len is not 0
+ * @dropped: tx_vl15_dropped that was sent to the peer
+ * @part: a frame that is not completely in the socket, if its @len is not 0
  * @out: [@out_len] messages and credits that follow
- * @in: [@in_at, @in_len) what has come and was not looked at
+ * @in: [@in_at, @in_len) received data that is not processed yet
  */
 struct link_stream {
 	bool blocked, dead, packets;
@@ -68,7 +69,7 @@ int link_stream_new(struct ohca_link *l)
 
 	if (!s)
 		return -1;
-	/* the pages of the buffers are touched when something comes */
+	/* not the buffers: their pages are allocated when they are used */
 	memset(s, 0, offsetof(struct link_stream, out));
 	s->packets = !link_is_tcp(l->sock);
 	l->my_wake = epoll_create1(EPOLL_CLOEXEC);
@@ -94,13 +95,13 @@ size_t link_stream_bytes(const struct ohca_link *l)
 /* ---- sending ------------------------------------------------------------------- */
 
 /*
- * Nothing can be sent any more, as errno says. What is there to be received comes first, then the
- * end, which a socket that is well has only now.
+ * Nothing can be sent any more, errno has the reason. Received data is still processed, up to the
+ * end, which the shutdown causes if the socket itself has no error.
  */
 static void die(struct ohca_link *l)
 {
 	l->stream->dead = true;
-	/* of a connection that has ended the peer may still have said why */
+	/* the peer may have sent a reason before the connection ended */
 	if (errno != EPIPE && errno != ECONNRESET && !l->error[0])
 		snprintf(l->error, sizeof(l->error), "the connection is lost: %s", strerror(errno));
 	shutdown(l->sock, SHUT_RDWR);
@@ -111,7 +112,7 @@ static void block(struct ohca_link *l)
 	struct epoll_event ev = { .events = EPOLLOUT };
 
 	l->stream->blocked = true;
-	/* without memory for it nobody would wake the link */
+	/* without memory for it no event would wake the link */
 	if (epoll_ctl(l->my_wake, EPOLL_CTL_ADD, l->sock, &ev))
 		die(l);
 }
@@ -145,8 +146,8 @@ static uint32_t fccl_of(const struct rx_lane *r)
 }
 
 /*
- * Credits are worth a message if they are an eighth of a lane, or if the peer may not have those of a
- * longest frame any more. Others go with what goes anyway.
+ * Credits are sent by themselves if they are an eighth of a lane, or if the peer may have less
+ * credits than a longest frame needs. Otherwise they are sent together with other data.
  */
 static bool is_worth(const struct rx_lane *r)
 {
@@ -179,7 +180,7 @@ static void put_credits(struct ohca_link *l, bool goes)
 	link_stream_put(s, OHCA_WIRE_CREDIT, &c, sizeof(c));
 }
 
-/* The frame at block @at of lane @vl as a record. Return: its credits. */
+/* Make the record of the frame at block @at of lane @vl. Return: its credits. */
 static uint32_t make_record(const struct ohca_link *l, unsigned int vl, uint32_t at,
 			    struct part *p)
 {
@@ -220,7 +221,7 @@ static size_t left_of(const struct part *p)
 	return p->len ? sizeof(p->rec) + p->len - p->done : 0;
 }
 
-/* Frames, of the lanes in turn. Return: how many. */
+/* Collect frames, of the lanes in turn. Return: how many. */
 static unsigned int link_stream_collect(struct ohca_link *l, struct part *frame)
 {
 	struct link_stream *s = l->stream;
@@ -245,7 +246,9 @@ static unsigned int link_stream_collect(struct ohca_link *l, struct part *frame)
 	return n;
 }
 
-/* The socket has taken @n bytes of a part, the messages, and the frames. Return: whether of all. */
+/*
+ * The socket has accepted @n bytes of a part, the messages, and the frames. Return: whether of all.
+ */
 static bool taken(struct ohca_link *l, size_t n, const struct part *frame, unsigned int frames)
 {
 	struct link_stream *s = l->stream;
@@ -280,7 +283,7 @@ static bool taken(struct ohca_link *l, size_t n, const struct part *frame, unsig
 	return true;
 }
 
-/* Return: whether there may be more to send. */
+/* Send once. Return: whether there may be more to send. */
 static bool send_some(struct ohca_link *l)
 {
 	struct link_stream *s = l->stream;
@@ -325,7 +328,9 @@ void link_stream_kick(struct ohca_link *l)
 	for (unsigned int i = 0; i < WRITES; i++)
 		if (s->blocked || s->dead || l->sock < 0 || !send_some(l))
 			return;
-	/* others have their turn; the event of my_wake brings the rest, of a link that sleeps, too */
+	/*
+	 * other links have their turn; the event of my_wake continues, also for a link that sleeps
+	 */
 	block(l);
 }
 
@@ -408,8 +413,8 @@ static bool take_frame(struct ohca_link *l, const struct ohca_wire_rec *rec, con
 }
 
 /*
- * A credit limit goes up, and never beyond the buffer: counted from the frames that have gone into
- * the socket, since nobody can have taken others.
+ * Set the credit limit: it never decreases, and never exceeds the buffer, counted from the frames
+ * that are in the socket, since the peer can have received no others.
  */
 static bool take_credit(struct ohca_link *l, const uint8_t *body)
 {
@@ -440,7 +445,7 @@ bool link_stream_state(struct ohca_link *l, const uint16_t *fctbs)
 
 		if (!r->lane.blocks)
 			continue;
-		/* those in between were not sent; while the link is up all are */
+		/* blocks in between were not sent; while the link is up all are */
 		if (now > ((r->told - r->pos) & FC_MASK) || was > now ||
 		    (l->state.up && was != now))
 			return false;
@@ -449,7 +454,9 @@ bool link_stream_state(struct ohca_link *l, const uint16_t *fctbs)
 	return true;
 }
 
-/* Return: 1: the next record is @rec and @body, 0: it is not there yet, -1: it cannot be one. */
+/*
+ * Find the next record. Return: 1: @rec and @body, 0: it is not complete yet, -1: it is not valid.
+ */
 static int next_record(struct ohca_link *l, struct ohca_wire_rec *rec, const uint8_t **body)
 {
 	struct link_stream *s = l->stream;
@@ -483,7 +490,10 @@ unsigned int link_stream_reads(const struct ohca_link *l)
 	return l->stream->packets ? PAGES : READS;
 }
 
-/* What a call that has received @n bytes takes of @reads. A packet has its pages, at least one. */
+/*
+ * What is left of @reads after a call that has received @n bytes. A packet costs one, and its
+ * pages.
+ */
 static unsigned int reads_after(const struct link_stream *s, unsigned int reads, ssize_t n)
 {
 	const unsigned int cost = s->packets ? 1 + (unsigned int)n / PAGE_BYTES : 1;
@@ -491,7 +501,7 @@ static unsigned int reads_after(const struct link_stream *s, unsigned int reads,
 	return cost < reads ? reads - cost : 0;
 }
 
-/* Return: as recv(), into what is free of the buffer; *@all: the socket is empty now. */
+/* Receive into the free part of the buffer. Return: as recv(); *@all: the socket is empty now. */
 static ssize_t receive(struct ohca_link *l, bool *all)
 {
 	struct link_stream *s = l->stream;
@@ -504,7 +514,7 @@ static ssize_t receive(struct ohca_link *l, bool *all)
 	l->peer_trainings = 0;
 	room = IN_BYTES - s->in_len;
 	n = link_recv(l->sock, l->cfg.closer, s->in + s->in_len, room);
-	/* a peer that ends without having read all: what it has sent is behind this error */
+	/* the peer has closed without reading all: its data is behind this error */
 	if (n < 0 && errno == ECONNRESET && s->packets)
 		n = link_recv(l->sock, l->cfg.closer, s->in + s->in_len, room);
 	*all = s->packets ? n <= 0 : n < (ssize_t)room;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Sockets of links between hosts: addresses, options. */
+/* TCP sockets of links: addresses, options. */
 #include "link_priv.h"
 
 #include <arpa/inet.h>
@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 /*
- * A peer that does not answer at all, since its host or the network has failed, is gone after a
- * minute. One whose process is stopped is, too, if our frames wait for it that long.
+ * A peer that does not answer at all, since its host or the network has failed, is lost after a
+ * minute. So is a peer whose process is stopped, if our frames wait for it that long.
  */
 #define DEAD_MS		60000
 #define KEEP_IDLE_S	20
@@ -36,7 +36,7 @@ bool link_is_tcp(int fd)
 
 /* ---- addresses ----------------------------------------------------------------- */
 
-/* Parts of HOST:PORT, [ADDRESS]:PORT or PORT. Return: false: it is none, or too long. */
+/* Split HOST:PORT, [ADDRESS]:PORT or PORT. Return: false: it is not valid, or too long. */
 static bool split(const char *name, char *host, size_t size, const char **port)
 {
 	const char *colon = strrchr(name, ':');
@@ -109,7 +109,7 @@ bool ohca_link_is_loopback(const char *path)
 	       !strncmp(path, OHCA_LINK_TCP "[::1]:", strlen(OHCA_LINK_TCP) + 6);
 }
 
-/* The address of @path, which is numeric: nothing waits. Return: its length, or 0. */
+/* Parse the address of @path, which is numeric: this does not wait. Return: its length, or 0. */
 static socklen_t address(const char *path, struct sockaddr_storage *sa, struct ohca_link_err *err)
 {
 	struct sockaddr_in6 *v6 = (void *)sa;
@@ -139,7 +139,7 @@ static socklen_t address(const char *path, struct sockaddr_storage *sa, struct o
 static void tcp_set(int fd, int level, int name, int value)
 {
 	if (setsockopt(fd, level, name, &value, sizeof(value))) {
-		/* It is slower, or a peer that is lost is noticed later. */
+		/* The link is slower, or detects the loss of a peer later. */
 	}
 }
 

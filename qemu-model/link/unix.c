@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Sockets of links on one host. They have packets: the first one says what a connection is, and
- * descriptors may come with it.
+ * UNIX sockets of links. They have packets: the first one identifies the connection, and
+ * descriptors may be passed with it.
  */
 #include "link_priv.h"
 
@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOCK_MS	2000	/* for others that begin to listen in the same directory */
+#define LOCK_MS	2000	/* wait for other processes that begin to listen in the same directory */
 
 static int fill_addr(const char *path, struct sockaddr_un *sa, struct ohca_link_err *err)
 {
@@ -32,7 +32,7 @@ static int fill_addr(const char *path, struct sockaddr_un *sa, struct ohca_link_
 	return 0;
 }
 
-/* Removes a socket of @type without a listener, which a process that died has left. */
+/* Remove a socket of @type without a listener, which a process has left when it crashed. */
 static int remove_stale(const char *path, const struct sockaddr_un *sa, int type,
 			struct ohca_link_err *err)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What a link's socket carries. All of it is little-endian, and packed by construction.
+ * The protocol of a link's socket. All of it is little-endian, and packed by construction.
  *
  *	connecting side			listening side
  *				<-	GREETING with a nonce, by TCP
@@ -8,16 +8,16 @@
  *				<-	HELLO or ERROR
  *
  * Every message starts with struct ohca_wire_hdr; a receiver accepts a message longer than it knows
- * and ignores the rest, so that fields can be added at the end without a new version. On a host each
- * of these first messages is a packet of its own (SOCK_SEQPACKET). By TCP it has OHCA_WIRE_MSG_MAX
- * bytes, the rest zeros, so that a receiver needs no room for a part of one.
+ * and ignores the rest, so that fields can be added at the end without a new version. On a host
+ * each of these first messages is a packet of its own (SOCK_SEQPACKET). By TCP it has
+ * OHCA_WIRE_MSG_MAX bytes, the rest zeros, so that a receiver needs no memory for a part of one.
  *
  * Records follow (struct ohca_wire_rec): frames, credits, and messages: STATE, whenever a port
- * (re)trains, and ERROR, before an end closes because of the other one. Where a packet ends says
- * nothing.
+ * (re)trains, and ERROR, before an end closes because of a violation by the other one. Boundaries
+ * of packets have no meaning.
  *
- * Each side has the rings of both directions for itself. A frame has the same place in the receiver's
- * ring as in the sender's, which holds it as long as its credits do.
+ * Each side has the rings of both directions for itself. A frame has the same position in the
+ * receiver's ring as in the sender's, which keeps it until its credits return.
  */
 #ifndef OHCA_LINK_WIRE_H
 #define OHCA_LINK_WIRE_H
@@ -28,7 +28,7 @@
 
 #include "link.h"
 
-/** "OHCL" as it stands in memory. */
+/** "OHCL" in memory. */
 #define OHCA_WIRE_MAGIC		0x4c43484fu
 
 /** Types of messages. */
@@ -62,8 +62,8 @@ struct ohca_wire_hdr {
 static_assert(sizeof(struct ohca_wire_hdr) == 16, "wire header");
 
 /**
- * struct ohca_wire_greeting - by TCP the listener speaks first
- * @nonce: the peer proves that it has the token with this
+ * struct ohca_wire_greeting - first message of the listener, by TCP
+ * @nonce: challenge by which the peer proves that it has the token
  */
 struct ohca_wire_greeting {
 	struct ohca_wire_hdr hdr;
@@ -79,9 +79,9 @@ static_assert(sizeof(struct ohca_wire_greeting) == 32, "greeting layout");
  * @vls: data VLs agreed; only in the listener's HELLO, else 0
  * @shift: credit_shift agreed; only in the listener's HELLO, else 0
  * @desc: name, padded with zeros
- * @proof: HMAC-SHA256 of the listener's nonce, with the token as key; zeros without one of them, and
- *	of the listener
- * @place: port that the connecting side wants to be attached to, NODE:PORT, padded with zeros
+ * @proof: HMAC-SHA256 of the listener's nonce, with the token as key; zeros if there is no nonce or
+ *	no token, and in the listener's HELLO
+ * @place: port that the connecting side wants, NODE:PORT, padded with zeros
  */
 struct ohca_wire_hello {
 	struct ohca_wire_hdr hdr;
@@ -150,7 +150,7 @@ struct ohca_wire_state {
 };
 static_assert(sizeof(struct ohca_wire_state) == 64, "state layout");
 
-/** Room for any message, also for later, longer ones. */
+/** Room for any message, also for longer ones of later versions. */
 #define OHCA_WIRE_MSG_MAX	512
 
 /* ---- records -------------------------------------------------------------------- */
@@ -163,7 +163,7 @@ enum ohca_wire_kind {
 };
 
 /**
- * struct ohca_wire_rec - what is in front of each record
+ * struct ohca_wire_rec - header of each record
  * @kind: enum ohca_wire_kind
  * @vl: lane of a frame, else 0
  * @len: bytes that follow
@@ -180,9 +180,9 @@ struct ohca_wire_rec {
 static_assert(sizeof(struct ohca_wire_rec) == 8, "record layout");
 
 /**
- * struct ohca_wire_credit - what a receiver grants
- * @fccl: per lane, modulo 4096; of those that do not exist 0
- * @vl15_dropped: VL15 frames of the sender of this that found our buffer full
+ * struct ohca_wire_credit - credits that a receiver grants
+ * @fccl: per lane, modulo 4096; 0 for lanes that do not exist
+ * @vl15_dropped: VL15 frames that the sender of this dropped, since the receiver's buffer was full
  * @rsvd: 0, ignored
  */
 struct ohca_wire_credit {
