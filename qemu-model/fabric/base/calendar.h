@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Times at which something is due, for who has an event every few ns: a wheel for each six bits of
- * the time. What waits is in the wheel of the highest bits in which its time differs from now, and
- * comes into a lower one when these bits have passed: a few steps, however many wait. What is due
- * at the same time comes at once, in any order, but always in the same one.
+ * A queue of events by time, for users with an event every few ns: a wheel for each six bits of the
+ * time. An event is in the wheel of the highest bits in which its time differs from now, and moves
+ * to a lower one when these bits have passed: a few steps, however many events wait. Events of the
+ * same time are returned together, in any order, but always in the same one.
  *
- * Unlike a struct fab_timer, what waits cannot be taken back. This has no clock and calls nothing.
+ * Unlike a struct fab_timer, an event cannot be cancelled. This reads no clock and calls nothing.
  */
 #ifndef OHCA_FABRIC_CALENDAR_H
 #define OHCA_FABRIC_CALENDAR_H
@@ -18,9 +18,9 @@
 #define FAB_CALENDAR_WHEELS	11u	/* for 64 bits */
 
 /**
- * struct fab_entry - a part of what waits
- * @due_ns: until when
- * @next: of what comes at the same time, or NULL
+ * struct fab_entry - an event, as a member of the user's structure
+ * @due_ns: its time
+ * @next: next event of the same time, or NULL
  */
 struct fab_entry {
 	uint64_t due_ns;
@@ -28,9 +28,9 @@ struct fab_entry {
 };
 
 /**
- * struct fab_calendar - all that wait; all 0: nothing does, and it is 0
- * @now_ns: the time of what has come last
- * @wheels: a bit for each with something in it, and @slots of it
+ * struct fab_calendar - all events; all 0: there are none, and the time is 0
+ * @now_ns: time of the last events that were returned
+ * @wheels: a bit for each wheel with events; @slots: a bit for each such slot of a wheel
  */
 struct fab_calendar {
 	uint64_t now_ns;
@@ -39,14 +39,14 @@ struct fab_calendar {
 	struct fab_entry *slot[FAB_CALENDAR_WHEELS][FAB_CALENDAR_SLOTS];
 };
 
-/** fab_calendar_add() - @e, whose time is not before now and which does not wait yet, does */
+/** fab_calendar_add() - add @e, which is not in the queue, and whose time is not before now */
 static inline void fab_calendar_add(struct fab_calendar *c, struct fab_entry *e)
 {
 	const uint64_t differs = (e->due_ns ^ c->now_ns) | 1;
 	const unsigned int wheel = (63u - (unsigned int)__builtin_clzll(differs)) / FAB_CALENDAR_BITS;
 	const unsigned int slot = e->due_ns >> (wheel * FAB_CALENDAR_BITS) & (FAB_CALENDAR_SLOTS - 1);
 
-	/* what was there last time is stale unless its bit is set */
+	/* without its bit the slot has a stale pointer */
 	e->next = c->slots[wheel] >> slot & 1 ? c->slot[wheel][slot] : NULL;
 	c->slot[wheel][slot] = e;
 	c->slots[wheel] |= 1ull << slot;
@@ -54,8 +54,8 @@ static inline void fab_calendar_add(struct fab_calendar *c, struct fab_entry *e)
 }
 
 /**
- * fab_calendar_next() - what is due first does not wait any more, and it is that time
- * Return: the first of it, or NULL: nothing waits.
+ * fab_calendar_next() - remove the next events, which all have the same time; it becomes @now_ns
+ * Return: the first of them, or NULL: there are none.
  */
 static inline struct fab_entry *fab_calendar_next(struct fab_calendar *c)
 {

@@ -12,7 +12,7 @@
 
 static void wait_for(sem_t *s)
 {
-	/* a signal of the process may end it early */
+	/* a signal of the process may interrupt it */
 	while (sem_wait(s))
 		;
 }
@@ -33,7 +33,7 @@ static void *closer_run(void *arg)
 	}
 }
 
-/* A power of 2, so that indices may wrap around. Pages of it that are not used are not touched. */
+/* A power of 2, so that indices may wrap around. Unused pages of the array are never allocated. */
 static uint32_t closer_room(void)
 {
 	struct rlimit r;
@@ -86,7 +86,7 @@ void fab_closer_stop(struct fab_closer *c)
 {
 	if (!c->fd)
 		return;
-	/* it finds nothing to close */
+	/* the thread finds no descriptor, and ends */
 	sem_post(&c->todo);
 	pthread_join(c->thread, NULL);
 	sem_destroy(&c->todo);

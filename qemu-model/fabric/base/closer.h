@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A thread that closes descriptors, for one that must not wait: who closes the last descriptor of a
- * file frees its pages, 140 ms for each GiB, or asks the server of a file system, which may never
- * answer. A socket has the descriptors that nobody has received, too.
- * So the thread that moves packets closes nothing that a peer has to do with: neither what links do not
- * need any more (struct ohca_link_closer), nor what fronts have passed.
+ * A thread that closes descriptors, for a thread that must not wait: the last close of a file frees
+ * its pages, 140 ms for each GiB, or asks the server of a file system, which may never answer. The
+ * close of a socket also closes the descriptors in it that were not received. So the thread that
+ * moves packets closes no descriptor that depends on a peer: neither those that links do not need
+ * any more (struct ohca_link_closer), nor those that fronts have passed.
  *
- * There is room for as many as the process may have open, so they are closed in the thread whatever
- * one of them takes.
+ * There is room for as many as the process may have open, so this thread closes all of them,
+ * however long one of them takes.
  */
 #ifndef OHCA_FABRIC_CLOSER_H
 #define OHCA_FABRIC_CLOSER_H
@@ -23,8 +23,9 @@
  * @todo: posted for each descriptor, and for the end
  * @begun: posted when the thread runs
  * @fd: [@room] those from @taken to @given, modulo @room, are to be closed; NULL: no thread
- * @given, @taken: how many there were, modulo 2^32; written by the owner, by the thread
- * @in_place: closed by the owner, for lack of a thread or of room
+ * @given, @taken: numbers of descriptors, modulo 2^32; @given is written by the owner, @taken by
+ *	the thread
+ * @in_place: number that the owner has closed, for lack of a thread or of room
  */
 struct fab_closer {
 	pthread_t thread;
@@ -36,8 +37,8 @@ struct fab_closer {
 };
 
 /**
- * fab_closer_start() - start the thread, which has begun at the return
- * Return: false: there is none, errno says why; descriptors are closed in place.
+ * fab_closer_start() - start the thread; it runs at the return
+ * Return: false: it does not run, errno has the reason; descriptors are closed in place.
  */
 bool fab_closer_start(struct fab_closer *c);
 
@@ -45,7 +46,7 @@ bool fab_closer_start(struct fab_closer *c);
  * fab_closer_close() - close @fd, soon; owner thread only
  * @c: NULL: close it in place
  *
- * It may be among those of an epoll set until it is closed: the caller takes it out.
+ * Until it is closed it may still be in an epoll set: the caller must remove it.
  */
 void fab_closer_close(struct fab_closer *c, int fd);
 

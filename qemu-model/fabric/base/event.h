@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What an event of the fabric's epoll descriptor is about. */
+/* The events of the fabric's epoll descriptor. */
 #ifndef OHCA_FABRIC_EVENT_H
 #define OHCA_FABRIC_EVENT_H
 
@@ -16,7 +16,7 @@ enum fab_event_type {
 	FAB_EVENT_SIM,		/* fab_sim_event() */
 	FAB_EVENT_HCA,		/* fab_hcas_turn(); nothing to read */
 	FAB_EVENT_FRONT,	/* fab_fronts_event() */
-	FAB_EVENT_DOOR,		/* fab_attach_event() of those that come by TCP */
+	FAB_EVENT_DOOR,		/* fab_attach_event() of the TCP socket */
 	FAB_EVENT_REMOTE,	/* fab_remote_event() */
 	FAB_EVENT_TENANT,	/* from here on: fab_attach_event() of sockets of single hosts */
 };
@@ -24,7 +24,7 @@ enum fab_event_type {
 /**
  * union fab_event - data.u64 of an epoll_event
  * @type: enum fab_event_type
- * @index: which descriptor of that part; the part alone knows what it means
+ * @index: the descriptor; each part has its own numbers
  */
 union fab_event {
 	struct {
@@ -35,14 +35,14 @@ union fab_event {
 };
 static_assert(sizeof(union fab_event) == sizeof(uint64_t), "data of an epoll_event");
 
-/** fab_event_of() - what @ev, as epoll_wait() has filled it in, is about */
+/** fab_event_of() - the event in @ev, which epoll_wait() has filled in */
 static inline union fab_event fab_event_of(const struct epoll_event *ev)
 {
 	return (union fab_event){ .u64 = ev->data.u64 };
 }
 
 /**
- * fab_event_watch() - epoll_ctl() with the event that a descriptor is to have
+ * fab_event_watch() - epoll_ctl() with the event of a descriptor
  * @epfd: epoll descriptor
  * @op: EPOLL_CTL_ADD or EPOLL_CTL_MOD
  * @fd: descriptor

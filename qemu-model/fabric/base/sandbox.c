@@ -16,7 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* AddressSanitizer reads files for its reports, and has a process that looks for leaks. */
+/* AddressSanitizer reads files for its reports, and starts a process that searches for leaks. */
 #if defined(__SANITIZE_ADDRESS__)
 #define SANITIZED	1
 #elif defined(__has_feature)
@@ -32,7 +32,7 @@ static struct fab_sandbox held;
 
 /* ---- Landlock ------------------------------------------------------------------ */
 
-/* Rights to files of each version, from 1: all that it has. The last one goes for later ones. */
+/* Rights to files of each version, from 1. Later versions use the last entry. */
 static const uint64_t fs_rights[] = {
 	LANDLOCK_ACCESS_FS_MAKE_SYM * 2 - 1,
 	LANDLOCK_ACCESS_FS_REFER * 2 - 1,
@@ -41,7 +41,7 @@ static const uint64_t fs_rights[] = {
 	LANDLOCK_ACCESS_FS_IOCTL_DEV * 2 - 1,
 };
 
-/* Below @dir there is @rights. Return: false: errno is set. */
+/* Allow @rights below @dir. Return: false: errno is set. */
 static bool allow_below(int ruleset, const char *dir, uint64_t rights)
 {
 	struct landlock_path_beneath_attr below = { .allowed_access = rights };
@@ -55,7 +55,7 @@ static bool allow_below(int ruleset, const char *dir, uint64_t rights)
 	return ok;
 }
 
-/* Files of the directory that @path is in may be removed. Return: false: errno is set. */
+/* Allow the removal of files in the directory of @path. Return: false: errno is set. */
 static bool allow_removal(int ruleset, const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -68,7 +68,7 @@ static bool allow_removal(int ruleset, const char *path)
 	return allow_below(ruleset, dir, LANDLOCK_ACCESS_FS_REMOVE_FILE);
 }
 
-/* Whoever listens at TCP port @port may be connected to. Return: false: errno is set. */
+/* Allow connections to TCP port @port. Return: false: errno is set. */
 static bool allow_tcp(int ruleset, unsigned int port)
 {
 	const struct landlock_net_port_attr at = {
@@ -79,7 +79,7 @@ static bool allow_tcp(int ruleset, unsigned int port)
 	return !syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_NET_PORT, &at, 0);
 }
 
-/* Return: version of Landlock; -1: errno says why it does not hold. */
+/* Return: version of Landlock; -1: it is not in force, errno has the reason. */
 static int enter_landlock(const struct fab_sandbox_cfg *cfg)
 {
 	const int last = (int)(sizeof(fs_rights) / sizeof(fs_rights[0]));
@@ -118,27 +118,27 @@ static int enter_landlock(const struct fab_sandbox_cfg *cfg)
 
 /* System calls that may have any arguments. */
 static const int allowed[] = {
-	/* descriptors that are open, of which a link has three and a front seven or more */
+	/* open descriptors, of which a link has three and a front seven or more */
 	SCMP_SYS(read), SCMP_SYS(readv), SCMP_SYS(write), SCMP_SYS(writev), SCMP_SYS(lseek),
 	SCMP_SYS(close), SCMP_SYS(dup), SCMP_SYS(fstat), SCMP_SYS(newfstatat), SCMP_SYS(fstatfs),
 	SCMP_SYS(statx), SCMP_SYS(pread64),
 	SCMP_SYS(ftruncate), SCMP_SYS(memfd_create),
 	SCMP_SYS(eventfd2), SCMP_SYS(epoll_create1), SCMP_SYS(epoll_ctl), SCMP_SYS(epoll_wait), SCMP_SYS(epoll_pwait),
 	SCMP_SYS(epoll_pwait2), SCMP_SYS(poll), SCMP_SYS(ppoll),
-	/* sockets; those that make and connect them, and that send, are below */
+	/* sockets; the calls that create, connect and send are below */
 	SCMP_SYS(accept4), SCMP_SYS(getsockname), SCMP_SYS(getsockopt), SCMP_SYS(setsockopt),
 	SCMP_SYS(recvfrom), SCMP_SYS(recvmsg), SCMP_SYS(recvmmsg), SCMP_SYS(shutdown),
-	/* its own sockets' files are removed */
+	/* removal of the files of its own sockets */
 	SCMP_SYS(unlink), SCMP_SYS(unlinkat),
 	/* memory; mmap() and mprotect() are below */
 	SCMP_SYS(brk), SCMP_SYS(madvise), SCMP_SYS(msync), SCMP_SYS(mremap), SCMP_SYS(munmap), SCMP_SYS(futex),
 	SCMP_SYS(getrandom),
-	/* how busy the processors are */
+	/* load of the processors */
 	SCMP_SYS(getrusage),
 	/* time */
 	SCMP_SYS(clock_gettime), SCMP_SYS(clock_nanosleep), SCMP_SYS(gettimeofday),
 	SCMP_SYS(nanosleep), SCMP_SYS(restart_syscall),
-	/* its end */
+	/* end of the process */
 	SCMP_SYS(exit), SCMP_SYS(exit_group), SCMP_SYS(getpid), SCMP_SYS(gettid),
 	SCMP_SYS(rt_sigaction), SCMP_SYS(rt_sigprocmask), SCMP_SYS(rt_sigreturn),
 #if SANITIZED
@@ -151,13 +151,17 @@ static const int allowed[] = {
 #endif
 };
 
-/* Fronts seal memory, and the control socket keeps a descriptor. F_SETOWN would signal others. */
+/*
+ * Fronts seal memory, and the control socket keeps a descriptor. F_SETOWN could signal other
+ * processes.
+ */
 static const int fcntls[] = { F_DUPFD_CLOEXEC, F_ADD_SEALS, F_GET_SEALS };
 
 /*
- * All listeners are there, and accept4() makes the connections. Landlock cannot tell which socket
- * with a path is connected: umad2sim and wires to other hosts alone may connect sockets, and make only
- * those of datagrams, and of TCP. It knows no ports of MPTCP, nor a connection that is made by sending.
+ * All listeners exist, and accept4() makes their connections. Landlock cannot restrict which socket
+ * with a path is connected: so only umad2sim and wires to other hosts may connect sockets, and
+ * create only datagram and TCP sockets. Landlock does not restrict ports of MPTCP, nor connections
+ * that a send makes.
  * Return: 0, or a negative errno.
  */
 static int allow_sockets(scmp_filter_ctx s, const struct fab_sandbox_cfg *cfg)
@@ -169,7 +173,7 @@ static int allow_sockets(scmp_filter_ctx s, const struct fab_sandbox_cfg *cfg)
 	unsigned int tcp = 0;
 	int e;
 
-	/* the interrupts of a front: a pair reaches nobody else */
+	/* for the interrupts of a front: a pair reaches no other process */
 	e = seccomp_rule_add(s, yes, SCMP_SYS(socketpair), 1, SCMP_A0(SCMP_CMP_EQ, AF_UNIX, 0));
 	e = e ? e : seccomp_rule_add(s, yes, SCMP_SYS(sendto), 1,
 				     SCMP_A3(SCMP_CMP_MASKED_EQ, MSG_FASTOPEN, 0));
@@ -183,7 +187,7 @@ static int allow_sockets(scmp_filter_ctx s, const struct fab_sandbox_cfg *cfg)
 	}
 	for (unsigned int i = 0; i < FAB_SANDBOX_PORTS; i++)
 		tcp |= cfg->tcp[i];
-	/* Landlock knows TCP sockets */
+	/* Landlock restricts the ports of TCP sockets */
 	if (tcp) {
 		e = e ? e : seccomp_rule_add(s, yes, SCMP_SYS(connect), 0);
 		e = e ? e : seccomp_rule_add(s, yes, SCMP_SYS(socket), 3,
@@ -197,7 +201,7 @@ static int allow_sockets(scmp_filter_ctx s, const struct fab_sandbox_cfg *cfg)
 	return e;
 }
 
-/* System calls that may have some arguments. Return: 0, or a negative errno. */
+/* Allow system calls with some arguments. Return: 0, or a negative errno. */
 static int allow_some(scmp_filter_ctx s, const struct fab_sandbox_cfg *cfg)
 {
 	const uint32_t yes = SCMP_ACT_ALLOW;
@@ -228,7 +232,7 @@ static int enter_seccomp(const struct fab_sandbox_cfg *cfg)
 	/* a tree instead of a list; up to Linux 5.15 a filter makes branches slower otherwise */
 	e = e ? e : seccomp_attr_set(s, SCMP_FLTATR_CTL_OPTIMIZE, 2);
 	e = e ? e : seccomp_attr_set(s, SCMP_FLTATR_CTL_SSB, 1);
-	/* of all threads: one that has more rights shares its memory with those that have not */
+	/* for all threads: one with more rights shares its memory with the others */
 	e = e ? e : seccomp_attr_set(s, SCMP_FLTATR_CTL_TSYNC, 1);
 	e = e ? e : seccomp_load(s);
 	seccomp_release(s);
@@ -241,7 +245,7 @@ const struct fab_sandbox *fab_sandbox_enter(const struct fab_sandbox_cfg *cfg)
 {
 	int e;
 
-	/* Landlock and seccomp need it; it is in each kernel that has them */
+	/* Landlock and seccomp need it; every kernel with them has it */
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		held.privileges_errno = held.landlock_errno = held.seccomp_errno = errno;
 	else if (!cfg->all)
@@ -250,7 +254,10 @@ const struct fab_sandbox *fab_sandbox_enter(const struct fab_sandbox_cfg *cfg)
 		held.landlock_errno = errno;
 		held.landlock_abi = 0;
 	}
-	/* a new thread has the privileges and the Landlock of its maker, whose filter makes none */
+	/*
+	 * A new thread inherits the privileges and the Landlock of its creator. The filter of
+	 * system calls forbids new threads, so they start before it.
+	 */
 	if (cfg->threads)
 		cfg->threads(cfg->arg);
 	if (cfg->all || held.privileges_errno)

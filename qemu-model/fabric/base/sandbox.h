@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The rights that a daemon gives up, because it maps memory of machines that are not trusted: what
- * takes it over by that memory is to reach nothing but the fabric.
+ * The rights that a daemon gives up, because it maps memory of machines that are not trusted: an
+ * attacker that takes it over through that memory must reach nothing but the fabric.
  *
- *	Landlock	no file is opened, made or renamed, and none is removed but in the
- *			directories of its sockets; no TCP but to ports that it is told; no signal to another process; without
- *			umad2sim no socket is connected that has no file
+ *	Landlock	no file is opened, created or renamed, and none is removed except in the
+ *			directories of its sockets; no TCP connection except to the configured
+ *			ports; no signal to another process; without umad2sim no connection to an
+ *			abstract socket
  *	seccomp		the system calls of sandbox.c and no others: no program is started, no
- *			memory is executed that was written, no process is traced, no file says
- *			whom to signal, and no socket is made or connected but pairs and, with
- *			umad2sim, UNIX sockets of datagrams, and with umad2sim over UDP also those,
- *			and with wires to other hosts TCP sockets, which Landlock lets connect to
- *			the ports of these alone
+ *			memory is executed that was written, no process is traced, no file gets an
+ *			owner for signals, and no socket is created or connected except pairs and,
+ *			with umad2sim, UNIX datagram sockets, with umad2sim over UDP also UDP
+ *			sockets, and with wires to other hosts TCP sockets, which Landlock allows to
+ *			connect to the ports of these alone
  *
- * Descriptors that are open stay as they are, and machines may pass further ones.
+ * Open descriptors stay as they are, and machines may pass further ones.
  */
 #ifndef OHCA_FABRIC_SANDBOX_H
 #define OHCA_FABRIC_SANDBOX_H
@@ -23,22 +24,22 @@
 #define FAB_SANDBOX_FILES	66u
 #define FAB_SANDBOX_PORTS	64u
 
-/* 0: of a program that writes files when it ends, as one that counts its lines does */
+/* 0: for a program that writes files when it ends, as one that measures its coverage does */
 #ifndef FAB_SANDBOX
 #define FAB_SANDBOX		1
 #endif
 
 /**
- * struct fab_sandbox_cfg - what the daemon still needs
- * @file: paths of files that it removes when it ends; NULL: none. Their directories are there
- * @abstract: it makes UNIX sockets of datagrams, and connects to those that have no file. Then it
- *	can also connect to those that have one
- * @udp: it makes UDP sockets; it binds and connects them only with @abstract
- * @tcp: TCP ports that it connects to; 0: none
+ * struct fab_sandbox_cfg - the rights that the daemon still needs
+ * @file: paths of files that it removes when it ends; NULL: none. Their directories exist
+ * @abstract: it creates UNIX datagram sockets, and connects to abstract ones. It can then also
+ *	connect to those with a path
+ * @udp: it creates UDP sockets; it binds and connects them only with @abstract
+ * @tcp: TCP ports to which it connects; 0: none
  * @all: it keeps all rights but new privileges
  * @threads: starts its other threads, which then have no more rights than the first; or NULL: there
  *	are none
- * @arg: its argument
+ * @arg: argument of @threads
  */
 struct fab_sandbox_cfg {
 	const char *file[FAB_SANDBOX_FILES];
@@ -51,11 +52,11 @@ struct fab_sandbox_cfg {
 };
 
 /**
- * struct fab_sandbox - what holds
- * @privileges_errno: why it may get new privileges, and all else is as it was; 0: it gets none
+ * struct fab_sandbox - the restrictions in force
+ * @privileges_errno: why it may get new privileges, and nothing else is restricted; 0: it gets none
  * @landlock_abi: version of Landlock of the kernel; 0: the kernel has none, or it is off
  * @landlock_errno: why it is 0
- * @seccomp: there is a filter of system calls
+ * @seccomp: whether there is a filter of system calls
  * @seccomp_errno: why there is none
  */
 struct fab_sandbox {
@@ -67,16 +68,16 @@ struct fab_sandbox {
 };
 
 /**
- * fab_sandbox_enter() - give the rights up, for good; the process has one thread, and those that
- *	@cfg->threads starts
+ * fab_sandbox_enter() - give the rights up, for good; the process has only this thread, and those
+ *	that @cfg->threads starts
  *
- * It goes on without what the kernel does not have.
+ * A restriction that the kernel does not support is left out.
  *
  * Return: as fab_sandbox().
  */
 const struct fab_sandbox *fab_sandbox_enter(const struct fab_sandbox_cfg *cfg);
 
-/** fab_sandbox() - what this process has given up */
+/** fab_sandbox() - the restrictions of this process */
 const struct fab_sandbox *fab_sandbox(void);
 
 #endif

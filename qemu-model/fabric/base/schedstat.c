@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What the kernel counts of this thread's processor; see schedstat.h. */
+/* The kernel's counts of this thread's processor time; see schedstat.h. */
 #include "schedstat.h"
 
 #include <fcntl.h>
@@ -17,7 +17,7 @@ bool fab_schedstat_read(int fd, struct fab_spin_look *look)
 {
 	struct rusage usage;
 	char text[128];
-	/* ns that it ran, and waited; how often it ran */
+	/* "RUN_NS WAIT_NS RUNS" */
 	const ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
 
 	if (n <= 0 || getrusage(RUSAGE_THREAD, &usage))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Whether a thread waits awake; see spin.h. */
+/* Decides whether a thread waits awake; see spin.h. */
 #include "spin.h"
 
 void fab_spin_init(struct fab_spin *s, uint32_t us)
@@ -13,7 +13,7 @@ void fab_spin_init(struct fab_spin *s, uint32_t us)
 
 void fab_spin_idled(struct fab_spin *s, uint64_t ns)
 {
-	/* what came into the window found it wide enough */
+	/* work that arrived within the window needs no wider one */
 	if (!s->automatic || s->busy || ns <= s->window_ns)
 		return;
 	if (ns <= FAB_SPIN_MAX_NS)
@@ -27,7 +27,7 @@ bool fab_spin_due(const struct fab_spin *s, uint64_t now_ns)
 	return s->automatic && now_ns - s->looked_ns >= FAB_SPIN_LOOK_NS;
 }
 
-/* Part of the time since the last look, in tenths of a percent, that sleeps do not explain. */
+/* Delay since the last look that sleeps do not explain, in tenths of a percent of the time. */
 static uint32_t delay_since(const struct fab_spin *s, uint64_t ns, const struct fab_spin_look *look)
 {
 	const uint64_t delay = look->delay_ns - s->last.delay_ns;

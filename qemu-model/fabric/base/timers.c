@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* A heap of what is due; see timers.h. */
+/* A heap of timers; see timers.h. */
 #include "timers.h"
 
 #include <stddef.h>
 
-/* Two heaps become one. Either may be NULL. */
+/* Merge two heaps, either of which may be NULL. */
 static struct fab_timer *meld(struct fab_timer *a, struct fab_timer *b)
 {
 	struct fab_timer *up = a, *down = b;
@@ -23,7 +23,9 @@ static struct fab_timer *meld(struct fab_timer *a, struct fab_timer *b)
 	return up;
 }
 
-/* The heaps from @t on, by @next, become one: first pairs, then these, the last one first. */
+/*
+ * Merge the heaps from @t on, linked by @next: first in pairs, then the pairs, the last one first.
+ */
 static struct fab_timer *meld_all(struct fab_timer *t)
 {
 	struct fab_timer *pairs = NULL, *all = NULL;
