@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What a fabric is expected to be: a request that does nothing, and is refused if it is otherwise. */
+/*
+ * Expectations of a fabric: a request that changes nothing, and fails if the expectation is not
+ * met.
+ */
 #include "expect.h"
 
 #include <inttypes.h>
@@ -34,7 +37,7 @@ static uint64_t managers(const struct fab *f)
 	return n;
 }
 
-/* The number @name of the whole fabric. Return: false: there is none. */
+/* Read the number @name of the whole fabric. Return: false: there is no such number. */
 static bool whole(const struct fab_mgmt *m, const char *name, uint64_t *v)
 {
 	struct fab_link_counts links;
@@ -54,7 +57,7 @@ static bool whole(const struct fab_mgmt *m, const char *name, uint64_t *v)
 	return true;
 }
 
-/* Counter @name of port @p. Return: false: there is none. */
+/* Read counter @name of port @p. Return: false: there is no such counter. */
 static bool of_port(const struct fab_mgmt *m, uint32_t p, const char *name, uint64_t *v)
 {
 	struct ohca_port_counters c;
@@ -69,7 +72,7 @@ static bool of_port(const struct fab_mgmt *m, uint32_t p, const char *name, uint
 	return false;
 }
 
-/* The relation that the request has. Return: false: it has none, or more than one. */
+/* Read the relation of the request. Return: false: it has none, or more than one. */
 static bool relation(const struct fab_request *r, const char **word, uint64_t *limit)
 {
 	static const char *const words[] = { "is", "above", "below" };
@@ -89,7 +92,7 @@ static bool relation(const struct fab_request *r, const char **word, uint64_t *l
 	return n == 1;
 }
 
-/* @p: of a port's counter, or FAB_NO_PORT: of the whole fabric's */
+/* Expect a value of a counter. @p: its port, or FAB_NO_PORT: the number is of the whole fabric */
 static json_t *expect_number(struct fab_request *r, uint32_t p)
 {
 	const char *name = json_string_value(json_object_get(r->in, "counter")), *word;
@@ -110,7 +113,9 @@ static json_t *expect_state(struct fab_request *r, uint32_t p)
 {
 	const char *want = json_string_value(json_object_get(r->in, "state"));
 	const uint32_t at = fab_machine_at(r->m->f, p);
-	/* a machine's port is not in the graph: the switch's end tells what its link is */
+	/*
+	 * in the graph a machine's port is always Down: the switch's end has the state of its link
+	 */
 	const uint8_t state = r->m->f->port[at != FAB_NO_PORT ? at : p].pi.state;
 	unsigned int i = IB_PS_DOWN;
 

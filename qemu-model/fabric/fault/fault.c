@@ -112,7 +112,7 @@ bool fab_fault_credits(struct fab_mgmt *m, uint32_t p, unsigned int vl, uint16_t
 
 /* ---- cables -------------------------------------------------------------------- */
 
-/* A link that is up goes down by itself, at both ends. */
+/* Take a link that is up down, at both ends. */
 static void down(struct fab_mgmt *m, uint32_t p)
 {
 	const uint32_t peer = m->f->port[p].peer;
@@ -129,7 +129,7 @@ static void down(struct fab_mgmt *m, uint32_t p)
 	}
 }
 
-/* A link that nothing is in the way of comes up. */
+/* Take a link up, if nothing prevents it. */
 static void up(struct fab_mgmt *m, uint32_t p)
 {
 	const uint32_t peer = m->f->port[p].peer;
@@ -145,7 +145,9 @@ static void up(struct fab_mgmt *m, uint32_t p)
 	}
 }
 
-/* The rare parts of both ends of the cable at port @p. Return: false: no cable, or no memory. */
+/*
+ * Get the rare parts of both ends of the cable at port @p. Return: false: no cable, or no memory.
+ */
 static bool ends(struct fab_mgmt *m, uint32_t p, struct fab_extra **a, struct fab_extra **b)
 {
 	const uint32_t peer = m->f->port[p].peer;
@@ -172,13 +174,13 @@ static bool plug(struct fab_mgmt *m, uint32_t p, bool plugged)
 	return true;
 }
 
-/* The one that stands for the cable at port @p. */
+/* The end that represents the cable at port @p. */
 static uint32_t first_end(const struct fab *f, uint32_t p)
 {
 	return f->port[p].peer < p ? f->port[p].peer : p;
 }
 
-/* Return: NULL: none is of a cable with this end. */
+/* Return: NULL: no flap has this end. */
 static struct fab_flap *find_flap(struct fab_mgmt *m, uint32_t end)
 {
 	for (unsigned int i = 0; i < FAB_FLAPS; i++)
@@ -243,7 +245,7 @@ static void change_flap(struct fab_mgmt *m, struct fab_flap *x)
 		x->port = FAB_NO_PORT;
 }
 
-/* The one that changes next, or NULL. */
+/* The flap that changes next, or NULL. */
 static struct fab_flap *next_flap(struct fab_mgmt *m)
 {
 	struct fab_flap *next = NULL;
@@ -257,7 +259,7 @@ static struct fab_flap *next_flap(struct fab_mgmt *m)
 	return next;
 }
 
-/* The periods that have passed while the fabric stood still are skipped, but not the last one. */
+/* Skip the periods that have passed while the fabric stood still, except for the last one. */
 static void skip_periods(struct fab_mgmt *m, struct fab_flap *x, uint64_t now_ns)
 {
 	uint64_t n;
@@ -284,7 +286,7 @@ static void exchange(struct fab *f, uint32_t a, uint32_t b)
 	f->port[far_a].peer = b;
 }
 
-/* Both ends of both cables, @a and @b first, have all that this needs. Return: false: out of memory. */
+/* Allocate what both ends of both cables need, @a and @b first. Return: false: out of memory. */
 static bool make_ready(struct fab_mgmt *m, const uint32_t end[4])
 {
 	for (unsigned int i = 0; i < 4; i++)
@@ -294,7 +296,7 @@ static bool make_ready(struct fab_mgmt *m, const uint32_t end[4])
 			     m->wires->meet(m->wires_ctx, end[1], end[3]));
 }
 
-/* The far ends @p and @q are those of each other's cable from now on. */
+/* Exchange the states and faults of two cables at their far ends @p and @q. */
 static void swap_cables(struct fab *f, uint32_t p, uint32_t q)
 {
 	struct fab_extra *x = fab_extra_of(f, p), *y = fab_extra_of(f, q);
@@ -309,7 +311,7 @@ static void swap_cables(struct fab *f, uint32_t p, uint32_t q)
 	fab_fault_take(y->fault, &fault);
 }
 
-/* Who takes nothing from @p takes nothing from @q now, and the other way round. */
+/* Exchange the stalls of the wires from @p and from @q. */
 static void swap_stalls(struct fab_mgmt *m, uint32_t p, uint32_t q)
 {
 	struct fab_fault *x = fab_extra_of(m->f, p)->fault, *y = fab_extra_of(m->f, q)->fault;
@@ -354,7 +356,7 @@ bool fab_fault_swap(struct fab_mgmt *m, uint32_t a, uint32_t b, uint64_t now_ns)
 	}
 	up(m, a);
 	up(m, b);
-	/* who follows the fabric has to read anew where cables lead */
+	/* force clients that follow the fabric to read the topology again */
 	m->log.count += FAB_LOG + 1;
 	return true;
 }
@@ -391,15 +393,15 @@ bool fab_fault_node(struct fab_mgmt *m, uint32_t node, bool on, uint64_t now_ns)
 		const uint32_t p = fab_port_of(n, i);
 		struct fab_extra *x = fab_extra_of(m->f, p);
 
-		/* it has no LID any more */
+		/* it has lost its LID */
 		if (on && fab_end_port(m->f, p) == p)
 			fab_changed(m, p);
-		/* the programs at a host are still there */
+		/* the programs at a host still run */
 		if (on && fab_occupied(m, p) == FAB_SUBNET_MANAGER)
 			m->f->port[p].pi.cap_mask |= IB_CAP_SM;
 		if (!on)
 			fab_fault_port_resume(m, p);
-		/* what it wanted to report is forgotten */
+		/* its pending traps are lost */
 		if (!on && x)
 			ib_trap_clear(&x->end.traps);
 		if (x)
@@ -421,7 +423,7 @@ static bool same_attribute(const struct fab_attribute *a, const struct fab_attri
 	return a->mgmt_class == b->mgmt_class && a->id == b->id;
 }
 
-/* The fault of @node that is about @a, made if there is none. Return: NULL: there is no room. */
+/* Get or create the fault of @node for @a. Return: NULL: there is no room. */
 static struct fab_mad_fault *mad_fault(struct fab_mgmt *m, uint32_t node, const struct fab_attribute *a)
 {
 	struct fab_mad_fault *x = m->mad_fault, *end = x + m->mad_faults;
@@ -437,10 +439,10 @@ static struct fab_mad_fault *mad_fault(struct fab_mgmt *m, uint32_t node, const 
 	return x;
 }
 
-/* @x is set: one that does nothing goes. */
+/* After a change of @x: remove it if it has no effect any more. */
 static void set_mad_fault(struct fab_mgmt *m, struct fab_mad_fault *x)
 {
-	/* packets of data lanes may have to be looked at now */
+	/* the data path must check packets of data lanes for it */
 	m->epoch += x->attr.mgmt_class != IB_CLASS_SUBN_LID;
 	if (!x->nth && !x->delay_ns && !x->status)
 		*x = m->mad_fault[--m->mad_faults];

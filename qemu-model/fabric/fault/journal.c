@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What was done to a fabric; see journal.h. */
+/* The journal of a fabric; see journal.h. */
 #include "journal.h"
 
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 #include "script.h"
 #include "words.h"
 
-/* Members behind the command, as they follow each other; @: "node", with "port" if there is one. */
+/* Members after the command, in their order; @: "node", with "port" if there is one. */
 static const struct {
 	const char *command;
 	const char *members;
@@ -33,7 +33,7 @@ static const struct {
 	{ "run", "time_ns" },
 };
 
-/* A text that grows, and is cut where its room ends. */
+/* A text that grows, and is cut at the end of its buffer. */
 struct words {
 	char *text;
 	size_t len;
@@ -49,7 +49,10 @@ static void put(struct words *w, const char *text)
 	w->text[w->len] = 0;
 }
 
-/* A word, in quotes if it needs them. Machines choose their names: what would end a line, or steer a terminal, is ?. */
+/*
+ * Append a word, in quotes if it needs them. Machines choose their names: characters that would end
+ * a line or control a terminal become ?.
+ */
 static void put_word(struct words *w, const char *word)
 {
 	const char *quote = "";
@@ -142,7 +145,7 @@ static void put_members(struct words *w, const struct fab_request *r, const char
 	}
 }
 
-/* Service levels, a bit for each, as 0,2-5. */
+/* Append service levels, a bit for each, as 0,2-5. */
 static void put_sls(struct words *w, json_int_t sls)
 {
 	const char *comma = "";
@@ -163,7 +166,7 @@ static void put_sls(struct words *w, json_int_t sls)
 	}
 }
 
-/* What command adaptive has behind its state and its switch. */
+/* Append the words of command adaptive after its state and its switch. */
 static void put_adaptive(struct words *w, const struct fab_request *r)
 {
 	const json_t *order = json_object_get(r->in, "order"), *sls = json_object_get(r->in, "sls");

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What was done to a fabric by its control socket, when and by whom: the last commands, as their words. */
+/* Journal: the last commands of clients and scripts that changed the fabric, when and by whom. */
 #ifndef OHCA_FABRIC_JOURNAL_H
 #define OHCA_FABRIC_JOURNAL_H
 
 #include <stdint.h>
 
 #define FAB_JOURNAL		1024u	/* commands that are kept */
-#define FAB_JOURNAL_TEXT	224u	/* bytes of one, with a 0; what is longer is cut */
+#define FAB_JOURNAL_TEXT	224u	/* bytes of one, with the terminator; longer ones are cut */
 
 struct fab_request;
 
 /**
  * struct fab_journal_entry - a command that was done
- * @ns: when, of the fabric's clock
- * @script: number of the script whose line @line it was; 0: a client's, of process @pid
- * @text: as it is written on a command line or in a script; of a port by chance the number
+ * @ns: its time, of the fabric's clock
+ * @script: number of the script that contains it, in line @line; 0: it is a client's, of process
+ *	@pid
+ * @text: as on a command line or in a script; a port that was chosen randomly has its number
  */
 struct fab_journal_entry {
 	uint64_t ns;
@@ -35,9 +36,9 @@ struct fab_journal {
 };
 
 /**
- * fab_journal_add() - request @r was done; at r->m->now_ns
+ * fab_journal_add() - add request @r, which was done at r->m->now_ns
  *
- * Without a journal (r->m->journal) it does nothing.
+ * Does nothing without a journal (r->m->journal).
  */
 void fab_journal_add(const struct fab_request *r);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Requests that do something to the fabric (fault.h), and their replies. */
+/* Requests that change the fabric (fault.h), and their replies. */
 #include "request.h"
 
 #include <stdio.h>
@@ -20,7 +20,7 @@
 #define SECOND	1000000000ll
 #define DAY	(86400 * SECOND)
 #define LEAST_BER	1e-18		/* of the bits of a packet */
-#define MS	1000000ll		/* the least time between two changes of a cable */
+#define MS	1000000ll		/* shortest time between two changes of a cable */
 
 static json_t *deny(struct fab_request *r, const char *why)
 {
@@ -33,7 +33,9 @@ static json_t *done(void)
 	return json_pack("{s:b}", "done", 1);
 }
 
-/* The integer member @key of the request, from 0 to @most, or @missing without one; -1: wrong. */
+/*
+ * The integer member @key of the request, from 0 to @most; @missing: there is none; -1: not valid.
+ */
 static json_int_t member_int(const struct fab_request *r, const char *key, json_int_t most,
 			     json_int_t missing)
 {
@@ -45,7 +47,7 @@ static json_int_t member_int(const struct fab_request *r, const char *key, json_
 	return json_is_integer(v) && n >= 0 && n <= most ? n : -1;
 }
 
-/* A port of @node that has a cable, by chance, or FAB_NO_PORT. */
+/* A random port of @node that has a cable, or FAB_NO_PORT. */
 static uint32_t any_port(const struct fab_request *r, uint32_t node)
 {
 	const struct fab_node *n = &r->m->f->node[node];
@@ -85,7 +87,7 @@ uint32_t fab_request_node(struct fab_request *r)
 	return r->at;
 }
 
-/* The port that the request names. Return: FAB_NO_PORT: r->why says which there are. */
+/* The port that the request names. Return: FAB_NO_PORT: r->why lists the ports. */
 static uint32_t named_port(struct fab_request *r)
 {
 	const struct fab *f = r->m->f;
@@ -109,7 +111,7 @@ static uint32_t named_port(struct fab_request *r)
 	return p;
 }
 
-/* The same of a port with a cable. */
+/* The same, with a cable. */
 static uint32_t cabled_port(struct fab_request *r)
 {
 	const uint32_t p = named_port(r);
@@ -178,7 +180,7 @@ static json_t *flap(struct fab_request *r, uint32_t p)
 	return done();
 }
 
-/* Both ends of the cable at @p can train at @at_most. */
+/* Whether both ends of the cable at @p can train with @at_most. */
 static bool have_common(const struct fab *f, uint32_t p, struct fab_limit at_most)
 {
 	const struct ib_port_info *a = &f->port[p].pi, *b = &f->port[f->port[p].peer].pi;
@@ -252,7 +254,7 @@ static json_t *swap(struct fab_request *r)
 	return fab_fault_swap(r->m, p, q, r->m->now_ns) ? done() : deny(r, "out of memory");
 }
 
-/* The attribute and the node that the request names. Return: false: r->why says what is wrong. */
+/* Find the attribute and the node that the request names. Return: false: r->why has the error. */
 static bool named_attribute(struct fab_request *r, struct fab_attribute *a, uint32_t *node)
 {
 	const char *text = json_string_value(json_object_get(r->in, "attribute"));
@@ -267,7 +269,7 @@ static bool named_attribute(struct fab_request *r, struct fab_attribute *a, uint
 	return false;
 }
 
-/* Requests of a node are late. */
+/* Delay requests of a node. */
 static json_t *late(struct fab_request *r, json_int_t ns)
 {
 	struct fab_attribute a;
@@ -301,7 +303,7 @@ static json_t *delay(struct fab_request *r)
 	return fab_fault_delay(r->m, p, (uint64_t)ns) ? done() : deny(r, "out of memory");
 }
 
-/* A port that takes packets by the graph, or a host's by a link. */
+/* The named port, which receives packets in the graph, or a host's by a link. */
 static uint32_t taking_port(struct fab_request *r)
 {
 	const uint32_t p = cabled_port(r);
@@ -388,13 +390,13 @@ static json_t *node_fault(struct fab_request *r)
 	return done();
 }
 
-/* The seed of the cable at port @p, unless it is said. */
+/* The default seed of the cable at port @p. */
 static uint64_t wire_seed(const struct fab_mgmt *m, uint32_t p)
 {
 	return fab_random_state(fab_random_state(m->seed) + p);
 }
 
-/* Of 2^32; what may happen at all does so by one at least. */
+/* Probability of 2^32; at least 1 if @rate is not 0. */
 static uint32_t chance(double rate)
 {
 	const uint32_t of = rate < 1 ? (uint32_t)(rate * 4294967296.0) : UINT32_MAX;
@@ -403,15 +405,20 @@ static uint32_t chance(double rate)
 }
 
 /*
- * How often a burst begins, behind a packet that is not lost, if @rate of all are lost and @burst of them follow each
- * other on the average (E. N. Gilbert, "Capacity of a burst-noise channel", 1960); 0: they are independent.
+ * Probability that a burst begins, behind a packet that is not lost, if @rate of all are lost and
+ * bursts have
+ * @burst packets on the average (E. N. Gilbert, "Capacity of a burst-noise channel", 1960); @burst
+ * 0: losses are independent.
  */
 static double begin_rate(double rate, json_int_t burst)
 {
 	return burst && rate < 1 ? rate / ((double)burst * (1 - rate)) : rate;
 }
 
-/* @corrupt: damage packets, do not lose them. The other of the two stays as it was. */
+/*
+ * Set a fault of a cable. @corrupt: damage packets, do not lose them. The other fault of the two
+ * stays.
+ */
 static json_t *wire_fault(struct fab_request *r, bool corrupt)
 {
 	const json_t *v = json_object_get(r->in, "rate");

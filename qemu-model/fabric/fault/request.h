@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* A request, of the control socket or of a line of a script, and those that make a fault. */
+/* A request of the control socket or of a line of a script, and the requests for faults. */
 #ifndef OHCA_FABRIC_REQUEST_H
 #define OHCA_FABRIC_REQUEST_H
 
@@ -14,17 +14,17 @@ struct fab_spool_cfg;
 
 /**
  * struct fab_request - a request
- * @m: the fabric that is asked
+ * @m: management of the fabric
  * @data: its data path, or NULL
  * @in: the request
- * @first: the first node, or LID, that is asked for
- * @node: name of the node that it is about, or NULL
+ * @first: the first node, or LID, of the reply
+ * @node: name of the node, or NULL
  * @found: the name was looked up before, it is that of node @at
- * @capture: what it wants to have captured, or NULL: nothing can be
- * @num: of the port that it is about, which may have been chosen by chance
- * @line: of the script that it is of; 0: it is a client's
- * @dry: it is checked only, not done
- * @why: what is wrong with it, for the reply
+ * @capture: filled in with the capture that it requests, or NULL: captures are not possible
+ * @num: number of the port, which may have been chosen randomly
+ * @line: of the script that contains it; 0: it is a client's
+ * @dry: it is only checked, not done
+ * @why: its error, for the reply
  */
 struct fab_request {
 	struct fab_mgmt *m;
@@ -43,27 +43,31 @@ struct fab_request {
 
 /**
  * fab_request_node() - the node that the request names, by any of its names (names.h)
- * Return: FAB_NONE: there is none, r->why says which there are.
+ * Return: FAB_NONE: there is none, r->why lists the nodes.
  */
 uint32_t fab_request_node(struct fab_request *r);
 
 /**
- * fab_request_unknown() - say in r->why that nothing is called @name, what to do, and what there is
- * @what: what it would be: node or port
+ * fab_request_unknown() - write to r->why that there is no @name, what to do, and what there is
+ * @what: kind of the name: node or port
  * @todo: what to do
  */
 void fab_request_unknown(struct fab_request *r, const char *what, const char *name,
 			 const char *todo);
 
-/** fab_request_only() - @r has no members but @keys, words. Return: false: it has, r->why says which. */
+/**
+ * fab_request_only() - check that @r has only members in @keys. Return: false: r->why has the wrong
+ *	one.
+ */
 bool fab_request_only(struct fab_request *r, const char *keys);
 
-/** fab_is_fault_command() - fab_request_fault() knows @command */
+/** fab_is_fault_command() - whether fab_request_fault() knows @command */
 bool fab_is_fault_command(const char *command);
 
 /**
- * fab_request_fault() - commands link, node, swap, loss, ber, corrupt, delay, stall, resume, credits, drop, refuse, guid, preset and expect
- * Return: the reply; NULL: r->why says why.
+ * fab_request_fault() - commands link, node, swap, loss, ber, corrupt, delay, stall, resume,
+ *	credits, drop, refuse, guid, preset and expect
+ * Return: the reply; NULL: r->why has the error.
  */
 json_t *fab_request_fault(struct fab_request *r, const char *command);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Faults at their time; see script.h. */
+/* Scripts of faults; see script.h. */
 #include "script.h"
 
 #include <stdio.h>
@@ -16,17 +16,17 @@
 #define DAY		(86400 * 1000 * MS)
 
 /**
- * struct event - a line with a fault, or with what is expected
+ * struct event - a line with a fault, or with an expectation
  * @line: its number, from 1
- * @request: as the control socket has it
- * @node: that it names
- * @next_ns: when it is made next, of the clock of the script
- * @every_ns: and again
- * @random: @every_ns is the mean time; the generator of the times between
- * @left: so many times in all; with @random 1 while there is one more
- * @last_ns: the last of them; with @random all are before it
- * @until_ns: what is expected, or @when, may become so until then
- * @when: it is made when this, an expect, is so, which is about node @when_node; NULL: at its time
+ * @request: as on the control socket
+ * @node: the node that it names
+ * @next_ns: its next time, of the clock of the script
+ * @every_ns: time between repetitions
+ * @random: @every_ns is the mean time; the generator of the times
+ * @left: repetitions that are left; with @random 1 while there is one more
+ * @last_ns: time of the last one; with @random all are before it
+ * @until_ns: end of the time in which the expectation, or @when, may be met
+ * @when: condition, as a request expect for node @when_node; NULL: the line has a time
  */
 struct event {
 	unsigned int line;
@@ -43,14 +43,14 @@ struct event {
 };
 
 /**
- * struct fab_script - a script that plays
- * @start_ns: since when
- * @due_ns: of the next fault; UINT64_MAX: there is none
- * @failed: faults that could not be made
- * @look_ns: between two looks at what is waited for
- * @event: [@n]
- * @played: lines that were played, the last ones are in @log
- * @heap: [@heaped] those of them that are still to be made; none is before the first
+ * struct fab_script - a script that is running
+ * @start_ns: time of its start
+ * @due_ns: time of the next fault; UINT64_MAX: there is none
+ * @failed: faults that failed
+ * @look_ns: time between two checks of a condition
+ * @event: [@n] its lines
+ * @played: number of lines that were executed, the last ones are in @log
+ * @heap: [@heaped] heap of the lines that are still to be executed
  */
 struct fab_script {
 	uint64_t start_ns;
@@ -64,7 +64,7 @@ struct fab_script {
 	struct fab_script_entry log[FAB_SCRIPT_LOG];
 };
 
-/* A script while it is read. */
+/* A script that is being parsed. */
 struct reader {
 	struct fab_mgmt *m;
 	struct fab_script *s;
@@ -88,8 +88,8 @@ static bool wrong(struct reader *r, const char *what, const char *word)
 /* ---- words --------------------------------------------------------------------- */
 
 /*
- * Cut the line @p, of which as much is changed, into words: by blanks, unless they are in quotes; #
- * begins a comment. Return: how many; -1: it was wrong.
+ * Split the line @p, which is changed, into words: by blanks, unless they are in quotes; #
+ * begins a comment. Return: how many; -1: it is not valid.
  */
 static int split(struct reader *r, char *p, char **word)
 {
@@ -133,7 +133,9 @@ static bool take_time(struct reader *r, const char *word, uint64_t *ns)
 		     word ? word : "");
 }
 
-/* The next of the times by chance, if there is one. How many there are shows when they are played. */
+/*
+ * Draw the next random time, if there is one. The number of repetitions is known only when it ends.
+ */
 static void draw_next(struct event *e)
 {
 	e->next_ns += fab_random_gap(&e->random, e->every_ns);
@@ -141,7 +143,8 @@ static void draw_next(struct event *e)
 }
 
 /*
- * at TIME, or every or about TIME [from TIME] for TIME. Return: how many words that were, or 0: wrong.
+ * Parse at TIME, or every or about TIME [from TIME] for TIME. Return: number of words, or 0: not
+ * valid.
  */
 static int take_when(struct reader *r, char **word, struct event *e)
 {
@@ -192,7 +195,7 @@ static int take_when(struct reader *r, char **word, struct event *e)
 
 /* ---- lines --------------------------------------------------------------------- */
 
-/* See whether what @request asks for can be done. @node: that it names; @why: why it cannot */
+/* Check whether @request can be done. @node: the node that it names; @why: the error */
 static bool script_check(struct fab_mgmt *m, json_t *request, uint32_t *node, char why[FAB_REQUEST_WHY])
 {
 	struct fab_request r = { .m = m, .in = request, .dry = true };
@@ -207,7 +210,10 @@ static bool script_check(struct fab_mgmt *m, json_t *request, uint32_t *node, ch
 	return reply;
 }
 
-/* Do what @line asks for, to @node. Return: whether it could be done, or is as expected; @why: why not. */
+/*
+ * Do @request of @line at @node. Return: whether it succeeded, or the expectation is met; @why: the
+ * error.
+ */
 static bool script_perform(struct fab_mgmt *m, json_t *request, uint32_t node, unsigned int line,
 			   char why[FAB_REQUEST_WHY])
 {
@@ -221,7 +227,7 @@ static bool script_perform(struct fab_mgmt *m, json_t *request, uint32_t node, u
 	return reply;
 }
 
-/* How long it may take until what is expected is so. */
+/* Read the time in which an expectation has to be met. */
 static bool take_within(struct event *e, char why[FAB_REQUEST_WHY])
 {
 	const json_t *within = json_object_get(e->request, "within_ns");
@@ -238,7 +244,7 @@ static bool take_within(struct event *e, char why[FAB_REQUEST_WHY])
 	return false;
 }
 
-/* The fault of @n words. Return: false: it is wrong. */
+/* Parse the fault of @n words. Return: false: it is not valid. */
 static bool take_fault(struct reader *r, int n, char **word, struct event *e)
 {
 	char why[FAB_REQUEST_WHY] = "out of memory";
@@ -256,8 +262,8 @@ static bool take_fault(struct reader *r, int n, char **word, struct event *e)
 }
 
 /*
- * when CONDITION [from TIME] for TIME do; a condition is what expect has. Return: how many words that were,
- * or 0: wrong.
+ * Parse when CONDITION [from TIME] for TIME do; a condition has the words of expect. Return: number
+ * of words, or 0: not valid.
  */
 static int take_condition(struct reader *r, char **word, struct event *e)
 {
@@ -297,7 +303,7 @@ static int take_condition(struct reader *r, char **word, struct event *e)
 
 static void take_line(struct reader *r, char *text)
 {
-	char *word[MAX_WORDS + 3] = { NULL };	/* with those behind the last */
+	char *word[MAX_WORDS + 3] = { NULL };	/* with NULL words after the last */
 	int n = split(r, text, word), used;
 	struct event e = { .line = r->line };
 
@@ -341,7 +347,7 @@ static uint64_t last_ns(const struct fab_script *s)
 	return last;
 }
 
-/* Line @a is made before line @b. */
+/* Whether line @a is executed before line @b. */
 static bool is_before(const struct fab_script *s, unsigned int a, unsigned int b)
 {
 	const struct event *x = &s->event[a], *y = &s->event[b];
@@ -349,7 +355,7 @@ static bool is_before(const struct fab_script *s, unsigned int a, unsigned int b
 	return x->next_ns != y->next_ns ? x->next_ns < y->next_ns : a < b;
 }
 
-/* Entry @i of the heap may be after those below it. */
+/* Restore the heap: entry @i may be later than those below it. */
 static void sink(struct fab_script *s, unsigned int i)
 {
 	for (;;) {
@@ -373,7 +379,7 @@ static void set_due(struct fab_script *s)
 
 static void script_order(struct fab_script *s)
 {
-	/* by chance there may be no time at all */
+	/* a random line may have no time at all */
 	for (unsigned int i = 0; i < s->n; i++)
 		if (s->event[i].left)
 			s->heap[s->heaped++] = (uint16_t)i;
@@ -382,7 +388,7 @@ static void script_order(struct fab_script *s)
 	set_due(s);
 }
 
-/* The first fault that is due has been made. */
+/* Set the next time of the first line, which was executed. */
 static void script_advance(struct fab_script *s, struct event *e)
 {
 	if (e->random) {
@@ -398,8 +404,8 @@ static void script_advance(struct fab_script *s, struct event *e)
 }
 
 /*
- * What is expected is looked at once more, later. While this process did not run nobody could make it
- * so: the clock of the script stands as long. Return: false: its time is over.
+ * Check an expectation again, later. While this process did not run the expectation could not be
+ * met, so the clock of the script stands for as long. Return: false: its time is over.
  */
 static bool look_again(struct fab_script *s, struct event *e, uint64_t now_ns)
 {
@@ -414,7 +420,8 @@ static bool look_again(struct fab_script *s, struct event *e, uint64_t now_ns)
 }
 
 /*
- * The condition of @e is looked at once more, later; looks that are late by more than their interval are left out.
+ * Check the condition of @e again, later; checks that are late by more than their interval are
+ * skipped.
  * Return: false: its time is over.
  */
 static bool look_later(struct fab_script *s, struct event *e, uint64_t now_ns)
@@ -443,10 +450,10 @@ static void script_log(struct fab_script *s, const struct event *e, const char *
 	snprintf(entry->why, sizeof(entry->why), "%.95s", why);
 }
 
-/* Read all lines of @text, which is changed. */
+/* Parse all lines of @text, which is changed. */
 static void take_lines(struct reader *r, char *text, size_t len)
 {
-	/* no more is told, so no more is looked for */
+	/* stop at FAB_SCRIPT_ERRORS: no more are reported */
 	for (char *end = text + len; text < end && r->errors < FAB_SCRIPT_ERRORS;) {
 		char *nl = memchr(text, '\n', (size_t)(end - text));
 
@@ -536,7 +543,7 @@ uint64_t fab_script_late(const struct fab_mgmt *m)
 	return s && s->due_ns < m->now_ns ? m->now_ns - s->due_ns : 0;
 }
 
-/* The first event, which is due, happens, or is looked at again later. */
+/* Execute the first event, which is due, or check it again later. */
 static void play_first(struct fab_mgmt *m, struct fab_script *s, uint64_t now_ns)
 {
 	struct event *e = &s->event[s->heap[0]];
@@ -566,7 +573,7 @@ uint64_t fab_script_timer(struct fab_mgmt *m, uint64_t now_ns)
 	if (!s)
 		return UINT64_MAX;
 	for (unsigned int n = 0; s->due_ns <= now_ns; n++) {
-		/* cables that flap change in between */
+		/* first the changes of flapping cables that are due before */
 		if (n == FAB_SCRIPT_TURN || !fab_flap_timer(m, s->due_ns))
 			return 0;
 		play_first(m, s, now_ns);

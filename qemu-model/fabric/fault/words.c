@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Words of a command line as requests; see words.h. */
+/* Converts words of a command line to requests; see words.h. */
 #include "words.h"
 
 #include "ib/mad.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Adds "node" and "port" of NODE:P; NODE may have colons. Return: false: it is not that. */
+/* Add "node" and "port" of NODE:P; NODE may have colons. Return: false: it is not valid. */
 static bool put_node_port(json_t *v, const char *word)
 {
 	const char *colon = strrchr(word, ':');
@@ -71,7 +71,7 @@ static bool put_time(json_t *v, const char *key, const char *word)
 	       !json_object_set_new(v, key, json_integer((json_int_t)ns));
 }
 
-/* Words that may be anywhere behind the verb, with the word that follows. */
+/* Options, which may be anywhere after the verb, each with an argument. */
 static const struct {
 	const char *word;
 	const char *key;
@@ -96,7 +96,7 @@ const char *fab_word_option_key(unsigned int i)
 	return options[i].key;
 }
 
-/* Takes options out of the @n words @w. Return: how many words are left, or -1: one is wrong. */
+/* Remove options from the @n words @w. Return: number of words left, or -1: one is not valid. */
 static int take_options(json_t *v, int n, char **w)
 {
 	int left = 0;

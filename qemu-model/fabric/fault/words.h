@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Requests that do something to a fabric, as words of a command line or of a script. */
+/* Requests that change a fabric, as words of a command line or of a script. */
 #ifndef OHCA_FABRIC_CONTROL_WORDS_H
 #define OHCA_FABRIC_CONTROL_WORDS_H
 
@@ -12,21 +12,21 @@
 /** fab_word_option() - option @i of any verb, with its dashes; it has an argument */
 const char *fab_word_option(unsigned int i);
 
-/** fab_word_option_key() - the member of a request that it becomes */
+/** fab_word_option_key() - the member of a request for option @i */
 const char *fab_word_option_key(unsigned int i);
 
 #define FAB_FAULT_VERBS	"link, node, swap, loss, ber, corrupt, delay, stall, resume, credits, drop, refuse, guid, preset or expect"
 
-/** fab_word_time() - *@ns of a number with a unit, or 0. Return: false: it is none. */
+/** fab_word_time() - parse a number with a unit, or 0, into *@ns. Return: false: not valid. */
 bool fab_word_time(const char *word, uint64_t *ns);
 
-/** fab_is_fault_verb() - fab_fault_words() knows @verb */
+/** fab_is_fault_verb() - whether fab_fault_words() knows @verb */
 bool fab_is_fault_verb(const char *verb);
 
 /**
- * fab_fault_words() - the request of "VERB WORD..."
+ * fab_fault_words() - make the request of "VERB WORD..."
  * @words: [@n]; their order changes
- * @why: what to write instead, if it is wrong
+ * @why: if it is not valid, what to write instead
  *
  * Return: the request, or NULL.
  */
