@@ -28,12 +28,12 @@
 /**
  * struct fab_tap - one port of a capture
  * @c: the capture
- * @next: of another capture of the same port
+ * @next: tap of another capture at the same port
  * @p: the port, in the graph
- * @iface: pcapng interface of what it receives; what it sends has the next number
- * @blocks: [1] sent and [0] received since the capture began, by lane; of link packets
+ * @iface: pcapng interface of received packets; sent packets have the next number
+ * @blocks: [1] sent and [0] received since the capture began, by lane; for link packets
  * @flow: [1] the last link packet sent and [0] received, by lane: FCTBS << 16 | FCCL
- * @flow_lanes: lanes of @flow that have had one
+ * @flow_lanes: lanes whose @flow is valid
  */
 struct fab_tap {
 	struct fab_capture *c;
@@ -47,13 +47,13 @@ struct fab_tap {
 
 /**
  * struct fab_capture - a capture
- * @d: of which fabric
- * @write: takes @len bytes of the file. Return: false: no room; nothing was taken
+ * @d: data path of the fabric
+ * @write: appends @len bytes to the file. Return: false: no room; nothing was written
  * @ctx: its argument
- * @epoch_ns: what the clock needs to be that of the calendar; 0 with a clock of a test
- * @left: packets that it takes before it is full
+ * @epoch_ns: difference between the clock and calendar time; 0 with a clock of a test
+ * @left: packets that it records before it is full
  * @links: it has link packets; @next_links: of fab_data.link_captures
- * @ntaps: ports
+ * @ntaps: number of ports
  * @packets: packets in the file, by interface
  * @lost: packets for which @write had no room, by interface
  * @tap: [@ntaps]
@@ -169,7 +169,7 @@ static void erf_header(uint8_t *b, uint8_t type, uint64_t ns, uint32_t len)
 	ib_put_be16(b + 14, (uint16_t)len);
 }
 
-/* The packet in @b, of @len bytes with its CRCs, came by or left by the port. */
+/* Record the packet in @b, of @len bytes with its CRCs, which arrived at or left the port. */
 static void packet(const struct fab_tap *t, uint8_t type, uint64_t clock_ns, const uint8_t *b,
 		   uint32_t len, bool sent, enum fab_drop why)
 {
@@ -214,7 +214,7 @@ void fab_capture_frame(struct fab_data *d, const struct fab_dport *dp, const str
 	ib_vcrc_put(b + f->len, ib_vcrc(b, f->len));
 	for (struct fab_tap *t = dp->tap; t; t = t->next) {
 		packet(t, ERF_INFINIBAND, fab_data_clock(d), b, f->len + IB_VCRC_LEN, sent, why);
-		/* what the sender discards does not get to the wire */
+		/* a packet that the sender discards does not reach the wire */
 		if (!sent || why == FAB_DROP_NONE || why == FAB_DROP_LOSS)
 			t->blocks[sent][vl] = (uint16_t)(t->blocks[sent][vl] + fab_blocks(f->len));
 	}
@@ -240,8 +240,8 @@ void fab_capture_mad(struct fab_data *d, const struct fab_tap *tap, const struct
 #define FLOW_MASK	0xfffu	/* FCTBS and FCCL are modulo 4096 */
 
 /*
- * FCTBS and FCCL of a lane of a local wire: each end has FAB_LANE_BLOCKS, and no packet was sent
- * before the capture began.
+ * Compute FCTBS and FCCL of a lane of a local wire, as if each end had FAB_LANE_BLOCKS, and no
+ * packet was sent before the capture began.
  */
 static void local_flow(const struct fab_tap *t, const struct fab_dport *dp, unsigned int vl,
 		       struct ohca_link_flow *f)
@@ -258,7 +258,10 @@ static void local_flow(const struct fab_tap *t, const struct fab_dport *dp, unsi
 	};
 }
 
-/* A flow control packet of lane @vl: Op 0, FCTBS, VL, FCCL, LPCRC, which is computed as a VCRC. */
+/*
+ * Write a flow control packet of lane @vl: Op 0, FCTBS, VL, FCCL, LPCRC, which is computed as a
+ * VCRC.
+ */
 static void flow_packet(struct fab_tap *t, unsigned int vl, bool sent, uint16_t fctbs,
 			uint16_t fccl)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Captures on their way; see spool.h. */
+/* Captures that are written to descriptors; see spool.h. */
 #include "spool.h"
 
 #include "fabric/data/data_priv.h"
@@ -21,7 +21,7 @@ static void spool_append(struct fab_spool *s, const uint8_t *b, uint32_t len)
 	s->len += len;
 }
 
-/* Return: false: nothing more can be written; errno says why. */
+/* Write what waits. Return: false: nothing more can be written; errno has the reason. */
 static bool push(struct fab_spool *s)
 {
 	while (s->len && !s->gone) {
@@ -43,7 +43,7 @@ static bool push(struct fab_spool *s)
 	return !s->gone;
 }
 
-/* Whole blocks of the file, or nothing. */
+/* @write of a capture: append whole blocks, or nothing. */
 static bool spool_take(void *ctx, const void *buf, size_t len)
 {
 	struct fab_spool *s = ctx;
@@ -61,7 +61,7 @@ void fab_spool_end(struct fab_spool *s)
 {
 	struct fab_capture *c = s->c;
 
-	/* what was kept free for the end is used now */
+	/* the room that is reserved for the end is used now */
 	s->c = NULL;
 	fab_capture_stop(c);
 }
@@ -80,7 +80,7 @@ struct fab_spool *fab_spool_new(struct fab_data *d, const struct fab_spool_cfg *
 
 	if (!s)
 		return NULL;
-	/* all but the ring, whose pages are taken as they are used */
+	/* not the ring: its pages are allocated when they are used */
 	memset(s, 0, offsetof(struct fab_spool, ring));
 	s->fd = fd;
 	s->is_socket = !fstat(fd, &st) && S_ISSOCK(st.st_mode);

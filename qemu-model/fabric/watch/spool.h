@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A capture on its way to a descriptor: a buffer that packets are written to, and that is sent when
- * the fabric has time. A reader that is slow does not hold the fabric up: packets for which the
- * buffer has no room are lost, and counted. Owner thread only.
+ * A capture that is written to a descriptor: packets are put into a buffer, which is written when
+ * the fabric has time. A slow reader does not delay the fabric: packets for which the buffer has no
+ * room are lost, and counted. Owner thread only.
  */
 #ifndef OHCA_FABRIC_SPOOL_H
 #define OHCA_FABRIC_SPOOL_H
@@ -10,10 +10,10 @@
 #include "capture.h"
 
 #define FAB_SPOOL_BYTES		(4u << 20)
-#define FAB_SPOOL_LAST		8192u	/* of these, for the blocks at the end */
+#define FAB_SPOOL_LAST		8192u	/* of these, reserved for the blocks at the end */
 
 /**
- * struct fab_spool_cfg - what is captured
+ * struct fab_spool_cfg - configuration of a capture
  * @port: [@n] ports of the graph
  * @limit: packets after which it ends; 0: none
  * @links: link packets, too
@@ -30,11 +30,11 @@ struct fab_spool_cfg {
 /**
  * struct fab_spool - a capture and its buffer
  * @c: the capture; NULL: it has ended
- * @d: of which fabric
- * @fd: where it goes: a socket, or a file, on whose disk fab_spool_flush() waits
- * @is_socket: the former
+ * @d: data path of the fabric
+ * @fd: the descriptor: a socket, or a file; fab_spool_flush() waits for its disk
+ * @is_socket: it is a socket
  * @gone: nothing more can be written to @fd
- * @at, @len: of @ring: what waits
+ * @at, @len: bytes of @ring that wait
  */
 struct fab_spool {
 	struct fab_capture *c;
@@ -49,21 +49,23 @@ struct fab_spool {
 
 /**
  * fab_spool_new() - begin a capture
- * @fd: stays the caller's; a socket is written to without waiting
+ * @fd: stays the caller's; writes to a socket do not wait
  *
  * Return: NULL: out of memory, or @cfg has no port or too many.
  */
 struct fab_spool *fab_spool_new(struct fab_data *d, const struct fab_spool_cfg *cfg, int fd);
 
-/** fab_spool_free() - end it and free it; what @fd does not take now is lost; NULL is none */
+/**
+ * fab_spool_free() - end and free it; data that @fd does not accept now is lost; NULL does nothing
+ */
 void fab_spool_free(struct fab_spool *s);
 
-/** fab_spool_end() - the capture ends: how many packets were lost is written behind it */
+/** fab_spool_end() - end the capture, and append the number of lost packets */
 void fab_spool_end(struct fab_spool *s);
 
 /**
- * fab_spool_flush() - write what waits, as much as @fd takes; ends a capture at its limit
- * Return: false: @s->gone; errno says why.
+ * fab_spool_flush() - write as much as @fd accepts; ends a capture at its limit
+ * Return: false: @s->gone; errno has the reason.
  */
 bool fab_spool_flush(struct fab_spool *s);
 

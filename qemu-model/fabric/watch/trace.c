@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Ways of packets; see trace.h. */
+/* Paths of packets; see trace.h. */
 #include "trace.h"
 
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static uint32_t port_of_lid(const struct fab *f, uint16_t lid)
 		if (f->port[p].guid && fab_machine_at(f, p) == FAB_NO_PORT &&
 		    fab_own_lid(&f->port[p], lid))
 			return p;
-	/* a machine's: its switch has the route */
+	/* a machine's LID: its switch has the route */
 	for (uint32_t i = 0; i < f->nodes; i++) {
 		const struct fab_node *n = &f->node[i];
 		const unsigned int num = n->sw != FAB_NONE ? fab_route(f, n, lid) : 0;
@@ -58,7 +58,7 @@ uint32_t fab_trace_port(const struct fab *f, const char *name)
 	char *end;
 
 	if (i != FAB_NONE) {
-		/* a PortGUID names one of its ports */
+		/* a PortGUID names one of its ports, a NodeGUID the node */
 		p = f->node[i].sw == FAB_NONE ? fab_find_port_guid(f, name) : FAB_NO_PORT;
 		return p != FAB_NO_PORT ? p : port_of_node(f, i);
 	}
@@ -71,7 +71,7 @@ uint32_t fab_trace_port(const struct fab *f, const char *name)
 
 /* ---- hops ---------------------------------------------------------------------- */
 
-/* Whether a packet out of port @out gets to the other end, or FAB_WAY_... why not */
+/* Whether a packet from port @out reaches the other end; else the reason */
 static enum fab_way_end crosses(const struct fab *f, uint32_t out)
 {
 	const struct fab_port *a = &f->port[out], *b = &f->port[a->peer];
@@ -93,7 +93,10 @@ static bool had_before(const struct fab *f, const struct fab_way *w, uint32_t at
 	return false;
 }
 
-/* The port that a packet for @dlid at port @at of a switch leaves by, or why it does not. */
+/*
+ * Find the port by which a packet for @dlid at port @at of a switch leaves. Return: the reason if
+ * none.
+ */
 static enum fab_way_end next(const struct fab *f, uint32_t at, uint16_t dlid, uint32_t *out)
 {
 	const struct fab_node *n = node_of(f, at);
@@ -141,11 +144,11 @@ void fab_trace(const struct fab *f, uint32_t from, uint16_t dlid, struct fab_way
 
 /* ---- multicast ----------------------------------------------------------------- */
 
-/* Where the search is: the ports by which nodes were reached first. */
+/* State of a search: the ports by which nodes were reached first. */
 struct search {
 	const struct fab *f;
 	uint32_t *by;		/* [nodes] port by which it was reached, FAB_NO_PORT: it was not */
-	uint32_t *before;	/* [nodes] port by which the node before was left */
+	uint32_t *before;	/* [nodes] port by which the path leaves the previous node */
 	uint32_t *queue;
 	uint32_t head, tail;
 };
@@ -174,7 +177,7 @@ static void way_spread(struct search *s, uint32_t node, uint32_t in, uint16_t ml
 			reach(s, fab_port_of(n, num));
 }
 
-/* The hops from @from to @node, which was reached. */
+/* Fill in the hops from @from to @node, which was reached. */
 static void take_way(const struct search *s, uint32_t from, uint32_t node, struct fab_way *w)
 {
 	const uint32_t start = s->f->port[from].node;
