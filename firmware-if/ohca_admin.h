@@ -3,17 +3,17 @@
  * OpenHCA hardware contract: the admin queue (AQ).
  *
  * The driver writes 64-byte entries into the AQ ring and its producer index into
- * OHCA_REG_AQ_DB. The device executes entries in order and answers each with one
- * 64-byte entry in the ACQ ring, where bit 0 of the last byte is a phase: 1 in
- * the first pass, toggled each time the ring wraps. The ACQ has as many entries
- * as the AQ; the driver never has more commands outstanding than entries.
+ * OHCA_REG_AQ_DB. The device executes entries in order and writes one 64-byte entry
+ * for each into the ACQ ring. Bit 0 of its last byte is a phase: 1 in the first pass,
+ * toggled each time the ring wraps. The ACQ has as many entries as the AQ. The driver
+ * never has more commands outstanding than entries.
  *
  * The completion of a command is a fence. After a DESTROY, DEALLOC, DEREG or
  * DETACH has completed, the device does no DMA for that object and writes no CQE
  * and no EQE that names it.
  *
- * Fields called reserved are zero; the device refuses a command in which one is
- * not (OHCA_ADMIN_BAD_PARAM).
+ * Fields called reserved are zero. The device refuses a command with a reserved field
+ * that is not zero (OHCA_ADMIN_BAD_PARAM).
  */
 #ifndef OHCA_ADMIN_H
 #define OHCA_ADMIN_H
@@ -31,7 +31,7 @@
 enum ohca_admin_op {
 	OHCA_CMD_NOP		= 0x00,
 	OHCA_CMD_QUERY_DEVICE	= 0x01,	/* struct ohca_cmd_mbox -> struct ohca_hw_device_attr */
-	OHCA_CMD_MODIFY_DEVICE	= 0x02,	/* struct ohca_cmd_mbox: 64 bytes NodeDescription in */
+	OHCA_CMD_MODIFY_DEVICE	= 0x02,	/* struct ohca_cmd_mbox: 64 bytes of NodeDescription */
 	OHCA_CMD_MODIFY_PORT	= 0x03,	/* struct ohca_cmd_modify_port */
 	OHCA_CMD_MAD_IFC	= 0x04,	/* struct ohca_cmd_mad_ifc */
 	OHCA_CMD_QUERY_COUNTERS	= 0x05,	/* struct ohca_cmd_mbox -> __le64[OHCA_CNT_NUM] */
@@ -61,7 +61,7 @@ enum ohca_admin_op {
 	OHCA_CMD_RESIZE_QP	= 0x34,	/* ohca_cmd_resize_qp -> ohca_resp_resize_qp */
 
 	OHCA_CMD_REG_MR		= 0x38,	/* struct ohca_cmd_reg_mr -> key */
-	OHCA_CMD_DEREG_MR	= 0x39,	/* struct ohca_cmd_handle, handle is the key */
+	OHCA_CMD_DEREG_MR	= 0x39,	/* struct ohca_cmd_handle; handle is the key */
 	OHCA_CMD_REREG_MR	= 0x3a,	/* struct ohca_cmd_reg_mr -> key */
 
 	OHCA_CMD_ATTACH_MCAST	= 0x40,	/* struct ohca_cmd_mcast */
@@ -81,15 +81,15 @@ enum ohca_admin_op {
 	OHCA_CMD_BIND_COUNTERS	= 0x63,	/* struct ohca_cmd_bind_counters */
 };
 
-/** enum ohca_admin_status - outcome of a command */
+/** enum ohca_admin_status - status of a command */
 enum ohca_admin_status {
 	OHCA_ADMIN_OK		= 0,
 	OHCA_ADMIN_BAD_OPCODE	= 1,	/* no such command, or feature not acknowledged */
 	OHCA_ADMIN_BAD_PARAM	= 2,	/* a field is out of range; syndrome: its byte offset */
 	OHCA_ADMIN_BAD_HANDLE	= 3,	/* no such object */
 	OHCA_ADMIN_BAD_STATE	= 4,	/* QP transition or attribute not allowed */
-	OHCA_ADMIN_NO_RESOURCE	= 5,	/* a limit of ohca_hw_device_attr, or memory, is used up */
-	OHCA_ADMIN_BUSY		= 6,	/* the object is still referenced by others */
+	OHCA_ADMIN_NO_RESOURCE	= 5,	/* a limit of ohca_hw_device_attr is reached, or memory */
+	OHCA_ADMIN_BUSY		= 6,	/* other objects refer to this one */
 	OHCA_ADMIN_DMA		= 7,	/* an address in the command is not accessible memory */
 	OHCA_ADMIN_INTERNAL	= 8,
 };
@@ -98,7 +98,7 @@ enum ohca_admin_status {
  * struct ohca_cmd_hdr - head of every command
  * @opcode: enum ohca_admin_op
  * @reserved: zero
- * @function: 0 (SR-IOV function number, later)
+ * @function: zero
  * @cookie: returned in the completion; the driver puts slot and generation here
  */
 struct ohca_cmd_hdr {
@@ -111,7 +111,7 @@ struct ohca_cmd_hdr {
 OHCA_ASSERT_SIZE(struct ohca_cmd_hdr, 8);
 
 /**
- * struct ohca_cmd_mbox - command that moves one mailbox
+ * struct ohca_cmd_mbox - command with one mailbox
  * @addr: bus address of the mailbox, 4 KiB aligned; the device reads or writes the
  *	size of the structure that the opcode names
  */
@@ -119,7 +119,7 @@ struct ohca_cmd_mbox {
 	__le64 addr;
 };
 
-/** struct ohca_cmd_handle - command on one object; @addr: mailbox where named */
+/** struct ohca_cmd_handle - command on one object; @addr: mailbox of QUERY_QP, else zero */
 struct ohca_cmd_handle {
 	__le32 handle;
 	__le32 reserved;
@@ -128,10 +128,10 @@ struct ohca_cmd_handle {
 
 /**
  * struct ohca_cmd_query_counter_set
- * @set: a counter set; 0: what was counted in none
- * @port: set 0: only of this port, from 1; 0: of the device
+ * @set: counter set; set 0 has the counts that belong to no other set
+ * @port: with set 0: from 1: only the counts of this port; 0: those of the device. Else zero
  * @reserved: zero
- * @addr: mailbox, gets __le64[OHCA_CNT_NUM]
+ * @addr: mailbox that the device writes __le64[OHCA_CNT_NUM] to
  */
 struct ohca_cmd_query_counter_set {
 	__le32 set;
@@ -178,7 +178,7 @@ struct ohca_cmd_mad_ifc {
 #define OHCA_MAD_IFC_HAS_WC		OHCA_BIT(0)
 #define OHCA_MAD_IFC_IGNORE_MKEY	OHCA_BIT(1)	/* Get only; no M_Key in the response */
 
-/** struct ohca_hw_mad_in_wc - what the work completion said of a received MAD */
+/** struct ohca_hw_mad_in_wc - fields of the work completion of a received MAD */
 struct ohca_hw_mad_in_wc {
 	__le32 src_qp;
 	__le16 slid;
@@ -194,7 +194,7 @@ OHCA_ASSERT_SIZE(struct ohca_hw_mad_in_wc, 56);
 
 /** enum ohca_mad_verdict - what the device did with a MAD */
 enum ohca_mad_verdict {
-	OHCA_MAD_UNHANDLED	= 0,	/* not for the SMA or PMA: software's */
+	OHCA_MAD_UNHANDLED	= 0,	/* not for the SMA or PMA: deliver it to software */
 	OHCA_MAD_CONSUMED	= 1,	/* handled, there is no response */
 	OHCA_MAD_REPLY		= 2,	/* handled, the response is in out_addr */
 };
@@ -213,7 +213,7 @@ struct ohca_cmd_create_eq {
 	__le16 vector;
 };
 
-/** struct ohca_cmd_alloc_pd - @uar: UAR page of the owner; 0 is the kernel's */
+/** struct ohca_cmd_alloc_pd - @uar: UAR page of the owner; 0 for the kernel */
 struct ohca_cmd_alloc_pd {
 	__le32 uar;
 };
@@ -221,7 +221,7 @@ struct ohca_cmd_alloc_pd {
 /**
  * struct ohca_cmd_create_cq
  * @pl: buffer: struct ohca_hw_db at byte 0, entries at OHCA_CQ_RING_OFFSET
- * @uar: UAR page that may arm it
+ * @uar: UAR page of the doorbells that may arm it
  * @eqn: EQ for its completion events
  * @log_size: log2 of its entries, 0 to log_max_cqe
  */
@@ -233,7 +233,7 @@ struct ohca_cmd_create_cq {
 	__u8 reserved[3];
 };
 
-/** struct ohca_cmd_modify_cq - moderation: event after @count CQEs or @period_us */
+/** struct ohca_cmd_modify_cq - moderation: an event after @count CQEs or @period_us */
 struct ohca_cmd_modify_cq {
 	__le32 cqn;
 	__le16 count;
@@ -244,9 +244,9 @@ struct ohca_cmd_modify_cq {
  * struct ohca_cmd_resize_cq - move a CQ to a new buffer
  *
  * The device copies the entries from @ci on to the same free running indices of
- * the new ring, sets their owner bits for it, and continues there. Completion:
- * struct ohca_resp_handle with the producer index. Refused with NO_RESOURCE if
- * the entries do not fit.
+ * the new ring, sets their owner bits for that ring, and writes later entries there.
+ * Completion: struct ohca_resp_handle with the producer index. The command fails with
+ * NO_RESOURCE if the entries do not fit.
  */
 struct ohca_cmd_resize_cq {
 	struct ohca_hw_pl pl;
@@ -268,19 +268,19 @@ enum ohca_srq_type {
  * @pl: buffer: struct ohca_hw_db at byte 0, WQEs at OHCA_RQ_RING_OFFSET, list operations
  *	of OHCA_SRQT_TM at ohca_tm_ring_offset()
  * @pdn: protection domain
- * @uar: UAR page that may ring it
- * @limit: initial limit, 0 is none
+ * @uar: UAR page of its doorbells
+ * @limit: initial limit; 0 for none
  * @log_size: log2 of its WQEs
  * @log_stride: log2 of the WQE stride in bytes, 6 to 9
  * @type: enum ohca_srq_type
  * @log_ops: OHCA_SRQT_TM: log2 of the ring of list operations; else zero
  * @xrcdn: OHCA_SRQT_XRC: its XRC domain; else zero
- * @cqn: OHCA_SRQT_XRC and _TM: CQ of its receives, of the same UAR page; else zero
- * @num_tags: OHCA_SRQT_TM: tags that may be in use, 1 to max_tags; else zero
+ * @cqn: OHCA_SRQT_XRC and _TM: CQ of its receives, with the same UAR page; else zero
+ * @num_tags: OHCA_SRQT_TM: number of tags, 1 to max_tags; else zero
  * @reserved: zero
  *
- * Completion: struct ohca_resp_handle with the SRQ number, which for OHCA_SRQT_XRC is
- * also the one on the wire (XRCETH).
+ * Completion: struct ohca_resp_handle with the SRQ number. For OHCA_SRQT_XRC this is also
+ * the number on the wire (XRCETH).
  */
 struct ohca_cmd_create_srq {
 	struct ohca_hw_pl pl;
@@ -305,22 +305,23 @@ struct ohca_cmd_modify_srq {
 
 /**
  * struct ohca_cmd_resize_srq - move an SRQ to a new buffer
- * @pl: new buffer, as of CREATE_SRQ; its content does not matter
+ * @pl: new buffer, as in CREATE_SRQ; its content does not matter
  * @srqn: SRQ of any type
- * @limit: with OHCA_RESIZE_SRQ_LIMIT: as of MODIFY_SRQ; else zero, and the limit stays
+ * @limit: with OHCA_RESIZE_SRQ_LIMIT: as in MODIFY_SRQ; else zero, and the limit stays
  * @log_size: log2 of its WQEs; stride, tags and list operations stay as they are
  * @flags: OHCA_RESIZE_SRQ_LIMIT
  * @reserved: zero
  *
- * The device copies the WQEs that it has not taken to the same free running indices of the
- * new ring, list operations as they are, and writes the whole doorbell record there.
+ * The device copies the WQEs that it has not used to the same free running indices of the
+ * new ring, copies list operations unchanged, and writes the whole doorbell record there.
  * Completion: struct ohca_resp_handle with the producer index up to which it has copied.
- * What was posted to the old buffer after that the driver copies itself, and posts it with
- * the new one; list operations it posts none meanwhile.
+ * The driver may post WQEs to the old buffer while the command runs. It copies these to the
+ * new buffer behind that index and posts them with the new record. It must not post list
+ * operations meanwhile.
  *
- * Refused, and nothing changed: with BAD_PARAM if the WQEs do not fit, or if the limit that is
- * to be in force then is more than fit; with BAD_STATE if the SRQ is in error or its record
- * cannot be true.
+ * The device refuses the command, and changes nothing, with BAD_PARAM if the WQEs do not fit
+ * or the limit (@limit, or the armed one) is larger than the ring, and with BAD_STATE if the
+ * SRQ is in error or its record is inconsistent.
  */
 struct ohca_cmd_resize_srq {
 	struct ohca_hw_pl pl;
@@ -349,10 +350,10 @@ enum ohca_qp_type {
  * @pl: buffer: struct ohca_hw_db at byte 0, RQ at OHCA_RQ_RING_OFFSET (unless the
  *	QP uses an SRQ), SQ at ohca_sq_offset(); see ohca_layout.h
  * @pdn: protection domain
- * @uar: UAR page that may ring it
+ * @uar: UAR page of its doorbells
  * @send_cqn: CQ of the send queue
  * @recv_cqn: CQ of the receive queue
- * @srqn: with OHCA_QP_SRQ; of an XRC_TGT QP: its XRC domain
+ * @srqn: SRQ, with OHCA_QP_SRQ; of an XRC_TGT QP its XRC domain
  * @type: enum ohca_qp_type
  * @port: port, from 1, of an SMI or GSI QP; else 0
  * @flags: OHCA_QP_*
@@ -361,17 +362,18 @@ enum ohca_qp_type {
  * @log_rq_stride: log2 of the RQ stride in bytes, 6 to 9
  * @reserved: zero
  *
- * Completion: struct ohca_resp_handle with the QP handle. It is the number that
- * doorbells, commands and CQEs use, and except for SMI and GSI QPs also the QP
- * number on the wire; those have handle 2 * (port - 1) and 2 * (port - 1) + 1,
- * and numbers 0 and 1 on the wire. Refused with BUSY if a port has that QP already.
+ * Completion: struct ohca_resp_handle with the QP handle, the number in doorbells,
+ * commands and CQEs. Except for SMI and GSI QPs it is also the QP number on the wire. The
+ * SMI QP of a port has handle 2 * (port - 1) and number 0 on the wire, the GSI QP has
+ * handle 2 * (port - 1) + 1 and number 1. If the port has that QP already, the command
+ * fails with BUSY.
  *
  * A QP with an SRQ of type OHCA_SRQT_TM is RC and completes its receives to the SRQ's CQ,
- * whatever @recv_cqn says. @log_sq is zero, and the block of SQ is not used.
+ * whatever @recv_cqn is. @log_sq is zero, and the one block of the SQ is not used.
  *
  * An XRC_INI QP has OHCA_QP_NO_RQ, and @recv_cqn is zero. An XRC_TGT QP has
- * OHCA_QP_NO_RQ and no queue at all: @pl, @pdn, @uar, the CQs and the sizes are zero. PD,
- * SRQ and CQ are those of the XRC SRQ that a request names.
+ * OHCA_QP_NO_RQ and no queue at all: @pl, @pdn, @uar, the CQs and the sizes are zero. It
+ * uses the XRC SRQ that a request names, and the PD and the CQ of that SRQ.
  */
 struct ohca_cmd_create_qp {
 	struct ohca_hw_pl pl;
@@ -391,28 +393,30 @@ struct ohca_cmd_create_qp {
 
 #define OHCA_QP_SIGNAL_ALL	OHCA_BIT(0)
 #define OHCA_QP_SRQ		OHCA_BIT(1)
-/* kernel's: reserved L_Key, controlled Q_Keys, REG_MR and LOCAL_INV allowed */
+/* for kernel QPs: may use the reserved L_Key, controlled Q_Keys, REG_MR and LOCAL_INV */
 #define OHCA_QP_PRIVILEGED	OHCA_BIT(2)
-#define OHCA_QP_BLOCK_LOOPBACK	OHCA_BIT(3)	/* no own multicast back */
+#define OHCA_QP_BLOCK_LOOPBACK	OHCA_BIT(3)	/* does not receive its own multicast */
 #define OHCA_QP_NO_RQ		OHCA_BIT(4)
 
 /**
  * struct ohca_cmd_resize_qp - move the queues of a QP to a new buffer
- * @pl: new buffer, as of CREATE_QP; its content does not matter
+ * @pl: new buffer, as in CREATE_QP; its content does not matter
  * @handle: QP with a send queue of its own, in any state
  * @log_sq: log2 of the SQ in BBs
  * @log_rq: log2 of the RQ in WQEs; zero for a QP without one. The stride stays as it is
  * @reserved: zero
  *
  * The device copies the send WQEs that it has not completed and the receive WQEs that it has
- * not taken to the same free running indices of the new rings, and writes the whole doorbell
+ * not used to the same free running indices of the new rings, and writes the whole doorbell
  * record there. Completion: struct ohca_resp_resize_qp with the producer indices up to which
- * it has copied. What was posted to the old buffer after that the driver copies itself, and
- * posts it with the new one. In RESET there is nothing to copy: the record is all zero.
+ * it has copied. The driver may post WQEs to the old buffer while the command runs. It copies
+ * these to the new buffer behind those indices, posts them with the new record, and rings. In
+ * RESET the device copies nothing, and the record is all zero.
  *
- * Refused, and nothing changed: with BAD_PARAM if the WQEs do not fit; with BAD_STATE if the
- * record is unreadable or cannot be true, now or at any time since RESET, or the QP is an
- * XRC_TGT QP or has an SRQ with tags.
+ * The device refuses the command, and changes nothing, with BAD_PARAM if the WQEs do not fit.
+ * It refuses with BAD_STATE if the record is unreadable or inconsistent, now or at any time
+ * since RESET, and for an XRC_TGT QP and a QP with an SRQ with tags, which have no queue of
+ * their own.
  */
 struct ohca_cmd_resize_qp {
 	struct ohca_hw_pl pl;
@@ -461,14 +465,17 @@ enum ohca_qp_state {
 /**
  * enum ohca_mig_state - state of path migration; values of enum ibv_mig_state
  *
- * MODIFY_QP knows REARM, which needs an alternate path, loaded before or by the same
- * command, and MIGRATED, which makes the alternate path of an armed QP its primary path.
- * The device goes from REARM to ARMED when it has heard of the peer that it is armed, too,
- * and from ARMED to MIGRATED when the primary path fails or the peer has migrated. Whoever
- * caused it, OHCA_EVENT_PATH_MIG is raised, the attributes of the primary path are those
- * that the alternate path had, and there is no alternate path any more (all zero). An
- * alternate path of an ARMED QP is replaced together with REARM only; from REARM the driver
- * cannot go to MIGRATED (BAD_STATE both). IBTA vol 1, 17.2.8.
+ * MODIFY_QP accepts REARM and MIGRATED. REARM needs an alternate path, loaded before or by the
+ * same command. MIGRATED makes the alternate path of an ARMED QP its primary path.
+ *
+ * The device changes from REARM to ARMED after the first packet of the peer with MigReq clear.
+ * It changes from ARMED to MIGRATED when the primary path fails or the peer has migrated. After
+ * each migration, also one by MODIFY_QP, the attributes of the primary path are those that the
+ * alternate path had, the attributes of the alternate path are all zero, and the device raises
+ * OHCA_EVENT_PATH_MIG.
+ *
+ * MODIFY_QP fails with BAD_STATE for another alternate path of an ARMED QP without REARM, and
+ * for MIGRATED from REARM. IBTA vol 1, 17.2.8.
  */
 enum ohca_mig_state {
 	OHCA_MIG_MIGRATED	= 0,
@@ -478,27 +485,27 @@ enum ohca_mig_state {
 
 /**
  * struct ohca_hw_qp_attr - attributes of a QP, in for MODIFY, out for QUERY
- * @state: enum ohca_qp_state, wanted (MODIFY) or now (QUERY)
- * @cur_state: OHCA_ATTR_CUR_STATE
+ * @state: enum ohca_qp_state, the new state (MODIFY) or the present one (QUERY)
+ * @cur_state: with OHCA_ATTR_CUR_STATE: the state that the consumer assumes
  * @path_mtu: 1 to 5: 256 to 4096 bytes
  * @path_mig_state: enum ohca_mig_state; nonzero with OHCA_FEATURE_APM only
- * @qkey: UD
+ * @qkey: Q_Key (UD)
  * @rq_psn: next expected PSN, 24 bits
  * @sq_psn: next PSN to send, 24 bits
  * @dest_qpn: remote QP, 24 bits
  * @access: OHCA_ACCESS_* rights of the remote side
  * @pkey_index: in the port's P_Key table
- * @alt_pkey_index: of the alternate path
- * @en_sqd_notify: raise SQ_DRAINED
- * @sq_draining: QUERY: draining in SQD
+ * @alt_pkey_index: P_Key index of the alternate path
+ * @en_sqd_notify: raise OHCA_EVENT_SQ_DRAINED in SQD
+ * @sq_draining: QUERY: the QP is draining in SQD
  * @max_rd_atomic: outstanding READs and atomics as requester
- * @max_dest_rd_atomic: as responder
+ * @max_dest_rd_atomic: outstanding READs and atomics as responder
  * @min_rnr_timer: 5-bit code of IBTA vol 1 table 45
  * @port: port, from 1
- * @timeout: local ACK timeout, 4.096 us << code, 0 infinite, at most 31
+ * @timeout: local ACK timeout, 4.096 us << code, at most 31; 0 is infinite
  * @retry_cnt: 0 to 7
- * @rnr_retry: 0 to 7, 7 infinite
- * @alt_timeout: of the alternate path, as @timeout
+ * @rnr_retry: 0 to 7; 7 is infinite
+ * @alt_timeout: timeout of the alternate path, as @timeout
  * @av: primary path (RC, UC)
  * @alt_av: alternate path, with its port; OHCA_FEATURE_APM
  *
@@ -543,13 +550,13 @@ struct ohca_cmd_modify_qp {
 
 /** enum ohca_mr_type */
 enum ohca_mr_type {
-	OHCA_MR_USER	= 0,	/* pages named in the command */
-	OHCA_MR_DMA	= 1,	/* all of bus address space, iova is the bus address */
-	OHCA_MR_FRMR	= 2,	/* empty; REG_MR WQEs fill it; length is the page limit */
+	OHCA_MR_USER	= 0,	/* the pages of the page list */
+	OHCA_MR_DMA	= 1,	/* all bus addresses; iova is the bus address */
+	OHCA_MR_FRMR	= 2,	/* empty; REG_MR WQEs set at most length pages */
 	OHCA_MR_MW1	= 3,	/* memory window, type 1 */
 	OHCA_MR_MW2	= 4,	/* memory window, type 2 */
-	OHCA_MR_DM	= 5,	/* a part of what ALLOC_DM gave */
-	OHCA_MR_ODP	= 6,	/* no pages; UPDATE_MR_PAGES names them (ohca_odp.h) */
+	OHCA_MR_DM	= 5,	/* a part of device memory from ALLOC_DM */
+	OHCA_MR_ODP	= 6,	/* no pages at first; UPDATE_MR_PAGES adds them (ohca_odp.h) */
 };
 
 /** enum - what REREG_MR changes; bits of enum ibv_rereg_mr_flags */
@@ -559,20 +566,20 @@ enum ohca_mr_type {
 
 /**
  * struct ohca_cmd_reg_mr
- * @pl: pages (OHCA_MR_USER); OHCA_MR_ODP: page_shift, and nothing else
+ * @pl: OHCA_MR_USER: pages; OHCA_MR_ODP: only page_shift is used
  * @iova: virtual address of the first byte; 0 with OHCA_ACCESS_ZERO_BASED
- * @length: bytes; OHCA_MR_FRMR: most pages a REG_MR may name
+ * @length: bytes; OHCA_MR_FRMR: largest number of pages of a REG_MR WQE
  * @pdn: protection domain
  * @key: REREG_MR: the MR to change; REG_MR: 0
  * @pl_offset: offset of the first byte in the first page; OHCA_MR_DM: in the device memory
- * @access: OHCA_ACCESS_*; OHCA_MR_DM: with OHCA_ACCESS_ZERO_BASED
+ * @access: OHCA_ACCESS_*; OHCA_MR_DM: must include OHCA_ACCESS_ZERO_BASED
  * @type: enum ohca_mr_type
  * @rereg: REREG_MR: OHCA_REREG_*
  * @dm: OHCA_MR_DM: handle of the device memory; else 0
  * @reserved: zero
  *
  * Completion: struct ohca_resp_handle with the key: index << 8 | tag. L_Key and
- * R_Key are the same number; remote rights decide what it allows.
+ * R_Key are the same number; @access decides what an R_Key allows.
  */
 struct ohca_cmd_reg_mr {
 	struct ohca_hw_pl pl;
@@ -589,8 +596,13 @@ struct ohca_cmd_reg_mr {
 };
 
 /**
- * struct ohca_cmd_mcast - @mgid as on the wire; @mlid is not looked at, the MGID decides. A QP that
- * was attached several times, perhaps with several MLIDs, is detached as often
+ * struct ohca_cmd_mcast - attach a QP to a multicast group, or detach it
+ * @qp: QP handle
+ * @mlid: ignored: the MGID alone identifies the group
+ * @reserved: zero
+ * @mgid: as on the wire
+ *
+ * A QP that was attached several times to a group must be detached as often, whatever @mlid is.
  */
 struct ohca_cmd_mcast {
 	__le32 qp;
@@ -600,11 +612,12 @@ struct ohca_cmd_mcast {
 };
 
 /**
- * struct ohca_cmd_bind_counters - have a QP count in a set
+ * struct ohca_cmd_bind_counters - bind a QP to a counter set
  * @qp: QP handle
- * @set: counter set; 0: in none any more
+ * @set: counter set; 0 for none
  *
- * In any state of the QP. A QP counts in one set; a set with QPs cannot be freed.
+ * The QP may be in any state. It is bound to one set at a time. FREE_COUNTERS fails with BUSY
+ * while QPs are bound to the set.
  */
 struct ohca_cmd_bind_counters {
 	__le32 qp;
@@ -617,9 +630,9 @@ struct ohca_cmd_bind_counters {
  * @log_align: the memory begins at a multiple of 1 << @log_align bytes in BAR 5
  * @reserved: zero
  *
- * The device gives whole pages of the stride that PAGE_SHIFT says, so that they can be
- * mapped for one process and no other, and zeroes them. Refused with NO_RESOURCE if no
- * gap is large enough. FREE_DM is refused with BUSY while a region names the memory.
+ * The device allocates whole pages of the stride that PAGE_SHIFT sets, so that a driver can
+ * map them for one process and no other, and zeroes them. The command fails with NO_RESOURCE
+ * if no gap is large enough. FREE_DM fails with BUSY while a region uses the memory.
  */
 struct ohca_cmd_alloc_dm {
 	__le64 length;
@@ -661,7 +674,7 @@ struct ohca_hw_aqe {
 OHCA_ASSERT_SIZE(struct ohca_hw_aqe, 64);
 OHCA_ASSERT_OFFSET(struct ohca_hw_aqe, body, 8);
 
-/** struct ohca_resp_handle - result that is one number */
+/** struct ohca_resp_handle - a result of one number: handle, key or index */
 struct ohca_resp_handle {
 	__le32 handle;
 };
@@ -673,7 +686,7 @@ struct ohca_resp_mad_ifc {
 
 /**
  * struct ohca_resp_alloc_dm - result of ALLOC_DM
- * @handle: what REG_MR and FREE_DM call it
+ * @handle: number of the memory for REG_MR and FREE_DM
  * @reserved: zero
  * @offset: bytes from the start of BAR 5, a multiple of the page stride
  */
@@ -686,7 +699,7 @@ struct ohca_resp_alloc_dm {
 /**
  * struct ohca_resp_resize_qp - result of RESIZE_QP
  * @sq_pi: BB after the last send WQE in the new buffer, free running
- * @rq_pi: the same in receive WQEs; 0 without an RQ
+ * @rq_pi: index after the last receive WQE there, free running; 0 without an RQ
  */
 struct ohca_resp_resize_qp {
 	__le32 sq_pi;
@@ -700,9 +713,9 @@ struct ohca_resp_query_srq {
 
 /**
  * struct ohca_hw_acqe - one ACQ entry
- * @cookie: of the command
+ * @cookie: cookie of the command
  * @status: enum ohca_admin_status
- * @opcode: of the command
+ * @opcode: opcode of the command
  * @syndrome: with BAD_PARAM: byte offset of the refused field in the AQ entry, or 64
  *	plus its offset in the mailbox
  * @body: result
@@ -732,22 +745,22 @@ OHCA_ASSERT_OFFSET(struct ohca_hw_acqe, phase, 63);
 
 /**
  * struct ohca_hw_device_attr - result of QUERY_DEVICE
- * @features: FEATURES_ACK as in force
+ * @features: FEATURES_ACK in force
  * @node_guid: big-endian, as on the wire
  * @sys_image_guid: big-endian
  * @fw_ver: major << 32 | minor << 16 | sub-minor
  * @max_mr_size: bytes
  * @page_size_cap: bit n: pages of 1 << n bytes are accepted in a page list
  * @timestamp_khz: rate of the CQE timestamp
- * @max_qp: QPs beside SMI and GSI
+ * @max_qp: QPs, without those of type SMI and GSI
  * @max_cq: CQs
  * @max_mr: MRs, windows included
  * @max_pd: PDs
  * @max_srq: SRQs
  * @max_eq: EQs
- * @max_ah: address handles, a driver's matter; 2^31 - 1
+ * @max_ah: address handles; 2^31 - 1, because the device has no object for them
  * @max_mcast_grp: multicast groups
- * @max_mcast_qp_attach: QPs a group
+ * @max_mcast_qp_attach: QPs of one group
  * @max_total_mcast_qp_attach: attachments in all
  * @max_frmr_pages: pages of one REG_MR
  * @local_dma_lkey: L_Key for bus addresses, for OHCA_QP_PRIVILEGED QPs only
@@ -755,24 +768,24 @@ OHCA_ASSERT_OFFSET(struct ohca_hw_acqe, phase, 63);
  * @log_max_rq_wqes: log2 of the largest RQ
  * @log_max_srq_wqes: log2 of the largest SRQ
  * @log_max_cqe: log2 of the largest CQ
- * @max_sge: SGEs a WQE
- * @max_sge_rd: SGEs an RDMA READ WQE
- * @max_rd_atomic: a QP as responder
- * @max_init_rd_atomic: a QP as requester
- * @max_inline: bytes
- * @max_pkeys: P_Key table entries a port
+ * @max_sge: SGEs of a WQE
+ * @max_sge_rd: SGEs of an RDMA READ WQE
+ * @max_rd_atomic: outstanding READs and atomics of a QP as responder
+ * @max_init_rd_atomic: outstanding READs and atomics of a QP as requester
+ * @max_inline: bytes of inline data in a WQE
+ * @max_pkeys: P_Key table entries of a port
  * @num_ports: 1 or 2
- * @log_max_gids: log2 of the GID table entries a port
+ * @log_max_gids: log2 of the GID table entries of a port
  * @local_ca_ack_delay: 4.096 us << code
  * @vendor_id: IEEE OUI of the NodeInfo
  * @vendor_part_id: DeviceID of the NodeInfo
  * @hw_ver: revision of the NodeInfo
- * @num_counters: entries QUERY_COUNTERS writes
+ * @num_counters: counters that QUERY_COUNTERS writes
  * @max_odp_size: bytes of a region of type OHCA_MR_ODP
- * @odp_rc: OHCA_ODP_CAP_*, what RC does with such regions
- * @odp_uc: UC
- * @odp_ud: UD
- * @odp_xrc: XRC
+ * @odp_rc: OHCA_ODP_CAP_* of RC
+ * @odp_uc: OHCA_ODP_CAP_* of UC
+ * @odp_ud: OHCA_ODP_CAP_* of UD
+ * @odp_xrc: OHCA_ODP_CAP_* of XRC
  * @log_max_faults: log2 of the page faults that may be unanswered at a time
  * @log_max_tm_ops: log2 of the largest ring of list operations
  * @max_tags: tags of one SRQ
@@ -833,21 +846,22 @@ OHCA_ASSERT_OFFSET(struct ohca_hw_device_attr, max_qp, 56);
 OHCA_ASSERT_OFFSET(struct ohca_hw_device_attr, log_max_sq_bbs, 104);
 
 /**
- * enum ohca_counter - device counters, in the order QUERY_COUNTERS writes them
+ * enum ohca_counter - device counters, in the order in which QUERY_COUNTERS writes them
  *
- * New ones are added before OHCA_CNT_NUM only. QUERY_COUNTERS has them of the whole device.
- * QUERY_COUNTER_SET has the same counters of the QPs of one set, from when each was bound:
- * packets with a QP, and what befell them; the others stay 0. Set 0 always exists: what
- * the device counted for no set, or of that what belongs to one port.
+ * New counters are added before OHCA_CNT_NUM only. QUERY_COUNTERS writes those of the whole
+ * device. QUERY_COUNTER_SET writes those of one set: the device counts there for a QP as long as
+ * it is bound to the set. Counters that do not belong to a QP are 0 there. Set 0 always exists:
+ * it counts what no other set counts. With a port, QUERY_COUNTER_SET writes the part of set 0
+ * that belongs to this port.
  */
 enum ohca_counter {
 	OHCA_CNT_DB_BAD_SIZE		= 0,	/* doorbell not 64 bits or not aligned */
 	OHCA_CNT_DB_BAD_HANDLE		= 1,	/* doorbell for no object */
-	OHCA_CNT_DB_BAD_UAR		= 2,	/* doorbell through another's page */
+	OHCA_CNT_DB_BAD_UAR		= 2,	/* doorbell in the UAR page of another object */
 	OHCA_CNT_DB_BAD_INDEX		= 3,	/* producer index more than a ring ahead */
 	OHCA_CNT_CMDS			= 4,	/* commands executed */
 	OHCA_CNT_CMDS_BAD		= 5,	/* of these, refused */
-	OHCA_CNT_DMA_ERR		= 6,	/* accesses to what is no memory */
+	OHCA_CNT_DMA_ERR		= 6,	/* accesses to addresses without memory */
 	OHCA_CNT_RX_PKTS		= 7,
 	OHCA_CNT_TX_PKTS		= 8,
 	OHCA_CNT_RX_BAD_PKT		= 9,	/* malformed */
@@ -868,16 +882,16 @@ enum ohca_counter {
 	OHCA_CNT_CQ_OVERFLOW		= 24,
 	OHCA_CNT_EQE			= 25,
 	OHCA_CNT_EQE_DEFERRED		= 26,
-	OHCA_CNT_MADS_RX		= 27,	/* MADs the SMA and PMA took */
+	OHCA_CNT_MADS_RX		= 27,	/* MADs that the SMA and PMA handled */
 	OHCA_CNT_MCAST_DROP		= 28,	/* multicast without an attached QP */
-	OHCA_CNT_PAGE_FAULT		= 29,	/* page faults told of */
-	OHCA_CNT_PAGE_FAULT_FAIL	= 30,	/* of these, answered with a failure */
+	OHCA_CNT_PAGE_FAULT		= 29,	/* page faults reported in the EQ */
+	OHCA_CNT_PAGE_FAULT_FAIL	= 30,	/* of these, answered with OHCA_FAULT_FAILED */
 	OHCA_CNT_RX_BAD_TMH		= 31,	/* messages for an SRQ with tags, bad header */
 	OHCA_CNT_NO_MEMORY		= 32,	/* allocations that the memory budget refused */
-	OHCA_CNT_MEMORY			= 33,	/* bytes of the budget in use now, no counter */
-	/* of RX_PKTS, from LRH to ICRC, in bytes; PortRcvData counts words of 4 bytes */
+	OHCA_CNT_MEMORY			= 33,	/* a gauge: bytes of the budget in use now */
+	/* bytes of RX_PKTS, from LRH to ICRC; PortRcvData counts words of 4 bytes */
 	OHCA_CNT_RX_BYTES		= 34,
-	OHCA_CNT_TX_BYTES		= 35,	/* of TX_PKTS */
+	OHCA_CNT_TX_BYTES		= 35,	/* bytes of TX_PKTS */
 	OHCA_CNT_NUM			= 36,
 };
 

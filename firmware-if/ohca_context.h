@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * OpenHCA hardware contract: what the device holds of an object, as
- * OHCA_CMD_QUERY_CONTEXT reads it. For people who look for a fault: nothing in it is
- * needed to run the device.
+ * OpenHCA hardware contract: the device's state of an object, as OHCA_CMD_QUERY_CONTEXT
+ * returns it. It is for the diagnosis of faults: a driver does not need it to run the
+ * device.
  */
 #ifndef OHCA_CONTEXT_H
 #define OHCA_CONTEXT_H
 
 #include "ohca_types.h"
 
-/** enum ohca_context_kind - whose context QUERY_CONTEXT reads */
+/** enum ohca_context_kind - the kind of object whose context QUERY_CONTEXT returns */
 enum ohca_context_kind {
 	OHCA_CONTEXT_EQ		= 0,	/* struct ohca_hw_eq_context */
 	OHCA_CONTEXT_CQ		= 1,	/* struct ohca_hw_cq_context */
 	OHCA_CONTEXT_SRQ	= 2,	/* struct ohca_hw_srq_context */
 	OHCA_CONTEXT_QP		= 3,	/* struct ohca_hw_qp_context */
-	OHCA_CONTEXT_MR		= 4,	/* struct ohca_hw_mr_context; windows too */
+	OHCA_CONTEXT_MR		= 4,	/* struct ohca_hw_mr_context; MR or window */
 };
 
 /**
- * struct ohca_cmd_query_context - read what the device holds of an object
- * @handle: its number; an MR's key with the tag in force
+ * struct ohca_cmd_query_context - read the device's state of an object
+ * @handle: number of the object; the key of an MR or window. The device ignores the key's tag
+ *	for an FRMR or a window
  * @kind: enum ohca_context_kind
- * @addr: mailbox for the context
+ * @addr: mailbox that the device writes the context to
  */
 struct ohca_cmd_query_context {
 	__le32 handle;
@@ -35,7 +36,7 @@ struct ohca_cmd_query_context {
  * struct ohca_hw_eq_context
  * @eqn: number
  * @pi: entries written, free running
- * @ci: entries given back, free running
+ * @ci: entries that the driver has returned, free running
  * @refs: CQs attached
  * @vector: MSI-X vector
  * @log_size: log2 of its entries
@@ -56,7 +57,7 @@ struct ohca_hw_eq_context {
 
 OHCA_ASSERT_SIZE(struct ohca_hw_eq_context, 64);
 #define OHCA_EQC_ARMED		OHCA_BIT(0)	/* the next entry interrupts */
-#define OHCA_EQC_BACKLOG	OHCA_BIT(1)	/* events wait for room or their turn */
+#define OHCA_EQC_BACKLOG	OHCA_BIT(1)	/* events wait for room in the EQ */
 
 /**
  * struct ohca_hw_cq_context
@@ -96,9 +97,9 @@ struct ohca_hw_cq_context {
 OHCA_ASSERT_SIZE(struct ohca_hw_cq_context, 64);
 #define OHCA_CQC_ARMED		OHCA_BIT(0)
 #define OHCA_CQC_SOLICITED	OHCA_BIT(1)	/* armed for solicited entries only */
-#define OHCA_CQC_ERROR		OHCA_BIT(2)	/* overflowed, or no memory */
-#define OHCA_CQC_EQE_OUT	OHCA_BIT(3)	/* its last event was not taken yet */
-#define OHCA_CQC_EQE_DUE	OHCA_BIT(4)	/* and the next waits for that */
+#define OHCA_CQC_ERROR		OHCA_BIT(2)	/* overflowed, or its buffer is no memory */
+#define OHCA_CQC_EQE_OUT	OHCA_BIT(3)	/* the driver has not returned its last EQE */
+#define OHCA_CQC_EQE_DUE	OHCA_BIT(4)	/* another event waits for that */
 
 /**
  * struct ohca_hw_srq_context
@@ -106,7 +107,7 @@ OHCA_ASSERT_SIZE(struct ohca_hw_cq_context, 64);
  * @uar: UAR page that may ring it
  * @pdn: protection domain
  * @refs: QPs that use it
- * @ci: WQEs taken, free running
+ * @ci: WQEs that the device has copied, free running
  * @limit: armed limit, 0 if none
  * @log_size: log2 of its WQEs
  * @log_stride: log2 of the WQE stride
@@ -130,22 +131,22 @@ OHCA_ASSERT_SIZE(struct ohca_hw_srq_context, 64);
 
 /**
  * struct ohca_hw_qp_context
- * @handle: what doorbells and commands use
+ * @handle: number in doorbells and commands
  * @wire_qpn: number on the wire
  * @uar: UAR page that may ring it
  * @pdn: protection domain
  * @send_cqn: CQ of the send queue
  * @recv_cqn: CQ of the receive queue
- * @srqn: with OHCA_QP_SRQ
+ * @srqn: SRQ, with OHCA_QP_SRQ; of an XRC_TGT QP its XRC domain
  * @counters: counter set, 0 if none
  * @sq_pi: basic blocks posted, as last seen, free running
  * @sq_cur: block of the WQE whose packets are sent next
  * @sq_ci: blocks completed
- * @rq_ci: WQEs of its own receive queue taken, free running
+ * @rq_ci: WQEs of its own receive queue that the device has copied, free running
  * @una_psn: oldest PSN that is not acknowledged
- * @next_psn: PSN to be sent next
+ * @next_psn: PSN of the next packet
  * @max_psn: one past the highest PSN sent
- * @expected_psn: as responder
+ * @expected_psn: PSN that the responder expects
  * @msn: messages completed as responder, 24 bits
  * @dest_qpn: remote QP
  * @mcast_refs: groups attached
@@ -156,9 +157,9 @@ OHCA_ASSERT_SIZE(struct ohca_hw_srq_context, 64);
  * @log_sq: log2 of the SQ in BBs
  * @log_rq: log2 of the RQ in WQEs
  * @retry_left: retries left of retry_cnt
- * @rnr_left: of rnr_retry
+ * @rnr_left: retries left of rnr_retry
  * @wait: OHCA_QPC_*
- * @reads_out: READs and atomics begun and not completed
+ * @reads_out: READs and atomics sent and not completed
  */
 struct ohca_hw_qp_context {
 	__le32 handle;
@@ -195,8 +196,8 @@ struct ohca_hw_qp_context {
 };
 
 OHCA_ASSERT_SIZE(struct ohca_hw_qp_context, 128);
-#define OHCA_QPC_RNR_WAIT	OHCA_BIT(0)	/* waits until the RNR timer expires */
-#define OHCA_QPC_NAK_SENT	OHCA_BIT(1)	/* the responder waits for what it missed */
+#define OHCA_QPC_RNR_WAIT	OHCA_BIT(0)	/* the requester waits for the RNR timer */
+#define OHCA_QPC_NAK_SENT	OHCA_BIT(1)	/* the responder waits for the repeated request */
 
 /**
  * struct ohca_hw_mr_context
@@ -206,10 +207,10 @@ OHCA_ASSERT_SIZE(struct ohca_hw_qp_context, 128);
  * @length: bytes
  * @pl_offset: offset of the first byte in the pages
  * @access: OHCA_ACCESS_*
- * @npages: pages named
- * @max_pages: OHCA_MR_FRMR: most pages
+ * @npages: pages of its page list
+ * @max_pages: OHCA_MR_FRMR: largest number of pages
  * @refs: windows bound to it
- * @bound: window: key of the region behind it, 0 if not bound
+ * @bound: window: key of the region that it is bound to, 0 if none
  * @type: enum ohca_mr_type
  * @page_shift: log2 of the page size
  * @flags: OHCA_MRC_*

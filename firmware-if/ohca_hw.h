@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* OpenHCA hardware contract: everything. See Documentation/hardware-interface.rst. */
+/* OpenHCA hardware contract: includes all parts. See Documentation/hardware-interface.rst. */
 #ifndef OHCA_HW_H
 #define OHCA_HW_H
 

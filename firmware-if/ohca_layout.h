@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * OpenHCA hardware contract: where things lie in the buffer of a queue, and how
- * large they are. The kernel driver, the provider and the device compute the
- * same numbers from the same few logarithms, so here they are computed once.
+ * OpenHCA hardware contract: offsets and sizes of the parts of a queue's buffer. The
+ * kernel driver, the provider and the device share these functions, so that all
+ * compute the same numbers.
  *
  * Every queue has one buffer, described by one page list:
  *   QP:  doorbell record | RQ at 512 | SQ after the RQ
@@ -50,7 +50,7 @@ static inline __u64 ohca_qp_buf_size(int has_rq, __u32 log_rq, __u32 log_stride,
 	return ohca_sq_offset(has_rq, log_rq, log_stride) + (1ull << (log_sq + OHCA_BB_SHIFT));
 }
 
-/** ohca_srq_buf_size - bytes of an SRQ's buffer, but for list operations */
+/** ohca_srq_buf_size - bytes of an SRQ's buffer, without the ring of list operations */
 static inline __u64 ohca_srq_buf_size(__u32 log_size, __u32 log_stride)
 {
 	return OHCA_RQ_RING_OFFSET + (1ull << (log_size + log_stride));
@@ -96,7 +96,8 @@ static inline __u32 ohca_rq_stride_sges(__u32 log_stride)
 /**
  * ohca_wqe_hdr_segs - segments before the SGEs or inline data, for the largest
  *	WQE of a QP type
- * @long_hdr: UD, SMI or GSI, whose WQEs have an AV, or XRC_INI, whose have an XRC segment
+ * @long_hdr: type UD, SMI or GSI, whose WQEs have an AV, or XRC_INI, whose WQEs have an XRC
+ *	segment
  */
 static inline __u32 ohca_wqe_hdr_segs(int long_hdr)
 {
@@ -105,11 +106,11 @@ static inline __u32 ohca_wqe_hdr_segs(int long_hdr)
 
 /**
  * ohca_sq_wqe_bbs - BBs of the largest send WQE
- * @long_hdr: as of ohca_wqe_hdr_segs()
+ * @long_hdr: as in ohca_wqe_hdr_segs()
  * @max_sge: SGEs the consumer may post
  * @max_inline: inline bytes the consumer may post
  *
- * Registration WQEs take 4 segments, that is 1 BB, and always fit.
+ * Registration WQEs have 4 segments, that is 1 BB, and always fit.
  */
 static inline __u32 ohca_sq_wqe_bbs(int long_hdr, __u32 max_sge, __u32 max_inline)
 {

@@ -14,9 +14,9 @@
 #include "ohca_types.h"
 
 /*
- * The subsystem IDs of a PF are equal to its vendor and device ID. A device may have another vendor
- * ID, for software that selects devices by it; the device ID and the subsystem IDs then say what
- * it is.
+ * The subsystem IDs of a PF are equal to its vendor and device ID. A device can be configured with
+ * another vendor ID, for software that selects devices by the vendor ID. A driver then recognizes
+ * it by its device ID and subsystem IDs.
  */
 #define OHCA_PCI_VENDOR_ID	0x1234
 #define OHCA_PCI_DEVICE_ID_PF	0x0ca0
@@ -38,8 +38,8 @@
  *  3. write PAGE_SHIFT, read FEATURES, write the accepted subset to FEATURES_ACK
  *  4. write AQ_BASE, ACQ_BASE, AQ_LOG_SIZE; zero both rings first
  *  5. write OHCA_CTRL_ENABLE, wait for OHCA_STATUS_ENABLED: the AQ runs and the
- *     ports start to train. A refused value raises OHCA_STATUS_FATAL with the
- *     reason in FATAL_REASON.
+ *     ports start to train. If the device does not accept a value, it sets
+ *     OHCA_STATUS_FATAL instead, with OHCA_FATAL_BAD_ENABLE in FATAL_REASON.
  */
 enum ohca_reg {
 	OHCA_REG_MAGIC		= 0x000,	/* RO 32: OHCA_MAGIC */
@@ -56,13 +56,13 @@ enum ohca_reg {
 	OHCA_REG_ACQ_BASE	= 0x038,	/* RW 64: bus address of the ACQ, 4 KiB aligned */
 	OHCA_REG_AQ_LOG_SIZE	= 0x040,	/* RW 32: log2 entries of each, 2 to 8 */
 	OHCA_REG_AQ_DB		= 0x044,	/* WO 32: AQ producer index, free running */
-	OHCA_REG_AQ_INTR	= 0x048,	/* RW 32: bit 0: ACQ entries interrupt, vector 0 */
+	OHCA_REG_AQ_INTR	= 0x048,	/* RW 32: bit 0: ACQ entries raise vector 0 */
 };
 
 #define OHCA_MAGIC		0x4143484fu	/* "OHCA" in memory order */
 #define OHCA_VERSION_MAJOR	OHCA_GENMASK(31, 16)
 #define OHCA_VERSION_MINOR	OHCA_GENMASK(15, 0)
-/* Numbers without a suffix: version strings contain them. */
+/* Without the suffix u, because version strings contain these numbers. */
 #define OHCA_MAJOR		1
 #define OHCA_MINOR		0
 
@@ -73,9 +73,9 @@ enum ohca_reg {
 #define OHCA_STATUS_ENABLED	OHCA_BIT(1)
 #define OHCA_STATUS_FATAL	OHCA_BIT(2)
 /*
- * Alone: the PCI function is there, but not the process that has the HCA. MAGIC and VERSION
- * read as ever, all else as 0; writes are ignored. Without it again the device is as after
- * power-on.
+ * The only bit set when the PCI function exists without the process that runs its HCA. MAGIC and
+ * VERSION then read as usual, all other registers read as 0, and the device ignores writes. When
+ * the bit is clear again, the device is as after power-on.
  */
 #define OHCA_STATUS_AWAY	OHCA_BIT(3)
 
@@ -85,7 +85,7 @@ enum ohca_reg {
 #define OHCA_LIMITS_UARS	OHCA_GENMASK(15, 0)	/* UAR pages in BAR 2 */
 #define OHCA_LIMITS_VECTORS	OHCA_GENMASK(31, 16)	/* MSI-X vectors */
 
-/** enum ohca_feature - bits of FEATURES; a driver acknowledges what it uses */
+/** enum ohca_feature - bits of FEATURES; a driver acknowledges those that it uses */
 enum ohca_feature {
 	OHCA_FEATURE_EVENT_IDX	= 0,	/* doorbell suppression; always present */
 	OHCA_FEATURE_SRQ	= 1,
@@ -105,15 +105,15 @@ enum ohca_feature {
 	OHCA_FEATURE_UD_CSUM	= 15,	/* checksums of IP datagrams on UD */
 	OHCA_FEATURE_TSO	= 16,	/* TSO on UD */
 	OHCA_FEATURE_TM		= 17,	/* tag matching (ohca_tm.h) */
-	OHCA_FEATURE_QP_COUNTERS = 18,	/* counter sets that QPs are bound to */
+	OHCA_FEATURE_QP_COUNTERS = 18,	/* counter sets, to which QPs can be bound */
 	OHCA_FEATURE_QUERY_CONTEXT = 19,	/* QUERY_CONTEXT */
-	OHCA_FEATURE_CLOCK	= 20,	/* the clock of the timestamps, in UAR pages */
+	OHCA_FEATURE_CLOCK	= 20,	/* UAR pages show the clock of the timestamps */
 	OHCA_FEATURE_QP_RESIZE	= 21,	/* RESIZE_QP; wqe_idx of CQEs is free running */
-	OHCA_FEATURE_MW_TYPE_2A	= 22,	/* what OHCA_MR_MW2 is; without it 2B */
+	OHCA_FEATURE_MW_TYPE_2A	= 22,	/* OHCA_MR_MW2 is type 2A; without it type 2B */
 	OHCA_FEATURE_BIG_ENDIAN	= 23,	/* atomics: numbers in memory are big-endian */
 };
 
-/** enum ohca_fatal - why the device raised OHCA_STATUS_FATAL */
+/** enum ohca_fatal - why the device set OHCA_STATUS_FATAL */
 enum ohca_fatal {
 	OHCA_FATAL_NONE		= 0,
 	OHCA_FATAL_BAD_ENABLE	= 1,	/* a register of the handshake holds a bad value */
@@ -126,12 +126,12 @@ enum ohca_fatal {
 
 /*
  * UAR page: one per user context, at BAR 2 + (uar << PAGE_SHIFT). Page 0 belongs
- * to the kernel. Writes are 64 bits wide; anything else is ignored and counted.
- * A doorbell for an object that belongs to another UAR page is ignored and
- * counted. The index in a doorbell is a hint: the device reads the real one from
- * the doorbell record.
- * CLOCK is read with 64 bits, or with 32 each half; with OHCA_FEATURE_CLOCK. All
- * else reads as 0.
+ * to the kernel. Writes are 64 bits wide and aligned. The device ignores and counts
+ * other writes, and doorbells for an object that belongs to another UAR page. The
+ * index in a doorbell is a hint: the device reads the real one from the doorbell
+ * record.
+ * With OHCA_FEATURE_CLOCK, a read of 64 bits returns CLOCK, and a read of 32 bits
+ * one of its halves. All else reads as 0.
  */
 enum ohca_uar_off {
 	OHCA_UAR_SQ	= 0x00,	/* QP handle | SQ producer index << 32 */
@@ -147,13 +147,13 @@ enum ohca_uar_off {
 
 /*
  * CQ arm: request one completion event.
- * SN counts, modulo 4, the events the consumer has taken from this CQ; a request
- * with a stale SN is ignored, because its event is still on its way. CI is the
- * consumer index, modulo 2^24: if the CQ holds entries past it that came after the
- * last event was written, the next event fires at once (with OHCA_CQ_ARM_SOLICITED
- * only if one of them is solicited or an error). So nothing is missed between
- * polling and arming, and who arms first and then polls what the last event was for
- * is not told of it twice.
+ * SN is the number of events, modulo 4, that the consumer has received from this CQ.
+ * The device ignores a request with an old SN, because its event is still under way.
+ * CI is the consumer index, modulo 2^24. If the CQ holds entries past CI that were
+ * written after its last event, the event fires at once (with OHCA_CQ_ARM_SOLICITED:
+ * if one of these is solicited or an error). So a consumer misses nothing between
+ * polling and arming. A consumer that arms first and then polls the entries of the
+ * last event gets no second event for them.
  */
 #define OHCA_CQ_ARM_CQN		OHCA_GENMASK64(23, 0)
 #define OHCA_CQ_ARM_SOLICITED	OHCA_GENMASK64(24, 24)
@@ -161,8 +161,8 @@ enum ohca_uar_off {
 #define OHCA_CQ_ARM_CI		OHCA_GENMASK64(55, 32)
 
 /*
- * EQ doorbell: gives entries back to the device and, with ARM, asks for one
- * interrupt as soon as the EQ holds an entry at or past CI.
+ * EQ doorbell: returns the entries before CI to the device and, with ARM, requests
+ * one interrupt as soon as the EQ holds an entry at or past CI.
  */
 #define OHCA_EQ_DB_EQN		OHCA_GENMASK64(15, 0)
 #define OHCA_EQ_DB_ARM		OHCA_GENMASK64(16, 16)
@@ -170,26 +170,27 @@ enum ohca_uar_off {
 
 /**
  * struct ohca_hw_db - doorbell record of a QP, an SRQ or a CQ
- * @sq_pi: SQ producer index in 64-byte basic blocks, free running (QP); of an SRQ with
- *	tags: list operations. The same holds for @sq_ci and
- *	@sq_event; the doorbell is then OHCA_UAR_SRQ
+ * @sq_pi: SQ producer index in 64-byte basic blocks, free running (QP). In an SRQ with
+ *	tags, @sq_pi, @sq_event and @sq_ci count list operations, and the doorbell is
+ *	OHCA_UAR_SRQ
  * @sq_event: ring OHCA_UAR_SQ when @sq_pi passes this index (QP)
  * @cq_ci: consumer index in CQEs, free running (CQ)
  * @rsvd0: zero
  * @rq_pi: RQ or SRQ producer index in WQEs, free running (QP, SRQ)
  * @rq_event: ring OHCA_UAR_RQ or _SRQ when @rq_pi passes this index (QP, SRQ)
  * @rsvd1: zero
- * @sq_ci: basic blocks of the SQ that the device is done with, free running (QP)
- * @rq_ci: RQ or SRQ WQEs that the device has taken, free running (QP, SRQ)
+ * @sq_ci: basic blocks of the SQ that the device has finished, free running (QP)
+ * @rq_ci: RQ or SRQ WQEs that the device has copied, free running (QP, SRQ)
  * @rsvd2: zero
  *
- * What a post writes and reads is one cache line, another for sends than for receives; the
- * device writes its event index, when it has nothing left to do. The consumer indices,
- * which it writes all the time and a driver reads when a queue seems full, are a third one. The
- * driver owns the producer indices and @cq_ci, the device the others. After it moved
- * a producer index the driver executes a full barrier, reads the event index and
- * rings the doorbell if ohca_db_needed() says so. Every queue starts with a
- * record of zeroes, that is: the first post rings.
+ * The driver writes the producer indices and @cq_ci, the device writes the others. A send
+ * writes and reads one cache line, and a receive another one. The device writes the event index
+ * in these lines only when it has no work left for the queue. It writes the consumer indices all
+ * the time, and a driver reads them when a queue seems full; so they are in a third line.
+ *
+ * After the driver has advanced a producer index, it executes a full barrier, reads the event
+ * index and rings the doorbell if ohca_db_needed() returns nonzero. The record of a new queue is
+ * zero, so the first post rings.
  */
 struct ohca_hw_db {
 	__le32 sq_pi;

@@ -2,27 +2,29 @@
 /*
  * OpenHCA hardware contract: tag matching (OHCA_FEATURE_TM).
  *
- * An SRQ of type OHCA_SRQT_TM has, beside its WQEs, a list of tagged buffers. The first
+ * An SRQ of type OHCA_SRQT_TM has a list of tagged buffers beside its WQEs. The first
  * bytes of every SEND to one of its QPs are a TMH as libibverbs defines it: opcode,
- * 3 bytes reserved, 4 of the application's, an 8-byte tag in network order. A message
+ * 3 bytes reserved, 4 bytes for the application, an 8-byte tag in network order. The
+ * device handles a message by the opcode:
  *
- *   EAGER	that matches a tag goes to the tag's buffer, without its TMH
- *   RNDV	that matches has an RVH (address, R_Key, length; network order) behind the
- *		TMH: the device READs what that names into the tag's buffer and then sends the
- *		two headers back, with opcode FIN
- *   other	and what matches nothing, is received whole into a WQE of the SRQ
+ *   EAGER	If it matches a tag, the device writes it to the tag's buffer, without the TMH.
+ *   RNDV	An RVH (address, R_Key, length; network order) follows the TMH. If the message
+ *		matches a tag, the device READs the bytes that the RVH names into the tag's
+ *		buffer and then sends the two headers back, with opcode FIN.
+ *   other	The device receives the whole message into a WQE of the SRQ. It does the same
+ *		with messages that match no tag.
  *
- * An EAGER or RNDV message that matched nothing is unexpected. Device and consumer count
- * those. While the consumer's number, which he gives along with list operations, is not the
- * device's, tags that he adds match nothing: one of the messages that he has not seen yet may
- * be for them. When the numbers agree they all take part, in the order in which they were
- * added. Both numbers are modulo 2^16.
+ * An EAGER or RNDV message that matches no tag is unexpected. Device and consumer count
+ * unexpected messages modulo 2^16. The consumer passes its number with list operations. While
+ * it differs from the device's number, tags that the consumer adds match nothing, because a
+ * message that the consumer has not handled yet may be for them. When the numbers agree, these
+ * tags can match, in the order in which they were added.
  *
- * List operations are posted to a ring behind the SRQ's WQEs, with the SQ fields of the
- * SRQ's doorbell record and OHCA_UAR_SRQ. They are executed in order.
+ * The consumer posts list operations to a ring behind the SRQ's WQEs, with the SQ fields of the
+ * SRQ's doorbell record and OHCA_UAR_SRQ. The device executes them in order.
  *
- * The QPs of such an SRQ are RC, complete to the SRQ's CQ, and have no send queue of
- * their own: it is the device's, for rendezvous.
+ * The QPs of such an SRQ are RC, complete to the SRQ's CQ, and have no send queue for the
+ * consumer: the device uses their send queues for READs and FINs.
  */
 #ifndef OHCA_TM_H
 #define OHCA_TM_H
@@ -44,7 +46,7 @@ enum ohca_tm_op {
 #define OHCA_TM_SIGNALED	OHCA_BIT(0)
 #define OHCA_TM_COUNT		OHCA_BIT(1)	/* @unexpected is the consumer's number */
 
-/** enum ohca_tm_result - what became of a list operation */
+/** enum ohca_tm_result - result of a list operation */
 enum ohca_tm_result {
 	OHCA_TM_PENDING	= 0,
 	OHCA_TM_DONE	= 1,
@@ -58,18 +60,19 @@ enum ohca_tm_result {
  * @flags: OHCA_TM_SIGNALED, OHCA_TM_COUNT
  * @num_sge: ADD: 0 or 1; else 0
  * @reserved: zero
- * @handle: ADD: number of a tag that is free; DEL: of the tag; else 0
+ * @handle: ADD: number of a free tag; DEL: number of the tag; else 0
  * @unexpected: with OHCA_TM_COUNT: unexpected messages that the consumer has handled; the
  *	low 16 bits count
- * @result: zero; the device writes enum ohca_tm_result, before sq_ci passes the entry
+ * @result: zero; the device writes enum ohca_tm_result here before it advances sq_ci
  * @recv_wr_id: ADD: returned in the CQEs of the message
- * @tag: ADD: what TMH.tag & @mask must be
- * @mask: ADD
+ * @tag: ADD: value that TMH.tag & @mask must have
+ * @mask: ADD: bits of the tag that are compared
  * @sge: ADD: the buffer
  *
- * A completion is written with OHCA_TM_SIGNALED, and for every malformed operation; the
- * status of what failed is TM_ERR. DEL fails if a message has taken the tag. The tag of a DEL
- * that is DONE is free; a tag that was taken is when a CQE with OHCA_CQE_TAG_FREE says so.
+ * An operation has a CQE if it has OHCA_TM_SIGNALED, if it is malformed, or if it is an ADD that
+ * fails. The status of a failed operation is TM_ERR. A DEL fails if a message already uses the
+ * tag. A tag is free after a DEL with result DONE, after an ADD with result FAILED, and after a
+ * CQE with OHCA_CQE_TAG_FREE.
  */
 struct ohca_hw_tm_wqe {
 	__le64 wr_id;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * OpenHCA hardware contract: the types and field macros all other headers use.
+ * OpenHCA hardware contract: the types and field macros that all other headers use.
  *
- * Usable unchanged by the kernel driver, the rdma-core provider and the device
- * model. Structures shared with the device are little-endian (__le16..__le64);
- * what InfiniBand itself defines stays big-endian (__be16..__be64).
+ * The kernel driver, the rdma-core provider and the device model use these headers
+ * unchanged. Structures shared with the device are little-endian (__le16..__le64);
+ * fields that InfiniBand itself defines stay big-endian (__be16..__be64).
  */
 #ifndef OHCA_TYPES_H
 #define OHCA_TYPES_H
@@ -45,8 +45,8 @@
 		       #type "." #member " must be at " #off)
 
 /**
- * struct ohca_hw_pl - page list: where a queue, an MR or an EQ lies in memory
- * @root: bus address; what it points to depends on @levels
+ * struct ohca_hw_pl - page list: the pages of a queue, an MR or an EQ
+ * @root: bus address; @levels says of what
  * @npages: pages listed, each of (1 << @page_shift) bytes
  * @page_shift: log2 of the page size in bytes, 12 to 30
  * @levels: 0: @root is the address of the first page and all pages are contiguous;
@@ -56,7 +56,7 @@
  *
  * Every table is 4 KiB, aligned to 4 KiB. Page addresses are aligned to the page
  * size. The device copies the list while it executes the command or WQE that
- * names it; the driver may free the tables when that has completed.
+ * names it. The driver may free the tables when that command or WQE has completed.
  */
 struct ohca_hw_pl {
 	__le64 root;
@@ -75,21 +75,21 @@ OHCA_ASSERT_SIZE(struct ohca_hw_pl, 16);
 #define OHCA_PL_MAX_SHIFT	30u
 
 /**
- * struct ohca_hw_av - address vector: everything a UD WQE or a QP says of a path
+ * struct ohca_hw_av - address vector: the path of a UD WQE or of a QP
  * @dqpn: destination QP number, 24 bits (UD only)
- * @qkey: Q_Key to send (UD only). With the most significant bit set the device
+ * @qkey: Q_Key to send (UD only). If its most significant bit is set, the device
  *	sends the QP's own Q_Key instead (IBTA vol 1, 10.2.5)
- * @dlid: destination LID, CPU-independent little-endian
+ * @dlid: destination LID
  * @sl: service level, 0 to 15
- * @src_path_bits: those below 1 << LMC are added to the port's base LID, and the others are
- *	ignored: programs put the low seven bits of a LID here whatever the LMC is
+ * @src_path_bits: the device adds the low LMC bits to the port's base LID and ignores the
+ *	others: programs put the low seven bits of a LID here, whatever the LMC is
  * @flags: OHCA_AV_GRH
- * @static_rate: enum ibv_rate value; 0 is the port's rate
+ * @static_rate: enum ibv_rate value; 0 means the port's rate
  * @sgid_index: index in the port's GID table, used with OHCA_AV_GRH
  * @hop_limit: GRH hop limit
  * @flow_tclass: OHCA_AV_FLOW_LABEL and OHCA_AV_TCLASS
  * @dgid: destination GID, as on the wire
- * @pkey_index: P_Key table index; honoured in a WQE on QP1 only
+ * @pkey_index: P_Key table index; in a WQE the device uses it on QP1 only
  * @port: port number, from 1 (QP attributes only; a WQE uses the QP's port)
  * @reserved: zero
  *

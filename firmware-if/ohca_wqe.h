@@ -3,19 +3,19 @@
  * OpenHCA hardware contract: work queue entries, completion queue entries,
  * event queue entries.
  *
- * An SQ is a ring of 64-byte basic blocks (BB), a power of two of them. A send
- * WQE is 1 to 9 consecutive BBs and may wrap at the end of the ring between two
- * BBs. It is a sequence of 16-byte segments:
+ * An SQ is a ring of 2^n basic blocks (BB) of 64 bytes. A send WQE is 1 to 9
+ * consecutive BBs; it may wrap to the start of the ring between two BBs. It is a
+ * sequence of 16-byte segments:
  *
  *   control | [AV, 3 segments: UD, SMI, GSI] | [XRC]
  *   | [remote address: RDMA, atomic]
- *   | [atomic operands, or what to flush] | [masks of the operands]
+ *   | [atomic operands, or flush] | [masks of the operands]
  *   | [registration, 3 segments] | [TSO and its headers]
  *   | SGEs or inline data
  *
  * An RQ or SRQ WQE has a fixed stride of 64 << n bytes: one control segment and
- * SGEs. Nothing in a WQE is trusted: a malformed one completes with
- * LOC_QP_OP_ERR (IBTA vol 1, 10.8.1 lists what is checked).
+ * SGEs. The device checks all of a WQE (IBTA vol 1, 10.8.1 lists the checks) and
+ * completes a malformed one with LOC_QP_OP_ERR.
  */
 #ifndef OHCA_WQE_H
 #define OHCA_WQE_H
@@ -32,8 +32,8 @@
 /**
  * enum ohca_wqe_op - operations of a send WQE
  *
- * Those below 0x20 have the values of enum ibv_wr_opcode, so that neither driver
- * translates them. FLUSH and ATOMIC_WRITE exist with OHCA_FEATURE_MPE.
+ * Those below 0x20 have the values of enum ibv_wr_opcode, so that drivers need not
+ * translate them. FLUSH and ATOMIC_WRITE need OHCA_FEATURE_MPE.
  */
 enum ohca_wqe_op {
 	OHCA_OP_RDMA_WRITE		= 0,
@@ -72,9 +72,9 @@ enum ohca_wqe_op {
  * @nseg: 16-byte segments of the whole WQE, this one included; inline data
  *	counts as its length rounded up to segments
  * @flags: OHCA_WQE_*
- * @imm: immediate data as the consumer gave it (big-endian), or for SEND_INV and
- *	LOCAL_INV the key in little-endian
- * @wr_id: returned in the CQE as it is
+ * @imm: immediate data as the consumer passes it (big-endian)
+ * @inv_key: SEND_INV and LOCAL_INV: the key to invalidate
+ * @wr_id: returned unchanged in the CQE
  */
 struct ohca_hw_wqe_ctrl {
 	__u8 opcode;
@@ -90,7 +90,7 @@ struct ohca_hw_wqe_ctrl {
 OHCA_ASSERT_SIZE(struct ohca_hw_wqe_ctrl, 16);
 
 /**
- * struct ohca_hw_wqe_xrc - XRC segment: of every WQE of an XRC_INI QP that sends something
+ * struct ohca_hw_wqe_xrc - XRC segment, in every WQE of an XRC_INI QP that sends a packet
  * @srqn: remote XRC SRQ, 24 bits
  * @reserved: zero
  */
@@ -125,8 +125,8 @@ OHCA_ASSERT_SIZE(struct ohca_hw_wqe_atomic, 16);
  *	the carry out of bit n from bit n + 1, so that the bits at and below it, down
  *	to the next one set, are a number of their own
  *
- * Follows struct ohca_hw_wqe_atomic. Not of the IBTA's; as the kernel's
- * IB_WR_MASKED_ATOMIC_* and the devices that have them define it.
+ * Follows struct ohca_hw_wqe_atomic. IBTA does not define these operations; they are the
+ * kernel's IB_WR_MASKED_ATOMIC_*.
  */
 struct ohca_hw_wqe_atomic_masks {
 	__le64 swap;
@@ -136,7 +136,7 @@ struct ohca_hw_wqe_atomic_masks {
 OHCA_ASSERT_SIZE(struct ohca_hw_wqe_atomic_masks, 16);
 
 /**
- * struct ohca_hw_wqe_flush - what FLUSH makes visible or persistent
+ * struct ohca_hw_wqe_flush - the data that FLUSH makes visible or persistent
  * @length: bytes from the remote address on, with OHCA_FLUSH_RANGE
  * @placement: OHCA_FLUSH_GLOBAL, OHCA_FLUSH_PERSISTENT or both
  * @level: OHCA_FLUSH_RANGE or OHCA_FLUSH_MR
@@ -156,18 +156,18 @@ OHCA_ASSERT_SIZE(struct ohca_hw_wqe_flush, 16);
 /* Placement types and selectivity levels, as in the FETH of the packet. */
 #define OHCA_FLUSH_GLOBAL	OHCA_BIT(0)
 #define OHCA_FLUSH_PERSISTENT	OHCA_BIT(1)
-#define OHCA_FLUSH_RANGE	0u	/* the bytes named */
+#define OHCA_FLUSH_RANGE	0u	/* length bytes from the remote address on */
 #define OHCA_FLUSH_MR		1u	/* all of the region */
 
 /**
- * struct ohca_hw_wqe_tso - large segment; between the AV and the SGEs
- * @mss: bytes of data that each packet carries, all but the last
- * @hlen: bytes of headers, at most OHCA_MAX_TSO_HDR: those of IPoIB (RFC 4391), IPv4 and
- *	TCP. They follow this segment, padded to segments.
+ * struct ohca_hw_wqe_tso - TSO segment, between the AV and the SGEs
+ * @mss: bytes of data in each packet; the last packet has the rest
+ * @hlen: bytes of the headers, at most OHCA_MAX_TSO_HDR: IPoIB (RFC 4391), IPv4 and TCP.
+ *	The headers follow this segment, padded to 16 bytes
  * @reserved: zero
  *
- * The SGEs hold the data. Every packet gets the headers, with length, identification,
- * sequence number, flags and checksums of its own.
+ * The SGEs name the data. Every packet carries the headers. The device sets length,
+ * identification, sequence number, flags and checksums in each packet.
  */
 struct ohca_hw_wqe_tso {
 	__le16 mss;
@@ -181,10 +181,10 @@ OHCA_ASSERT_SIZE(struct ohca_hw_wqe_tso, 16);
 
 /**
  * struct ohca_hw_wqe_reg - registration segment of REG_MR and BIND_MW
- * @key: the key to set, REG_MR: index of an MR of type OHCA_MR_FRMR, any tag;
+ * @key: REG_MR: the new key: index of an MR of type OHCA_MR_FRMR, any tag;
  *	BIND_MW: the new R_Key of the window
  * @access: OHCA_ACCESS_*
- * @iova: address that the first byte gets, in bytes
+ * @iova: address of the first byte
  * @length: bytes
  * @pl: pages (REG_MR only)
  * @mr_key: L_Key of the MR that the window is bound to (BIND_MW only)
@@ -202,7 +202,7 @@ struct ohca_hw_wqe_reg {
 
 OHCA_ASSERT_SIZE(struct ohca_hw_wqe_reg, 48);
 
-/** struct ohca_hw_sge - scatter/gather entry; @length in bytes, zero is empty */
+/** struct ohca_hw_sge - scatter/gather entry; @length in bytes; an entry of length 0 is empty */
 struct ohca_hw_sge {
 	__le64 addr;
 	__le32 length;
@@ -213,7 +213,7 @@ OHCA_ASSERT_SIZE(struct ohca_hw_sge, 16);
 
 /**
  * struct ohca_hw_rwqe_ctrl - first segment of a receive WQE
- * @wr_id: returned in the CQE as it is
+ * @wr_id: returned unchanged in the CQE
  * @num_sge: SGEs that follow
  * @reserved: zero
  */
@@ -229,14 +229,14 @@ OHCA_ASSERT_SIZE(struct ohca_hw_rwqe_ctrl, 16);
  * struct ohca_hw_cqe - completion queue entry
  *
  * Bytes 0 to 47 have the layout and enumerations of struct ibv_wc (little-endian).
- * @wr_id: of the WQE
+ * @wr_id: wr_id of the WQE
  * @status: enum ibv_wc_status
- * @opcode: enum ibv_wc_opcode; valid for good and for bad completions alike
+ * @opcode: enum ibv_wc_opcode; valid with every status
  * @vendor_err: enum ohca_vendor_err, 0 for a good completion
  * @byte_len: bytes received, read, or returned by an atomic
- * @imm: immediate data (big-endian, as on the wire) or invalidated R_Key
- *	(little-endian)
- * @qp_num: QP handle (struct ohca_cmd_create_qp); of an XRC SRQ's WQE the XRC_TGT QP's
+ * @imm: immediate data (big-endian, as on the wire)
+ * @inv_key: invalidated R_Key
+ * @qp_num: QP handle (struct ohca_cmd_create_qp); for a WQE of an XRC SRQ that of the XRC_TGT QP
  * @src_qp: source QP of a datagram; with TM_MATCH: app_ctx of the message's TMH
  * @wc_flags: enum ibv_wc_flags: GRH 1, WITH_IMM 2, IP_CSUM_OK 4, WITH_INV 8, TM_SYNC_REQ 16,
  *	TM_MATCH 32, TM_DATA_VALID 64
@@ -245,8 +245,8 @@ OHCA_ASSERT_SIZE(struct ohca_hw_rwqe_ctrl, 16);
  * @sl: service level of a datagram
  * @dlid_path_bits: low LMC bits of the datagram's DLID
  * @reserved0: zero
- * @tag: with OHCA_CQE_TM in place of the five before: with TM_MATCH the tag of the message,
- *	else zero
+ * @tag: with OHCA_CQE_TM, in place of the five fields before: with TM_MATCH the tag of the
+ *	message, else zero
  * @timestamp: nanoseconds of the device's clock
  * @wqe_idx: SQ: index of the WQE's first BB; RQ: of the WQE; both free running, but modulo
  *	ring size without OHCA_FEATURE_QP_RESIZE. SRQ: zero; with OHCA_CQE_TM or
@@ -292,12 +292,13 @@ OHCA_ASSERT_OFFSET(struct ohca_hw_cqe, pkey_index, 40);
 OHCA_ASSERT_OFFSET(struct ohca_hw_cqe, timestamp, 48);
 OHCA_ASSERT_OFFSET(struct ohca_hw_cqe, owner, 63);
 
-#define OHCA_CQE_OWNER		0x01u	/* of @owner */
-#define OHCA_CQE_SRQ		0x01u	/* of @flags: the WQE came from an SRQ */
-#define OHCA_CQE_SEND		0x02u	/* of @flags: a send queue completion */
-#define OHCA_CQE_TM		0x04u	/* of @flags: of an SRQ with tags (ohca_tm.h) */
-#define OHCA_CQE_TAG_FREE	0x08u	/* of @flags: the tag may be added again */
-#define OHCA_CQE_XRC		0x10u	/* of @flags: of an XRC SRQ */
+#define OHCA_CQE_OWNER		0x01u	/* in owner */
+/* in flags: */
+#define OHCA_CQE_SRQ		0x01u	/* the WQE belongs to an SRQ */
+#define OHCA_CQE_SEND		0x02u	/* the WQE belongs to a send queue */
+#define OHCA_CQE_TM		0x04u	/* completion of an SRQ with tags (ohca_tm.h) */
+#define OHCA_CQE_TAG_FREE	0x08u	/* the tag is free and can be added again */
+#define OHCA_CQE_XRC		0x10u	/* completion of an XRC SRQ */
 
 /**
  * ohca_cqe_valid - whether the device has written an entry
@@ -305,15 +306,17 @@ OHCA_ASSERT_OFFSET(struct ohca_hw_cqe, owner, 63);
  * @ci: free running consumer index
  * @log_size: log2 of the entries of the ring
  *
- * The ring starts zeroed. A read barrier must stand between this and reading the
- * rest of the entry.
+ * The driver zeroes the ring before it creates the CQ. It needs a read barrier between this
+ * function and reads of the rest of the entry.
+ *
+ * Return: nonzero if the entry is valid.
  */
 static inline int ohca_cqe_valid(__u8 owner, __u32 ci, __u32 log_size)
 {
 	return (owner & OHCA_CQE_OWNER) != ((ci >> log_size) & 1u);
 }
 
-/** enum ohca_vendor_err - what exactly went wrong, beside the status */
+/** enum ohca_vendor_err - the exact cause of a failed completion */
 enum ohca_vendor_err {
 	OHCA_VE_NONE		= 0,
 	OHCA_VE_WQE_OPCODE	= 0x01,	/* opcode unknown or not for this QP type */
@@ -321,23 +324,23 @@ enum ohca_vendor_err {
 	OHCA_VE_WQE_FLAGS	= 0x03,	/* flags not for this opcode */
 	OHCA_VE_WQE_DMA		= 0x04,	/* the WQE itself is not readable memory */
 	OHCA_VE_LKEY		= 0x10,	/* no such key, or freed */
-	OHCA_VE_PD		= 0x11,	/* key of another PD, SRQ of another XRC domain */
+	OHCA_VE_PD		= 0x11,	/* key of another PD, or SRQ of another XRC domain */
 	OHCA_VE_ACCESS		= 0x12,	/* right not granted */
 	OHCA_VE_BOUNDS		= 0x13,	/* outside the region */
 	OHCA_VE_DMA		= 0x14,	/* memory behind the key is not accessible */
 	OHCA_VE_LENGTH		= 0x15,	/* message longer than allowed or posted */
 	OHCA_VE_ALIGN		= 0x16,	/* atomic address not a multiple of 8 */
-	OHCA_VE_PAGE_FAULT	= 0x17,	/* no page was to be had behind the key */
+	OHCA_VE_PAGE_FAULT	= 0x17,	/* a page fault was answered with OHCA_FAULT_FAILED */
 	OHCA_VE_AV		= 0x20,	/* SL, GID or P_Key index is bad */
-	OHCA_VE_XRC_SRQ		= 0x21,	/* no such XRC SRQ, or not the message's */
-	OHCA_VE_TAG		= 0x22,	/* tag in use, taken or not there */
+	OHCA_VE_XRC_SRQ		= 0x21,	/* no such XRC SRQ, or it changed within a message */
+	OHCA_VE_TAG		= 0x22,	/* ADD of a tag in use, or DEL of one not in the list */
 	OHCA_VE_TIMEOUT		= 0x30,	/* transport retries exhausted */
 	OHCA_VE_RNR		= 0x31,	/* RNR retries exhausted */
-	OHCA_VE_NAK_INV_REQ	= 0x32,	/* the responder said: invalid request */
-	OHCA_VE_NAK_ACCESS	= 0x33,	/* the responder said: remote access error */
-	OHCA_VE_NAK_OP		= 0x34,	/* the responder said: operational error */
+	OHCA_VE_NAK_INV_REQ	= 0x32,	/* NAK "invalid request" */
+	OHCA_VE_NAK_ACCESS	= 0x33,	/* NAK "remote access error" */
+	OHCA_VE_NAK_OP		= 0x34,	/* NAK "remote operational error" */
 	OHCA_VE_BAD_RESP	= 0x35,	/* response of the wrong kind or length */
-	OHCA_VE_ABORTED		= 0x36,	/* UC, UD: the message is lost, and a WQE of an SRQ */
+	OHCA_VE_ABORTED		= 0x36,	/* UC, UD: a message that used a WQE of an SRQ is lost */
 	OHCA_VE_FLUSH		= 0x40,	/* QP in the error state */
 	OHCA_VE_MR_STATE	= 0x41,	/* registration, bind or invalidate refused */
 };
@@ -348,9 +351,9 @@ enum ohca_vendor_err {
  * @port: port number for port events, else 0
  * @reserved0: zero
  * @handle: CQ, QP or SRQ number; 0 for device and port events
- * @count: how often the event's object has fired, modulo 2^32 (diagnosis only)
+ * @count: events of the object so far, modulo 2^32 (diagnosis only)
  * @reserved1: zero
- * @phase: bit 0 toggles each time the ring wraps, first pass 1. Written last.
+ * @phase: bit 0 is 1 in the first pass and toggles each time the ring wraps. Written last.
  */
 struct ohca_hw_eqe {
 	__u8 type;
@@ -405,6 +408,6 @@ enum ohca_event {
 #define OHCA_ACCESS_MW_BIND		OHCA_BIT(4)
 #define OHCA_ACCESS_ZERO_BASED		OHCA_BIT(5)
 #define OHCA_ACCESS_FLUSH_GLOBAL	OHCA_BIT(8)	/* with OHCA_FEATURE_MPE */
-#define OHCA_ACCESS_FLUSH_PERSISTENT	OHCA_BIT(9)	/* the same; persistent memory only */
+#define OHCA_ACCESS_FLUSH_PERSISTENT	OHCA_BIT(9)	/* the same; for persistent memory only */
 
 #endif /* OHCA_WQE_H */
