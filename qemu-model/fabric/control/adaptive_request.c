@@ -25,7 +25,9 @@ static json_t *refuse_adaptive(struct fab_request *r, const char *why)
 	return NULL;
 }
 
-/* The member @key, a number up to @most. Return: @usual: there is none; -1: it is none. */
+/*
+ * Read the member @key, a number up to @most. Return: @usual: there is none; -1: it is not valid.
+ */
 static json_int_t member_of(const struct fab_request *r, const char *key, json_int_t most,
 			    json_int_t usual)
 {
@@ -37,7 +39,7 @@ static json_int_t member_of(const struct fab_request *r, const char *key, json_i
 	return json_is_integer(v) && n >= 0 && n <= most ? n : -1;
 }
 
-/* Return: false: r->why says what is wrong. */
+/* Return: false: r->why has the error. */
 static bool read_cfg(struct fab_request *r, struct fab_adaptive_cfg *cfg)
 {
 	const json_t *order = json_object_get(r->in, "order");

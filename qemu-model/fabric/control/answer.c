@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Requests of the control socket and their replies (Documentation/control.rst). A reply has a part
- * of the fabric, so that the owner thread is back at its MADs within a millisecond or so.
+ * Requests of the control socket and their replies (Documentation/control.rst). A reply covers a
+ * part of the fabric, so that the owner thread returns to its MADs within about a millisecond.
  */
 #include "control.h"
 
@@ -25,7 +25,7 @@
 #define PAGE_LIDS	4096u	/* of lft */
 #define PAGE_CHANGES	512u	/* of changes */
 
-/* jansson leaves out what it has no memory for; a reply in which something is missing is none. */
+/* jansson leaves out members for which it has no memory; an incomplete reply is not sent. */
 static bool starved;
 
 static void *json_memory(size_t n)
@@ -88,7 +88,7 @@ static json_t *smps_json(const struct fab_mgmt_stats *st)
 	return v;
 }
 
-/* What happens to requests, and what has happened so far. */
+/* The faults for requests, and their counts. */
 static json_t *mad_faults_json(const struct fab_mgmt *m)
 {
 	json_t *list = m->mad_faults ? json_array() : NULL;
@@ -119,7 +119,7 @@ static double cpu_seconds(void)
 	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
-/* What became of the data packets. */
+/* The counts of data packets. */
 static json_t *data_json(const struct fab_data *d)
 {
 	const struct fab_data_counts *n = fab_data_counts(d);
@@ -143,7 +143,7 @@ static json_t *data_json(const struct fab_data *d)
 			 "fecns", (json_int_t)n->fecns);
 }
 
-/* When the daemon sleeps. */
+/* The state of the daemon's waiting. */
 static json_t *spin_json(const struct fab_data *d)
 {
 	const struct fab_spin *s = d ? fab_data_spin(d) : NULL;
@@ -153,7 +153,7 @@ static json_t *spin_json(const struct fab_data *d)
 			     "run_delay_percent", s->delay / 10.0) : NULL;
 }
 
-/* Machines whose HCAs the daemon hosts. */
+/* The machines whose HCAs the daemon hosts. */
 static json_t *fronts_json(const struct fab_data *d)
 {
 	struct fab_front_stats st;
@@ -167,7 +167,7 @@ static json_t *fronts_json(const struct fab_data *d)
 			 "objects_refused", (json_int_t)st.objects_refused);
 }
 
-/* What the daemon has given up. */
+/* The rights that the daemon has given up. */
 static json_t *sandbox_json(void)
 {
 	const struct fab_sandbox *s = fab_sandbox();
@@ -236,7 +236,9 @@ static json_t *port_topology(const struct fab_mgmt *m, uint32_t p)
 {
 	const struct fab *f = m->f;
 	const struct fab_port *a = &f->port[p], *b = &f->port[a->peer];
-	/* a machine's port is not in the graph: the switch's end tells what its link is */
+	/*
+	 * in the graph a machine's port is always Down: the switch's end has the state of its link
+	 */
 	const uint32_t at = fab_machine_at(f, p);
 	const struct ib_port_info *pi = at != FAB_NO_PORT ? &f->port[at].pi : &a->pi;
 	json_t *v = json_pack("{s:i, s:s}", "port", fab_port_num(f, p), "state",
@@ -258,7 +260,7 @@ static json_t *port_topology(const struct fab_mgmt *m, uint32_t p)
 	return v;
 }
 
-/* JSON's integers end there; a counter that goes on has it for good. */
+/* JSON's integers end at INT64_MAX; a larger counter keeps that value. */
 static json_t *json_count(uint64_t v)
 {
 	return json_integer(v > INT64_MAX ? INT64_MAX : (json_int_t)v);
@@ -299,7 +301,7 @@ bool fab_request_page(struct fab_request *r, uint32_t *end)
 	return r->first != FAB_NONE;
 }
 
-/* Nodes, each of their ports as @port says. */
+/* Nodes, each with the result of @port for its ports. */
 static json_t *nodes(struct fab_request *r,
 		     json_t *(*port)(const struct fab_mgmt *m, uint32_t p))
 {
@@ -371,8 +373,8 @@ static void append_end(json_t *list, const struct fab_mgmt *m, uint32_t p)
 }
 
 /*
- * Both ends of the cables whose states may have changed, as they are now: who knows what topology
- * said at @since knows all states with these. What is told twice does no harm.
+ * The current states of both ends of the cables that may have changed: a client that has read the
+ * topology at @since knows all states with these. Repetitions do no harm.
  */
 static json_t *changes(struct fab_request *r)
 {
@@ -388,7 +390,7 @@ static json_t *changes(struct fab_request *r)
 	for (unsigned int n = 0; at < log->count && n < PAGE_CHANGES; n++, at++) {
 		const uint32_t p = log->port[at % FAB_LOG], peer = r->m->f->port[p].peer;
 
-		/* the two ends of a link that comes and goes follow each other */
+		/* changes of the two ends of a link follow each other */
 		if (p == last || (peer == last && last != FAB_NO_PORT))
 			continue;
 		last = p;
@@ -451,7 +453,7 @@ static const struct {
 	{ "run", fab_request_run },
 };
 
-/* Members of the request @v. Return: its command, or NULL, r->why says why. */
+/* Check members of the request @v. Return: its command, or NULL, r->why has the error. */
 static const char *parse_request(struct fab_request *r, json_t *v)
 {
 	const char *command = json_string_value(json_object_get(v, "command")), *key;
@@ -493,7 +495,7 @@ static json_t *run_command(struct fab_request *r, const char *command)
 		if (strcmp(command, commands[i].name))
 			continue;
 		reply = commands[i].answer(r);
-		/* not each part of it */
+		/* a request of several parts is added once */
 		if (json_object_get(reply, "done") && !r->first)
 			fab_journal_add(r);
 		return reply;

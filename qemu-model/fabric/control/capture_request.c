@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Requests for a capture, which follows the reply (Documentation/control.rst). */
+/* Requests for a capture, whose data follows the reply (Documentation/control.rst). */
 #include "requests.h"
 #include "fabric/graph/names.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Port @name, whose packets are seen here. Return: FAB_NO_PORT: r->why says what to do. */
+/* Find port @name, which the data path can capture. Return: FAB_NO_PORT: r->why says what to do. */
 static uint32_t captured_port(struct fab_request *r, const char *name)
 {
 	const struct fab *f = r->m->f;

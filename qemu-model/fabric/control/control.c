@@ -22,9 +22,11 @@
 #define EVENT_LISTEN	FAB_CONTROL_CLIENTS	/* after the clients' */
 
 /*
- * A client, of process @pid; @fd -1: none. It is read from while it has no reply to take: @out, of @out_len bytes,
- * the first @sent of which it has. @last: it is dropped when it has them. @spool: it gets a capture
- * instead of replies, and @events are awaited. @moved_ns: when it sent or took something last.
+ * A client, of process @pid; @fd -1: none. It is not read from while it has a reply to receive:
+ * @out, of
+ * @out_len bytes, @sent of which were sent. @last: it is disconnected after that. @spool: it gets a
+ *	capture instead of replies; @events: its current epoll events. @moved_ns: time of the last
+ *	bytes from or to it.
  */
 struct client {
 	int fd;
@@ -40,8 +42,8 @@ struct client {
 };
 
 /*
- * @spare: a descriptor that is given up for a client who comes when there is none; such a client
- * could only wait, and its event would keep the fabric awake
+ * @spare: a descriptor that is closed to accept a client when no descriptor is free; such a client
+ *	would otherwise wait, and its event would keep the fabric awake
  */
 struct fab_control {
 	struct fab_mgmt *m;
@@ -60,7 +62,7 @@ static bool watch_fd(const struct fab_control *c, int op, int fd, uint32_t which
 	return fab_event_watch(c->epfd, op, fd, events, FAB_EVENT_CONTROL, which);
 }
 
-/* Clients live by the clock of the host, whatever that of the fabric is. */
+/* Time limits of clients use the clock of the host, whatever that of the fabric is. */
 static uint64_t host_ns(const struct fab_control *c)
 {
 	struct timespec ts;
@@ -83,7 +85,7 @@ static void drop(struct fab_control *c, struct client *p)
 	p->out = NULL;
 }
 
-/* Send what @p is to get. Return: false: it is gone, or takes no more now. */
+/* Send what waits for @p. Return: false: it has disconnected, or accepts no more now. */
 static bool client_push(struct fab_control *c, struct client *p)
 {
 	ssize_t n = send(p->fd, p->out + p->sent, p->out_len - p->sent, MSG_NOSIGNAL);
@@ -110,7 +112,7 @@ static bool client_push(struct fab_control *c, struct client *p)
 	return true;
 }
 
-/* A whole request is there. */
+/* Whether a whole request was received. */
 static bool has_request(const struct client *p)
 {
 	return memchr(p->line, '\n', p->have);
@@ -125,7 +127,10 @@ static void reply(struct client *p, char *text)
 
 /* ---- captures ------------------------------------------------------------------ */
 
-/* @p gets a capture behind the reply @text, which is freed. Return: else a reply, or NULL. */
+/*
+ * Begin a capture for @p after the reply @text, which is freed. Return: NULL, or on failure a
+ * reply.
+ */
 static char *begin_capture(struct fab_control *c, struct client *p, struct fab_spool_cfg *cfg,
 			   char *text)
 {
@@ -141,7 +146,7 @@ static char *begin_capture(struct fab_control *c, struct client *p, struct fab_s
 	return NULL;
 }
 
-/* Send what there is of a capture; the client is dropped when it has all. */
+/* Send captured data; disconnect the client when it has all. */
 static void send_capture(struct fab_control *c, struct client *p)
 {
 	const uint32_t which = (uint32_t)(p - c->client);
@@ -159,7 +164,7 @@ static void send_capture(struct fab_control *c, struct client *p)
 		p->events = events;
 }
 
-/* Whatever a client says, and its end, ends its capture. */
+/* Any byte from a client, or its end, ends its capture. */
 static void hear_capture(struct fab_control *c, struct client *p)
 {
 	if (p->spool->c && (recv(p->fd, p->line, sizeof(p->line), 0) >= 0 ||
@@ -177,7 +182,7 @@ void fab_control_flush(struct fab_control *c)
 
 /* ---- requests ------------------------------------------------------------------ */
 
-/* Answer the first request that @p has sent, if it is complete. Return: whether @p is gone. */
+/* Answer the first request of @p, if it is complete. Return: whether @p is disconnected. */
 static bool answer(struct fab_control *c, struct client *p)
 {
 	const char *end = memchr(p->line, '\n', p->have);
@@ -203,7 +208,7 @@ static bool answer(struct fab_control *c, struct client *p)
 	return p->fd < 0;
 }
 
-/* Bytes of the next request have come, or @p may be sent more. */
+/* Bytes of the next request have arrived, or @p accepts more. */
 static void serve_client(struct fab_control *c, struct client *p)
 {
 	const uint32_t which = (uint32_t)(p - c->client);
@@ -223,7 +228,7 @@ static void serve_client(struct fab_control *c, struct client *p)
 			p->moved_ns = host_ns(c);
 		}
 	}
-	/* a request that came with an earlier one is answered at the next event */
+	/* a request that arrived with an earlier one is answered at the next event */
 	if (answer(c, p))
 		return;
 	if (p->out && !client_push(c, p))
@@ -233,7 +238,7 @@ static void serve_client(struct fab_control *c, struct client *p)
 		drop(c, p);
 }
 
-/* Of something that is open: a daemon that is confined opens nothing. */
+/* Duplicate an open descriptor: a confined daemon cannot open files. */
 static int spare_descriptor(const struct fab_control *c)
 {
 	return fcntl(c->epfd, F_DUPFD_CLOEXEC, 0);
@@ -251,8 +256,8 @@ static void turn_away(int fd, const char *why)
 }
 
 /*
- * A place for one more client: one that is free, or that of the client which has neither sent nor
- * taken anything for the longest time, if that is long enough. Return: NULL: there is none.
+ * Find an entry for one more client: a free one, or that of the client that has neither sent nor
+ * received anything for the longest time, if that is long enough. Return: NULL: there is none.
  */
 static struct client *client_place(struct fab_control *c)
 {
@@ -272,7 +277,7 @@ static struct client *client_place(struct fab_control *c)
 	return quiet;
 }
 
-/* Who is at the other end; 0: that is not known. */
+/* Process of the peer; 0: unknown. */
 static int process_of(int fd)
 {
 	struct ucred peer = { 0 };
@@ -322,8 +327,8 @@ void fab_control_event(struct fab_control *c, uint32_t index, uint64_t now_ns)
 }
 
 /*
- * A socket's file is left behind by a process that was killed. Nobody listens on another file
- * either, which is no reason to remove it.
+ * A process that was killed leaves the file of its socket. Another kind of file has no listener
+ * either, but must not be removed.
  */
 static bool is_stale(const struct sockaddr_un *un)
 {
@@ -391,7 +396,7 @@ struct fab_control *fab_control_new(struct fab_mgmt *m, struct fab_data *d, cons
 	for (uint32_t i = 0; i < FAB_CONTROL_CLIENTS; i++)
 		c->client[i].fd = -1;
 	c->listen = -1;
-	/* from a file, as long as it can be read: no client knows which names hash alike */
+	/* before the sandbox: it reads a file; with the seed no client knows which names collide */
 	json_object_seed(0);
 	c->spare = spare_descriptor(c);
 	if (c->spare < 0 || !listen_at(c, path)) {

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The control socket of a fabric that runs: requests and replies are JSON objects, each in one
+ * The control socket of a running fabric: requests and replies are JSON objects, each in one
  * line, on a UNIX stream socket (Documentation/control.rst).
  *
  *	control.c		the socket and its clients
  *	answer.c		a request and its reply
  *	capture_request.c	requests for a capture
- *	trace_request.c		requests for the way of a packet
+ *	trace_request.c		requests for the path of a packet
  *	tables_request.c	requests for the tables of ports
  *	script_request.c	requests for a script of faults
  *	adaptive_request.c	requests for adaptive routing
- *	log_request.c		requests for what was done by requests
- *	run_request.c		requests that let virtual time run
+ *	log_request.c		requests for the journal
+ *	run_request.c		requests to run virtual time
  *
- * fault/request.c has the requests that do something to the fabric, client/ the commands.
+ * fault/request.c has the requests that change the fabric, client/ the commands.
  *
- * A client is trusted to see the fabric and to change it, but may send anything. The socket's file
- * belongs to the user who runs the fabric, and nobody else may open it. Owner thread only.
+ * A client is trusted to read the fabric and to change it, but may send any bytes. The socket's
+ * file belongs to the user who runs the fabric, and no other user may open it. Owner thread only.
  */
 #ifndef OHCA_FABRIC_CONTROL_H
 #define OHCA_FABRIC_CONTROL_H
@@ -24,15 +24,15 @@
 #include "fabric/watch/spool.h"
 
 /*
- * Of the requests and replies; one more with each change of them. A client and a fabric of two
- * versions understand each other as far as they can: what they cannot is an error, which names
- * both.
+ * Version of the requests and replies; incremented with each change of them. A client and a fabric
+ * of different versions understand each other as far as possible: anything else is an error, which
+ * names both versions.
  */
 #define FAB_CONTROL_VERSION	12
 
 #define FAB_CONTROL_CLIENTS	16u
 #define FAB_CONTROL_CAPTURES	8u		/* clients that have a capture at a time */
-/* A client that neither sends nor takes anything for so long makes room for one more */
+/* A client without any byte from or to it for this time may be replaced by a new one */
 #define FAB_CONTROL_QUIET_NS	10000000000ull
 #define FAB_CONTROL_LINE	65536u		/* bytes of a request, with its newline */
 
@@ -41,77 +41,78 @@ struct fab_control;
 /**
  * fab_control_new() - open the control socket
  * @m: management of the fabric
- * @d: its data path, of which clients may have captures, or NULL
- * @path: of the socket's file; a socket that nobody listens on is replaced
+ * @d: its data path, for captures, or NULL
+ * @path: of the socket's file; a socket without a listener is replaced
  * @epfd: epoll descriptor; its events of FAB_EVENT_CONTROL are for fab_control_event()
  *
- * Return: NULL, errno says why; EADDRINUSE: somebody listens there, or it is no socket.
+ * Return: NULL, errno has the reason; EADDRINUSE: a process listens there, or it is not a socket.
  */
 struct fab_control *fab_control_new(struct fab_mgmt *m, struct fab_data *d, const char *path,
 				    int epfd);
 
-/** fab_control_free() - close all sockets and remove the file; NULL is none */
+/** fab_control_free() - close all sockets and remove the file; NULL does nothing */
 void fab_control_free(struct fab_control *c);
 
 /**
- * fab_control_event() - something happened at a socket
+ * fab_control_event() - process an event of a socket
  * @index: of the event
  * @now_ns: time of the clock of fab_mgmt_timer()
  *
- * Answers at most one request. A client that does not read gets no further reply, and nobody
+ * Answers at most one request. A client that does not read gets no further reply, and nothing
  * waits for it.
  */
 void fab_control_event(struct fab_control *c, uint32_t index, uint64_t now_ns);
 
 /**
- * fab_control_answer() - the reply to a request
- * @m: what is done to it is done at @m->now_ns
- * @d: the data path, or NULL: there is none to be told of
+ * fab_control_answer() - make the reply to a request
+ * @m: changed at @m->now_ns
+ * @d: the data path, or NULL: there is none
  * @text: the request, of any bytes, without its newline
  * @len: its length
- * @capture: has no ports, and gets some if a capture of these is to follow the reply. NULL: there
- *	are no captures
+ * @capture: passed without ports; gets ports if a capture of these must follow the reply. NULL:
+ *	there are no captures
  *
- * A reply has a bounded part of the fabric, and says where the next part begins.
+ * A reply covers a bounded part of the fabric, and has the begin of the next part.
  *
  * Return: the reply with a newline, to be freed by the caller; NULL: out of memory.
  */
 char *fab_control_answer(struct fab_mgmt *m, const struct fab_data *d, const char *text,
 			 size_t len, struct fab_spool_cfg *capture);
 
-/** fab_control_flush() - send what was captured, before the fabric sleeps */
+/** fab_control_flush() - send captured data, before the fabric sleeps */
 void fab_control_flush(struct fab_control *c);
 
 /**
- * fab_control_client() - ohca-fabric VERB OPTION...: ask a fabric that runs
+ * fab_control_client() - ohca-fabric VERB OPTION...: send requests to a running fabric
  * @argc: number of @argv
  * @argv: the verb, its options and its arguments
  *
- * Return: exit status; what went wrong was printed.
+ * Return: exit status; errors were printed.
  */
 int fab_control_client(int argc, char **argv);
 
-/** fab_is_control_verb() - fab_control_client() knows @verb */
+/** fab_is_control_verb() - whether fab_control_client() knows @verb */
 bool fab_is_control_verb(const char *verb);
 
-/** fab_is_conversion() - whether the arguments of topology want it in a format, or of a file */
+/** fab_is_conversion() - whether the arguments of topology request a format, or name a file */
 bool fab_is_conversion(int argc, char **argv);
 
 /**
- * fab_topology_client() - ohca-fabric topology --format FORMAT, of a fabric that runs, a file or a
+ * fab_topology_client() - ohca-fabric topology --format FORMAT, of a running fabric, a file or a
  *	SPEC
  *
- * Return: exit status; what went wrong was printed.
+ * Return: exit status; errors were printed.
  */
 int fab_topology_client(int argc, char **argv);
 
 /**
- * fab_client_fabric() - the fabric that has its control socket at @path
+ * fab_client_fabric() - copy the fabric that has its control socket at @path
  *
- * Nodes, links and what a subnet manager has written: LIDs, states, forwarding tables, and what take_port() of
- * client_fabric.c takes. P_KeyTables and multicast are as in a new fabric.
+ * Copies nodes, links and what a subnet manager has written: LIDs, states, forwarding tables, and
+ * the attributes that take_port() of client_fabric.c reads. P_KeyTables and multicast are as in a
+ * new fabric.
  *
- * Return: a sealed fabric, to be freed; NULL: what went wrong was printed.
+ * Return: a sealed fabric, to be freed; NULL: errors were printed.
  */
 struct fab *fab_client_fabric(const char *path);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Requests for what was done by the control socket. */
+/* Requests for the journal (fault/journal.h). */
 #include "requests.h"
 
 #include <stdio.h>

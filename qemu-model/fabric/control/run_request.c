@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Requests that let virtual time run. */
+/* Requests to run virtual time. */
 #include "requests.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Scripts of faults by the control socket: the request. */
+/* Requests for scripts of faults. */
 #include "requests.h"
 
 #include <stdio.h>
@@ -42,7 +42,7 @@ static json_t *play(struct fab_request *r, const json_t *text)
 
 #define PAGE_LOG	512u	/* lines of a reply */
 
-/* What has become of the lines that were played, from number @first on. */
+/* The results of the lines that were executed, from number @first on. */
 static json_t *log_json(const struct fab_request *r, json_int_t first)
 {
 	const uint64_t end = fab_script_played(r->m);

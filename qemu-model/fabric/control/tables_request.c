@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Requests for what decides when packets leave, and on which lanes: the tables of ports, as agents have
+ * Requests for the tables that determine when packets leave, and on which lanes, as agents return
  * them (Documentation/control.rst). Forwarding tables are command lft.
  */
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "ib/rate.h"
 #include "requests.h"
 
-#define PAGE_MAPS	8192u	/* SLtoVLMappingTables of a reply; the node that reaches it is the last */
+#define PAGE_MAPS	8192u	/* SLtoVLMappingTables of a reply, except in the last node */
 #define ENTRY		8u	/* characters of "14:255," and a terminator */
 
 /* VL:WEIGHT,... of the entries that have a weight, as in OpenSM's options */
@@ -35,7 +35,7 @@ static json_t *map_json(const struct ib_sl2vl *map)
 	return json_string(text);
 }
 
-/* The table for packets to port @out, or if they differ those of all input ports. */
+/* The table for packets to port @out, or if they differ the tables of all input ports. */
 static json_t *maps_json(const struct fab *f, const struct fab_node *n, unsigned int out)
 {
 	const struct ib_sl2vl *first = fab_sl2vl(f, n, 0, out);
@@ -57,7 +57,9 @@ static json_t *port_tables(const struct fab *f, const struct fab_node *n, unsign
 {
 	const uint32_t p = fab_port_of(n, num), at = fab_machine_at(f, p);
 	const struct fab_port *port = &f->port[p];
-	/* a machine's port is not in the graph: the switch's end tells what its link is */
+	/*
+	 * in the graph a machine's port is always Down: the switch's end has the state of its link
+	 */
 	const struct ib_port_info *pi = &f->port[at != FAB_NO_PORT ? at : p].pi;
 	const struct ib_vlarb *arb = fab_pool_at(&f->vlarb, port->vlarb);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Requests for the way of a packet (trace.h), and their replies (Documentation/control.rst). */
+/* Requests for the path of a packet (trace.h), and their replies (Documentation/control.rst). */
 #include "requests.h"
 
 #include <stdio.h>
@@ -27,7 +27,7 @@ bool fab_is_trace_member(const char *key)
 	return !strcmp(key, "from") || !strcmp(key, "to") || !strcmp(key, "multicast");
 }
 
-/* The end port that the member @key names, or FAB_NO_PORT: r->why says what to do. */
+/* Find the end port that the member @key names, or FAB_NO_PORT: r->why says what to do. */
 static uint32_t end_port(struct fab_request *r, const char *key)
 {
 	const char *name = json_string_value(json_object_get(r->in, key));
@@ -52,7 +52,7 @@ static json_t *hop_json(const struct fab *f, const struct fab_hop *h)
 	if (h->in != FAB_NO_PORT)
 		json_object_set_new(v, "in", json_integer(fab_port_num(f, h->in)));
 	if (h->out != FAB_NO_PORT) {
-		/* the state of a machine's link is known at the switch */
+		/* the switch has the state of a machine's link */
 		const bool outside = n->sw == FAB_NONE && fab_outside(f, h->out);
 		const uint32_t p = outside ? f->port[h->out].peer : h->out;
 
@@ -72,7 +72,7 @@ static json_t *way_json(const struct fab *f, uint16_t lid, const struct fab_way 
 			 w->end == FAB_WAY_ARRIVES, "end", ends[w->end]);
 }
 
-/* The unicast LID that @name is, or 0: it is a GUID or another name. */
+/* The unicast LID that @name states, or 0: it is a GUID or another name. */
 static uint16_t lid_of(const struct fab *f, const char *name)
 {
 	char *end;
@@ -82,14 +82,14 @@ static uint16_t lid_of(const struct fab *f, const char *name)
 	       fab_find_node(f, name) == FAB_NONE ? (uint16_t)v : 0;
 }
 
-/* The way to the end port or LID that is asked for. Return: 0: r->why says what to do. */
+/* Find the path to the requested end port or LID. Return: 0: r->why says what to do. */
 static uint16_t trace_ucast(struct fab_request *r, uint32_t from, struct fab_way *w)
 {
 	const char *name = json_string_value(json_object_get(r->in, "to"));
 	uint16_t lid = name ? lid_of(r->m->f, name) : 0;
 	uint32_t to;
 
-	/* nobody needs to have the LID; of a port with several it is the one that is given */
+	/* a LID need not exist; for a port with several the given one is used */
 	if (!lid) {
 		to = end_port(r, "to");
 		if (to == FAB_NO_PORT)
