@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* ohca-fabric status and the like: a client of the control socket. */
+/* ohca-fabric status and other verbs: a client of the control socket. */
 #include "fabric/control/control.h"
 
 #include <errno.h>
@@ -31,7 +31,7 @@ static void print_value(const json_t *v)
 		printf("%" JSON_INTEGER_FORMAT, json_integer_value(v));
 }
 
-/* @v, or the members of @v if it is an object, in one line. */
+/* Print @v, or the members of @v if it is an object, in one line. */
 static void print_members(json_t *v)
 {
 	const char *key, *before = "";
@@ -88,7 +88,7 @@ static void print_nodes(json_t *v)
 	}
 }
 
-/* A part of a topology file. */
+/* Print a part of a topology file. */
 static void print_text(json_t *v)
 {
 	printf("%s", json_string_value(json_object_get(v, "text")));
@@ -106,7 +106,7 @@ static void print_lft(json_t *v)
 			       first + (json_int_t)i, json_integer_value(port));
 }
 
-/* A way, as ibtracert shows one: each node with the ports by which it goes on and came. */
+/* Print a path, as ibtracert does: each node with its input and output port. */
 static void print_way(json_t *v)
 {
 	json_t *hop, *port;
@@ -131,7 +131,7 @@ static void print_way(json_t *v)
 	printf("%s\n", json_string_value(json_object_get(v, "end")));
 }
 
-/* When @ns of the fabric's clock was, if it is @now_ns there. */
+/* Print the calendar time of @ns of the fabric's clock, which is @now_ns now. */
 static void print_when(json_int_t ns, json_int_t now_ns)
 {
 	struct timespec now;
@@ -146,7 +146,7 @@ static void print_when(json_int_t ns, json_int_t now_ns)
 	printf("%s.%06u", text, (unsigned int)(at % 1000000));
 }
 
-/* What was done: when, by whom, and what. Virtual time is told as it is. */
+/* Print the journal: when, by whom, and what. Virtual time is printed as it is. */
 static void print_log(json_t *v)
 {
 	const json_int_t now_ns = json_integer_value(json_object_get(v, "now_ns"));
@@ -172,8 +172,8 @@ static void print_log(json_t *v)
 }
 
 /*
- * @needs: a member that each reply has; the last one is asked for in another way. @min to @max
- * arguments, as @usage says
+ * @needs: a member that each reply has; the last verb has requests of its own. @min to @max
+ *	arguments, as @usage describes
  */
 static const struct {
 	const char *name;
@@ -190,7 +190,7 @@ static const struct {
 	{ "trace", print_way, NULL, 2, 2, "write trace FROM TO" },
 };
 
-/* Number of @verb in verbs[], or how many there are. */
+/* Index of @verb in verbs[], or their number. */
 static unsigned int find_verb(const char *verb)
 {
 	unsigned int i;
@@ -234,7 +234,7 @@ FILE *fab_client_dial(const char *path)
 	return s;
 }
 
-/* A fabric that has closed the connection is no reason to die: it may have said why. */
+/* If a fabric has closed the connection, continue: it may have sent the reason. */
 static bool send_all(int fd, const char *text, size_t len)
 {
 	while (len) {
@@ -258,14 +258,14 @@ bool fab_client_send(int fd, json_t *v)
 	return ok;
 }
 
-/* @text: what is there for people, too, is wanted so */
+/* @text: request the text form, if there is one */
 static void send_request(int fd, const char *verb, const char *node, json_int_t first, bool text)
 {
 	fab_client_send(fd, json_pack("{s:s, s:I, s:s*, s:o*}", "command", verb, "first", first,
 				      "node", node, "file", text ? json_true() : NULL));
 }
 
-/* An error of a fabric that may have another version than this program. */
+/* Print an error of a fabric that may have another version than this program. */
 static void print_error(const char *error, const json_t *v)
 {
 	const json_t *version = json_object_get(v, "version");
@@ -308,7 +308,7 @@ bool fab_client_complete(const json_t *v, const char *needs)
 }
 
 /*
- * Send a request of one reply; @name: the file that it is about, @way: it is a way; *@script: the
+ * Send a request of one reply; @name: its file, @way: the reply is a path; *@script: set to the
  * number of the script, if it is one. Return: exit status.
  */
 static int ask_once(FILE *s, json_t *v, const char *name, bool way, bool json, json_int_t *script)
@@ -335,8 +335,9 @@ static int ask_once(FILE *s, json_t *v, const char *name, bool way, bool json, j
 }
 
 /*
- * A request for the way from @from to @to; @mlid: of a multicast packet, or NULL. Return: NULL:
- * that is no number.
+ * Make a request for the path from @from to @to; @mlid: of a multicast packet, or NULL. Return:
+ * NULL:
+ * @mlid is not a number.
  */
 static json_t *trace_words(const char *from, const char *to, const char *mlid)
 {
@@ -349,7 +350,7 @@ static json_t *trace_words(const char *from, const char *to, const char *mlid)
 			 "multicast", mlid ? json_integer(n) : NULL);
 }
 
-/* A request that lets virtual time run. Return: NULL: the words are wrong. */
+/* Make a request to run virtual time. Return: NULL: the words are not valid. */
 static json_t *run_words(int n, char **word)
 {
 	uint64_t ns;
@@ -380,7 +381,7 @@ bool fab_client_pages(FILE *s, const char *command, const char *node, bool file,
 	return ok;
 }
 
-/* How the replies to a verb are printed. */
+/* Format of the replies to a verb. */
 struct printer {
 	unsigned int verb;
 	bool json;
@@ -398,7 +399,7 @@ static bool print_part(void *ctx, json_t *v)
 	return true;
 }
 
-/* Ask until there is no further part. Return: exit status. */
+/* Send requests until there is no further part. Return: exit status. */
 static int ask_all(FILE *s, unsigned int verb, const char *node, bool json)
 {
 	struct printer p = { verb, json };
@@ -425,7 +426,7 @@ struct line {
 	char *word[MAX_WORDS];
 };
 
-/* Return: false: @argv is wrong, which was said. */
+/* Return: false: @argv is not valid; the error was printed. */
 static bool parse_line(struct line *l, int argc, char **argv)
 {
 	static struct option options[6 + FAB_WORD_OPTIONS + 1] = {
@@ -510,7 +511,7 @@ int fab_control_client(int argc, char **argv)
 	if (rc == EXIT_SUCCESS && l.wait)
 		rc = fab_script_wait(s, name, json_string_value(json_object_get(once, "text")),
 				     script);
-	/* no request is answered while it runs */
+	/* the fabric answers no request while time runs, so this reply shows that it stands */
 	if (rc == EXIT_SUCCESS && !strcmp(argv[0], "run"))
 		rc = ask_once(s, json_pack("{s:s, s:i}", "command", "run", "time_ns", 0), NULL, false, l.json,
 			      &script);

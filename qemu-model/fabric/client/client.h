@@ -10,53 +10,53 @@
 #include "fabric/control/control.h"
 #include "fabric/graph/graph.h"
 
-/** fab_client_dial() - a stream from the socket at @path, or NULL: what is wrong was printed */
+/** fab_client_dial() - open a stream from the socket at @path; NULL: the error was printed */
 FILE *fab_client_dial(const char *path);
 
-/** fab_client_send() - send a request to @fd, and forget it. Return: false: it was not sent. */
+/** fab_client_send() - send request @v to @fd, and free @v. Return: false: it was not sent. */
 bool fab_client_send(int fd, json_t *v);
 
 /**
- * fab_client_reply() - the next reply
- * @name: the file that the request has the text of, or NULL
- * @line, @size: of it, as of getline()
+ * fab_client_reply() - receive the next reply
+ * @name: the file whose text the request has, or NULL
+ * @line, @size: buffer, as of getline()
  *
  * Return: NULL: an error, which was printed.
  */
 json_t *fab_client_reply(FILE *s, const char *name, char **line, size_t *size);
 
 /**
- * fab_client_pages() - all parts of the answer to a request
- * @node: that it is about, or NULL: all
- * @file: the topology is wanted as a file
- * @part: is given each with @ctx, and says whether it is good
+ * fab_client_pages() - request all parts of a reply
+ * @node: a node, or NULL: all
+ * @file: request the topology as a file
+ * @part: called with @ctx for each part; returns whether it is valid
  *
- * Return: false: one was not, or what went wrong was printed.
+ * Return: false: one was not valid, or an error was printed.
  */
 bool fab_client_pages(FILE *s, const char *command, const char *node, bool file,
 		      bool (*part)(void *ctx, json_t *v), void *ctx);
 
-/** fab_client_say() - print an error of a topology; @ctx: the file's name. As of struct fab_report. */
+/** fab_client_say() - print an error of a topology, as of struct fab_report; @ctx: the file's name */
 void fab_client_say(void *ctx, unsigned int line, const char *text);
 
 /** fab_client_warn() - the same of a warning */
 void fab_client_warn(void *ctx, unsigned int line, const char *text);
 
 /**
- * fab_client_topology() - the nodes and links of the fabric behind @s
+ * fab_client_topology() - read the nodes and links of the fabric at @s
  * @f: an empty fabric, to be sealed next
  * @path: of the socket, for errors
  *
- * Return: false: what went wrong was printed.
+ * Return: false: the error was printed.
  */
 bool fab_client_topology(FILE *s, struct fab *f, const char *path);
 
 /**
- * fab_client_complete() - whether reply @v has the member @needs
+ * fab_client_complete() - check that reply @v has the member @needs
  *
- * A fabric of another version may send none.
+ * A fabric of another version may not send it.
  *
- * Return: false: it has none, which was printed.
+ * Return: false: it is missing; the error was printed.
  */
 bool fab_client_complete(const json_t *v, const char *needs);
 
@@ -65,16 +65,16 @@ bool fab_client_complete(const json_t *v, const char *needs);
  * @argc: number of @argv
  * @argv: capture, its options and its ports
  *
- * Return: exit status; what went wrong was printed.
+ * Return: exit status; errors were printed.
  */
 int fab_capture_client(int argc, char **argv);
 
 /**
- * fab_metrics_client() - ohca-fabric metrics: text of OpenMetrics to standard output
+ * fab_metrics_client() - ohca-fabric metrics: OpenMetrics text to standard output
  * @argc: number of @argv
  * @argv: metrics and its options
  *
- * Return: exit status; what went wrong was printed.
+ * Return: exit status; errors were printed.
  */
 int fab_metrics_client(int argc, char **argv);
 
@@ -83,44 +83,44 @@ int fab_metrics_client(int argc, char **argv);
  * @argc: number of @argv
  * @argv: adaptive, its options and its words
  *
- * Return: exit status; what went wrong was printed.
+ * Return: exit status; errors were printed.
  */
 int fab_adaptive_client(int argc, char **argv);
 
 /**
- * fab_script_words() - the request of "script WORD...", among which --wait may be
+ * fab_script_words() - make the request of "script WORD...", which may include --wait
  * @w: [@n] words
- * @name: the file that is among them, or NULL
- * @why: what to write instead if they are wrong; NULL: what is wrong was printed
+ * @name: set to the file among them, or NULL
+ * @why: if they are not valid, what to write instead; NULL: the error was printed
  *
  * Return: the request, or NULL.
  */
 json_t *fab_script_words(int n, char **w, const char **name, const char **why);
 
 /**
- * fab_script_wait() - print what becomes of the lines of a script, until the last one was played
- * @s: of the fabric that plays it
+ * fab_script_wait() - print the results of the lines of a script, until the last one was executed
+ * @s: stream of the fabric that runs it
  * @name, @text: of the script
- * @number: that the fabric has given it
+ * @number: number that the fabric has assigned
  *
- * Return: exit status: EXIT_FAILURE if a line could not be done, or something was not as expected.
+ * Return: exit status: EXIT_FAILURE if a line failed, or an expectation was not met.
  */
 int fab_script_wait(FILE *s, const char *name, const char *text, json_int_t number);
 
 /**
- * fab_script_read() - the text of a script
+ * fab_script_read() - read the text of a script
  * @name: of the file, "-": standard input
- * @text: [FAB_CONTROL_LINE] gets it, with a 0 behind it; [*@len]
+ * @text: [FAB_CONTROL_LINE] written, with a terminator; [*@len]
  *
- * Return: false: what is wrong was printed.
+ * Return: false: the error was printed.
  */
 bool fab_script_read(const char *name, char *text, size_t *len);
 
 /**
- * fab_script_print() - print what became of a line
+ * fab_script_print() - print the result of a line
  * @name, @text: of the script, which has that @line
- * @ns: when, from the begin
- * @skipped: its condition was never so
+ * @ns: its time, since the start
+ * @skipped: its condition was never met
  * @why: why it has failed, or NULL
  */
 void fab_script_print(const char *name, const char *text, unsigned int line, double ns, bool skipped,

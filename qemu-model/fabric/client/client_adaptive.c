@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* ohca-fabric adaptive on|off [SWITCH...]: adaptive routing of a fabric that runs. */
+/* ohca-fabric adaptive on|off [SWITCH...]: adaptive routing of a running fabric. */
 #include "client.h"
 
 #include <getopt.h>
@@ -11,14 +11,14 @@
 
 #define SLS	16
 
-/* What the command line says; @sls, @gap_ns: -1: nothing */
+/* Options; @sls, @gap_ns: -1: not given */
 struct options {
 	const char *path, *order;
 	json_int_t sls, gap_ns;
 	bool json;
 };
 
-/* Service levels as 0,2-5. Return: a bit for each; -1: it is not that. */
+/* Parse service levels as 0,2-5. Return: a bit for each; -1: not valid. */
 static json_int_t parse_sls(const char *text)
 {
 	json_int_t sls = 0;
@@ -46,13 +46,15 @@ static json_int_t parse_sls(const char *text)
 	}
 }
 
-/* Return: NULL: the command line has not said it. */
+/* Return: NULL: the option was not given. */
 static json_t *number_or_none(json_int_t n)
 {
 	return n < 0 ? NULL : json_integer(n);
 }
 
-/* Until there is no further part. @node: or NULL: all switches. Return: exit status. */
+/*
+ * Send requests until there is no further part. @node: or NULL: all switches. Return: exit status.
+ */
 static int ask_switch(FILE *s, const struct options *o, const char *state, const char *node)
 {
 	int rc = EXIT_SUCCESS;
@@ -81,7 +83,7 @@ static int ask_switch(FILE *s, const struct options *o, const char *state, const
 	return rc;
 }
 
-/* Return: false: it is wrong. */
+/* Return: false: it is not valid. */
 static bool set_option(struct options *o, int c, const char *arg)
 {
 	uint64_t gap;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* ohca-fabric capture: a client of the control socket that writes what it gets to a file. */
+/* ohca-fabric capture: a client of the control socket that writes captured data to a file. */
 #include "client.h"
 #include "usage.h"
 
@@ -17,7 +17,7 @@
 
 #define BUFFER		(1u << 20)	/* more than the longest block */
 
-/* What is captured, and where it goes. */
+/* Options of a capture. */
 struct options {
 	const char *path;
 	const char *file;
@@ -27,8 +27,8 @@ struct options {
 };
 
 /*
- * A capture that runs. @buf: [@have] what has come and was not written yet; @packets, @lost: as the
- * fabric says at the end
+ * A running capture. @buf: [@have] data that was received and not written yet; @packets, @lost:
+ * final counts of the fabric
  */
 struct run {
 	int from;
@@ -41,7 +41,7 @@ struct run {
 
 static int capture_fd;
 
-/* The fabric ends a capture whose client says no more, and sends what is left of it. */
+/* Shut down our direction: the fabric then ends the capture, and sends the rest of it. */
 static void end_capture(int sig)
 {
 	(void)sig;
@@ -85,7 +85,7 @@ static uint32_t word(const uint8_t *b)
 	return v;
 }
 
-/* Counts of one interface, which stand behind its capture. */
+/* Add the counts of one interface, which follow its capture. */
 static void take_statistics(struct run *r, const uint8_t *b, uint32_t len)
 {
 	for (uint32_t at = 20; at + 16 <= len; at += 12) {
@@ -100,7 +100,7 @@ static void take_statistics(struct run *r, const uint8_t *b, uint32_t len)
 	r->complete = true;
 }
 
-/* Length of the whole blocks in the buffer, or -1: these are no blocks. */
+/* Length of the whole blocks in the buffer, or -1: these are not blocks. */
 static ssize_t whole_blocks(struct run *r)
 {
 	size_t at = 0;
@@ -125,7 +125,7 @@ static int failed(const char *what, const char *why)
 	return EXIT_FAILURE;
 }
 
-/* Write what comes, whole blocks only, until the fabric has said all. Return: exit status. */
+/* Write received data, whole blocks only, until the fabric has sent all. Return: exit status. */
 static int copy(struct run *r, const char *file)
 {
 	ssize_t n, whole;
@@ -172,7 +172,7 @@ static int capture(const struct options *o, int n, char **ports)
 	size_t size = 0;
 
 	if (s && r) {
-		/* what follows the reply is no text */
+		/* binary data follows the reply: do not read it into the stream's buffer */
 		setvbuf(s, NULL, _IONBF, 0);
 		fab_client_send(fileno(s), capture_request(o, n, ports));
 		v = fab_client_reply(s, NULL, &line, &size);
@@ -195,7 +195,7 @@ static int capture(const struct options *o, int n, char **ports)
 	return rc;
 }
 
-/* Return: false: it is no number from 1 on. */
+/* Return: false: it is not a number from 1 on. */
 static bool option_number(const char *text, json_int_t *v)
 {
 	char *end;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* A fabric that runs as a graph of this process: nodes, links, and the tables that a manager wrote. */
+/*
+ * Copies a running fabric to a graph of this process: nodes, links, and the tables that a manager
+ * wrote.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +12,7 @@
 #include "ib/rate.h"
 
 /**
- * struct copy - a fabric that is filled in
+ * struct copy - the copy of a fabric
  * @out: text of its topology file
  * @tables: replies of command tables
  * @node: the switch whose forwarding table is read
@@ -36,7 +39,7 @@ static bool take_text(void *ctx, json_t *v)
 
 bool fab_client_topology(FILE *s, struct fab *f, const char *path)
 {
-	/* links may have failed: parts are no error */
+	/* links may have failed: a graph of several parts is not an error */
 	const struct fab_report r = { fab_client_say, (void *)path, fab_client_warn, true };
 	struct copy c = { .f = f };
 	char *text = NULL;
@@ -60,7 +63,7 @@ static bool keep_tables(void *ctx, json_t *v)
 	       !json_array_append(((struct copy *)ctx)->tables, v);
 }
 
-/* Return: false: it is not @most at most. */
+/* Read a member from 0 to @most. Return: false: it is not valid. */
 static bool small(const json_t *v, const char *key, unsigned int most, uint8_t *n)
 {
 	const json_t *m = json_object_get(v, key);
@@ -69,7 +72,7 @@ static bool small(const json_t *v, const char *key, unsigned int most, uint8_t *
 	return json_is_integer(m) && json_integer_value(m) >= 0 && json_integer_value(m) <= most;
 }
 
-/* @index gets the table @v. Return: false: out of memory. */
+/* Set the table at @index to @v. Return: false: out of memory. */
 static bool take(struct fab_pool *pool, uint32_t *index, const void *v)
 {
 	const uint32_t i = fab_pool_get(pool, v);
@@ -94,7 +97,7 @@ static bool take_map(struct fab *f, uint32_t *index, const json_t *v)
 	return take(&f->sl2vl, index, &map);
 }
 
-/* SLtoVLMappingTables to port @out: one, or one of each input port. */
+/* Read SLtoVLMappingTables to port @out: one, or one of each input port. */
 static bool take_maps(struct fab *f, const struct fab_node *n, unsigned int out, const json_t *v)
 {
 	struct fab_port *p = &f->port[fab_port_of(n, out)];
@@ -115,7 +118,7 @@ static bool take_maps(struct fab *f, const struct fab_node *n, unsigned int out,
 	return true;
 }
 
-/* VL:WEIGHT,... Return: false: it is no such text, or has too many entries. */
+/* Parse VL:WEIGHT,... Return: false: it is not valid, or has too many entries. */
 static bool parse_vlarb(const char *text, struct ib_vlarb_entry e[IB_VLARB_MAX])
 {
 	char *end;
@@ -149,7 +152,7 @@ static bool take_vlarb(struct fab *f, struct fab_port *p, const json_t *v)
 	return take(&f->vlarb, &p->vlarb, &arb);
 }
 
-/* A link that is not Active takes no data: it is down. */
+/* A link that is not Active carries no data: it is down in the copy. */
 static void take_state(struct copy *c, struct fab_port *p, bool active)
 {
 	if (active) {
@@ -169,7 +172,7 @@ static bool take_port(struct copy *c, const struct fab_node *n, const json_t *v)
 	if (!small(v, "port", n->nports, &num) || !num)
 		return false;
 	p = &c->f->port[fab_port_of(n, num)];
-	/* a link that went down meanwhile */
+	/* the link went down since the topology was read */
 	if (p->peer == FAB_NO_PORT)
 		return true;
 	if (!small(v, "vls", 15, &vls) || !small(v, "hoq_life", 31, &p->pi.hoq_life) ||
@@ -211,7 +214,7 @@ static bool take_tables(struct copy *c)
 	return true;
 }
 
-/* What all ports have in common, before there is any. */
+/* Read the properties that all ports have in common, before there is any port. */
 static bool take_profile(struct copy *c)
 {
 	const json_t *first = json_array_get(c->tables, 0);

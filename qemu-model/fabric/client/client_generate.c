@@ -10,7 +10,7 @@
 #include "fabric/graph/topology.h"
 #include "usage.h"
 
-/* Return: false: it is no number; said so. */
+/* Return: false: it is not a number; the error was printed. */
 static bool number(const char *name, const char *s, uint32_t *v)
 {
 	unsigned long long n;
@@ -26,7 +26,7 @@ static bool number(const char *name, const char *s, uint32_t *v)
 	return true;
 }
 
-/* Return: false: the command line is wrong; said why. */
+/* Return: false: the command line is not valid; the error was printed. */
 static bool parse_plan(struct fab_plan *p, int argc, char **argv)
 {
 	enum { NAMES, AGGREGATION, CHASSIS, RAILS, SPEED, BROKEN, SLOW, SWAPPED, SEED };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* ohca-fabric generate: a topology file of a fabric that is made. */
+/* ohca-fabric generate: writes the topology file of a generated fabric. */
 #ifndef OHCA_FABRIC_CLIENT_GENERATE_H
 #define OHCA_FABRIC_CLIENT_GENERATE_H
 
@@ -8,7 +8,7 @@
  * @argc: number of @argv
  * @argv: generate, the SPEC and options
  *
- * Return: exit status; what went wrong was printed.
+ * Return: exit status; errors were printed.
  */
 int fab_generate_client(int argc, char **argv);
 

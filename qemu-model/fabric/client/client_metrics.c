@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * ohca-fabric metrics: what a fabric knows of its ports and of itself as text of OpenMetrics, as
- * Prometheus reads it. All samples of a metric are together, so all replies are there first.
+ * ohca-fabric metrics: state and counters of a fabric and its ports as OpenMetrics text, which
+ * Prometheus reads. All samples of a metric must be together, so all replies are read first.
  */
 #include "client.h"
 #include "usage.h"
@@ -18,8 +18,8 @@
 #define WORD_BYTES	4	/* PortXmitData and PortRcvData count words of 4 bytes */
 
 /*
- * Counters that each port with a cable has from the start on, so that their first increase is one.
- * The others appear when they are not 0.
+ * Counters that each port with a cable shows from the beginning, so that their first increase is
+ * visible. The others appear when they are not 0.
  */
 static const char *const always[] = {
 	"PortXmitData", "PortRcvData", "PortXmitPkts", "PortRcvPkts", "SymbolErrorCounter",
@@ -36,7 +36,7 @@ static bool is_always(const char *counter)
 
 /* ---- names and labels ---------------------------------------------------------- */
 
-/* LinkDownedCounter is link_downed: an underscore before each word, Counter is no word. */
+/* LinkDownedCounter becomes link_downed: an underscore before each word, without Counter. */
 static void snake(const char *name, char out[NAME_LEN])
 {
 	size_t len = strlen(name), n = 0;
@@ -53,7 +53,10 @@ static void snake(const char *name, char out[NAME_LEN])
 	out[n] = 0;
 }
 
-/* @name="@text" with the three characters that OpenMetrics has escaped in a label's value */
+/*
+ * Print @name="@text", with the three characters escaped that OpenMetrics requires in a label's
+ * value.
+ */
 static void put_label(const char *before, const char *name, const char *text)
 {
 	printf("%s%s=\"", before, name);
@@ -78,7 +81,7 @@ static json_int_t number_of(const json_t *v, const char *member)
 	return json_integer_value(json_object_get(v, member));
 }
 
-/* {node="...",guid="...",port="..."; the caller closes it */
+/* Print {node="...",guid="...",port="..."; the caller closes it */
 static void put_port(const json_t *node, const json_t *port)
 {
 	put_label("{", "node", text_of(node, "description"));
@@ -97,7 +100,7 @@ static void put_family(const char *name, const char *type, const char *help)
 	json_array_foreach(nodes, i, node)				\
 		json_array_foreach(json_object_get(node, "ports"), k, port)
 
-/* Counter @name of all ports; @with_cable: as topology has them. */
+/* Print counter @name of all ports; @with_cable: nodes with their cables, as in topology. */
 static void put_counter(const char *name, const json_t *nodes, const json_t *with_cable)
 {
 	const bool words = !strcmp(name, "PortXmitData") || !strcmp(name, "PortRcvData");
@@ -117,7 +120,7 @@ static void put_counter(const char *name, const json_t *nodes, const json_t *wit
 			continue;
 		printf("%s_total", family);
 		put_port(node, port);
-		/* as many bytes as have no room in 64 bits, Prometheus has rounded anyway */
+		/* does not fit into 64 bits; Prometheus rounds to a double anyway */
 		if (words && v > INT64_MAX / WORD_BYTES)
 			printf("} %.0f\n", (double)v * WORD_BYTES);
 		else
@@ -149,7 +152,7 @@ static void put_links(const json_t *nodes)
 		put_port(node, port);
 		printf("} %d\n", state_of(text_of(port, "state")));
 	}
-	/* no type info: who reads the older text format, as of a file, knows none */
+	/* not the type info: readers of the older text format, as of a file, do not know it */
 	put_family("infiniband_port_info", "gauge", "The cable of a port, and the rate of its link");
 	for_each_port(nodes, i, k, node, port) {
 		if (!json_object_get(port, "peer"))
@@ -165,7 +168,7 @@ static void put_links(const json_t *nodes)
 
 /* ---- the fabric ---------------------------------------------------------------- */
 
-/* Of "status": where it is, and what it is called */
+/* Members of "status", and their metrics */
 static const struct {
 	const char *object, *member, *type, *name, *help;
 } totals[] = {
@@ -220,7 +223,7 @@ static void put_fabric(const json_t *status)
 
 /* ---- the replies --------------------------------------------------------------- */
 
-/* Member @member of all parts of the reply to @verb. Return: NULL: what is wrong was printed. */
+/* Read member @member of all parts of the reply to @verb. Return: NULL: the error was printed. */
 static json_t *gather(FILE *s, const char *verb, const char *member)
 {
 	json_t *all = json_array();
@@ -230,7 +233,7 @@ static json_t *gather(FILE *s, const char *verb, const char *member)
 	for (json_int_t first = 0; first >= 0;) {
 		json_t *v, *next;
 
-		/* what was not sent has no reply */
+		/* if this fails there is no reply, and fab_client_reply() reports it */
 		fab_client_send(fileno(s), json_pack("{s:s, s:I}", "command", verb, "first", first));
 		v = fab_client_reply(s, NULL, &line, &size);
 		if (!v || !fab_client_complete(v, member)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* ohca-fabric script: the words of the command line, and the errors of the reply. */
+/* ohca-fabric script: words of the command line, and the errors and results of the reply. */
 #include "client.h"
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@ bool fab_script_read(const char *name, char *text, size_t *len)
 	else if (*len == FAB_CONTROL_LINE)
 		fprintf(stderr, "%s: the script is too long: write less than 64 KiB\n", name);
 	else if (memchr(text, 0, *len))
-		/* JSON text has no byte 0 */
+		/* JSON text cannot contain a byte 0 */
 		fprintf(stderr, "%s: this is no text: write it as UTF-8\n", name);
 	else
 		ok = true;
@@ -28,7 +28,7 @@ bool fab_script_read(const char *name, char *text, size_t *len)
 	return ok;
 }
 
-/* The same as JSON. Return: NULL: what is wrong was printed. */
+/* Read the script as a JSON string. Return: NULL: the error was printed. */
 static json_t *read_script(const char *name)
 {
 	static char text[FAB_CONTROL_LINE];
@@ -83,7 +83,7 @@ void fab_script_print_errors(const char *name, const json_t *reply)
 			json_string_value(json_object_get(e, "error")));
 }
 
-/* Line @n of @text, without what is before its first word. */
+/* Line @n of @text, without leading blanks. */
 static const char *line_of(const char *text, unsigned int n, int *len)
 {
 	while (--n && (text = strchr(text, '\n')))

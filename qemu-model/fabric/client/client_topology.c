@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* ohca-fabric topology --format: what a running fabric or a file is, in the format of a tool. */
+/* ohca-fabric topology --format: writes a running fabric or a file in the format of a tool. */
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "fabric/graph/topology.h"
 #include "usage.h"
 
-/* Where the topology comes from: one of them; and what it is written as. */
+/* The source of the topology: one of them; and the format of the output. */
 struct source {
 	const char *control, *file, *spec;
 	enum fab_format format;
@@ -33,7 +33,7 @@ void fab_client_warn(void *ctx, unsigned int line, const char *text)
 	print_finding(ctx, line, "warning: ", text);
 }
 
-/* Return: whether @f is filled in; what is wrong was printed. */
+/* Return: whether @f is filled in; if not the error was printed. */
 static bool fill_in(struct fab *f, const struct source *src)
 {
 	const struct fab_report r = { fab_client_say, (void *)src->file, fab_client_warn, false };
@@ -56,7 +56,7 @@ static bool fill_in(struct fab *f, const struct source *src)
 	return ok;
 }
 
-/* Return: false: the command line is wrong, which was said. */
+/* Return: false: the command line is not valid; the error was printed. */
 static bool parse_source(struct source *src, int argc, char **argv)
 {
 	static const struct option options[] = {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* ohca-fabric traffic: its options, and what it prints; see client_traffic.h. */
+/* ohca-fabric traffic: its options, and its output; see client_traffic.h. */
 #include "client_traffic.h"
 
 #include <errno.h>
@@ -35,7 +35,7 @@ static bool set_load(struct fab_traffic_cfg *cfg, const char *arg)
 	return cfg->load;
 }
 
-/* N[,N...] */
+/* Parse N[,N...] */
 static bool set_sls(struct fab_traffic_cfg *cfg, const char *arg)
 {
 	const char *text = arg;
@@ -91,7 +91,7 @@ static bool set_congestion(struct fab_traffic_options *o, const char *arg)
 	return false;
 }
 
-/* The hosts take packets in any order, or their order is to be kept. */
+/* @arg: whether hosts accept packets in any order, or in order only. */
 static bool set_adaptive(struct fab_traffic_options *o, const char *arg)
 {
 	o->adaptive = (struct fab_adaptive_cfg){
@@ -180,7 +180,7 @@ bool fab_traffic_option(struct fab_traffic_options *o, int code, const char *arg
 	}
 }
 
-/* ---- what became of it --------------------------------------------------------- */
+/* ---- results ------------------------------------------------------------------- */
 
 static void print_ns(const char *name, uint64_t ns)
 {
@@ -192,7 +192,7 @@ static double gbps(uint64_t bytes, uint64_t ns)
 	return ns ? 8.0 * (double)bytes / (double)ns : 0;
 }
 
-/* The rates of several service levels while all hosts send, and what that is of all. */
+/* Print the rates of several service levels while all hosts send, and their shares. */
 static void print_shares(const struct fab_traffic_result *r)
 {
 	uint64_t all = 0;
@@ -206,7 +206,7 @@ static void print_shares(const struct fab_traffic_result *r)
 	print_ns("shares", r->share_ns);
 }
 
-/* Ports of switches whose packets may wait for each other for ever. */
+/* Print ports of switches whose packets may wait for each other for ever. */
 static void print_circle(const struct fab *f, const struct fab_circle *c)
 {
 	fputs(c->n ? "circle:" : "circle: none", stdout);
@@ -246,9 +246,9 @@ static void print_result(const struct fab *f, const struct fab_traffic_cfg *cfg,
 	print_circle(f, &r->circle);
 }
 
-/* ---- who has sent how much ------------------------------------------------------ */
+/* ---- bytes of each host ---------------------------------------------------------- */
 
-/* @series: the file, of intervals of @interval_ns, or NULL; @begun: it has its first line */
+/* @series: the file, for intervals of @interval_ns, or NULL; @begun: its first line is written */
 struct watch {
 	const struct fab *f;
 	FILE *series;
@@ -265,7 +265,7 @@ static void print_flows(void *arg, const struct fab_traffic_sender *s, uint32_t 
 			printf("flow %.64s: %.3f Gb/s\n", w->f->desc[s[i].node].text, gbps(s[i].bytes, ns));
 }
 
-/* A name in CSV: quoted, quotes doubled. */
+/* Write a name in CSV: quoted, quotes doubled. */
 static void write_name(FILE *out, const char *name)
 {
 	fputs(",\"", out);
@@ -294,7 +294,7 @@ static void write_series(void *arg, const struct fab_traffic_sender *s, uint32_t
 	putc('\n', w->series);
 }
 
-/* Return: false: it is not written, which was said. */
+/* Return: false: a write failed; the error was printed. */
 static bool end_series(const struct fab_traffic_options *o, struct watch *w)
 {
 	bool ok;
@@ -310,7 +310,7 @@ static bool end_series(const struct fab_traffic_options *o, struct watch *w)
 
 /* ---- faults ---------------------------------------------------------------------- */
 
-/* @text: of file @name */
+/* Text of the script file @name */
 struct script {
 	const char *name;
 	char text[FAB_CONTROL_LINE];

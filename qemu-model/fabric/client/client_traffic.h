@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* ohca-fabric traffic: its options, and what it prints. */
+/* ohca-fabric traffic: its options, and its output. */
 #ifndef OHCA_FABRIC_CLIENT_TRAFFIC_H
 #define OHCA_FABRIC_CLIENT_TRAFFIC_H
 
 #include "fabric/traffic/traffic.h"
 
-/** enum fab_traffic_code - its options, as getopt_long() returns them */
+/** enum fab_traffic_code - codes of its options for getopt_long() */
 enum fab_traffic_code {
 	FAB_TRAFFIC_PATTERN = 512,
 	FAB_TRAFFIC_ROUTING,
@@ -67,13 +67,13 @@ enum fab_traffic_code {
 	"                            the status is 1 if a line fails\n\n"
 
 /**
- * struct fab_traffic_options - what the command line says
- * @cfg: of it, which has @congestion, @adaptive and @paths if these are said
+ * struct fab_traffic_options - options of the command line
+ * @cfg: configuration, with pointers to @congestion, @adaptive and @paths if these are given
  * @series: file of --series, or NULL
- * @flows: --flows is there
+ * @flows: --flows was given
  * @interval_ns: of @series
  * @script: file of --script, or NULL
- * @any: one of its options is there
+ * @any: an option of traffic was given
  */
 struct fab_traffic_options {
 	struct fab_traffic_cfg cfg;
@@ -87,10 +87,15 @@ struct fab_traffic_options {
 	bool any;
 };
 
-/** fab_traffic_option() - option @code with @arg. Return: false: it is wrong, which was said. */
+/**
+ * fab_traffic_option() - process option @code with @arg. Return: false: not valid; the error was
+ *	printed.
+ */
 bool fab_traffic_option(struct fab_traffic_options *o, int code, const char *arg);
 
-/** fab_traffic_client() - run it on @f, and print what became of it. Return: exit status. */
+/**
+ * fab_traffic_client() - simulate the traffic on @f, and print the results. Return: exit status.
+ */
 int fab_traffic_client(struct fab *f, const struct fab_traffic_options *o);
 
 #endif
