@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Virtual machines that come to a fabric; see attach.h. */
+/* Sockets by which peers attach to a fabric; see attach.h. */
 #include "attach.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 #define HELLO_NS	2000000000ull	/* time limit of a peer that has connected */
 #define ACCEPT_NS	100000000ull	/* between attempts to accept without descriptors */
 
-/* What fab_attach_event() is about: a peer that is pending, the socket, or a port's link. */
+/* Index of fab_attach_event(): a pending peer, the socket, or a port's link. */
 #define EV_LISTEN	FAB_ATTACH_PENDING
 #define EV_LINK		(FAB_ATTACH_PENDING + 1)	/* + 2 * port: control, + 1: frames */
 
@@ -31,11 +31,11 @@ struct fab_attach {
 	struct fab_attach_cfg cfg;
 	char *path;
 	int listen_fd;
-	unsigned int accepts, hellos;	/* what is left of them in this pass of the loop */
+	unsigned int accepts, hellos;	/* left of their shares in this pass of the loop */
 	bool listening;		/* listen_fd is in the epoll set */
 	bool starved;		/* the last attempt to accept found no descriptor */
-	struct fab_fronts *fronts;	/* NULL: none are taken */
-	uint64_t accept_due_ns;	/* if not listening; UINT64_MAX: when a pending one is done */
+	struct fab_fronts *fronts;	/* NULL: fronts are not accepted */
+	uint64_t accept_due_ns;	/* if not listening; UINT64_MAX: when a pending peer is done */
 	unsigned int npending;
 	struct pending pending[FAB_ATTACH_PENDING];
 };
@@ -110,7 +110,7 @@ void fab_attach_bound(const struct fab_attach *a, char *path)
 
 /* ---- places -------------------------------------------------------------------- */
 
-/* Port @p is a switch's, and its cable leads to a channel adapter. */
+/* Whether port @p is a switch's, and its cable leads to a channel adapter. */
 static bool is_place(const struct fab *f, uint32_t p)
 {
 	const uint32_t peer = f->port[p].peer;
@@ -146,7 +146,7 @@ static bool is_named(const struct fab *f, uint32_t host, const struct ohca_link_
 	return len && strnlen(desc, FAB_DESC_LEN) == len && !memcmp(desc, peer->desc, len);
 }
 
-/* Programs are at the host whose place @p is: they would lose their link. */
+/* Whether programs are at the host whose place @p is: they would lose their link. */
 static bool has_programs(const struct fab_data *d, uint32_t p)
 {
 	return fab_occupied(fab_data_mgmt(d), fab_data_mgmt(d)->f->port[p].peer) != FAB_NOBODY;
@@ -166,9 +166,9 @@ static bool leads_to(const struct fab *f, const struct fab_tenants *tenants, uin
 	return true;
 }
 
-#define CLAIM_MEANT	5u	/* from here on the peer means this place */
+#define CLAIM_MEANT	5u	/* from here on the HELLO names this place */
 
-/* How well place @p is the one of @peer, most is best, 0: not at all. */
+/* How well place @p matches @peer: the largest is best, 0: not at all. */
 static unsigned int place_claim(const struct fab_data *d, uint32_t p, uint32_t first_switch,
 			  const struct ohca_link_cfg *peer, uint32_t taken)
 {
@@ -190,7 +190,7 @@ static unsigned int place_claim(const struct fab_data *d, uint32_t p, uint32_t f
 	return fab_data_last_guid(d, p) ? 2 : 3;
 }
 
-/* A restarted machine may connect before the end of its old link was seen. */
+/* A restarted machine may connect before its old link has ended: check that link now. */
 static bool is_attached(struct fab_data *d, uint64_t guid, struct ohca_link_err *err)
 {
 	const uint32_t p = fab_data_find_guid(d, guid);
@@ -204,7 +204,7 @@ static bool is_attached(struct fab_data *d, uint64_t guid, struct ohca_link_err 
 	return true;
 }
 
-/* Why there is no place for @peer. */
+/* Write to @err why there is no place for @peer. */
 static void say_full(const struct fab_data *d, uint32_t tenant, uint32_t places,
 		     const struct ohca_link_cfg *peer, struct ohca_link_err *err)
 {
@@ -221,7 +221,7 @@ static void say_full(const struct fab_data *d, uint32_t tenant, uint32_t places,
 			 places);
 }
 
-/* Place @p is meant, to which this socket does not lead. */
+/* Write to @err that this socket does not lead to place @p, which the peer has named. */
 static void say_foreign(const struct fab_data *d, uint32_t tenant, uint32_t p,
 			struct ohca_link_err *err)
 {
@@ -264,10 +264,10 @@ uint32_t fab_attach_place(struct fab_data *d, const struct fab_tenants *tenants,
 		c = place_claim(d, p, first_switch, peer, taken);
 		if (!leads && c < CLAIM_MEANT)
 			continue;
-		/* there is no other one, whoever had it */
+		/* a host with its own socket has no other place, whichever peer had it before */
 		if (leads && tenant != FAB_NONE && !peer->want_port && !c)
 			c = 1;
-		/* a host may have more ports with that name */
+		/* a host may have several ports with that name: prefer a free one */
 		c = 2 * c + (c && leads && p != taken && !is_taken(d, p));
 		if (c > most) {
 			most = c;
@@ -278,7 +278,7 @@ uint32_t fab_attach_place(struct fab_data *d, const struct fab_tenants *tenants,
 		say_full(d, tenant, places, peer, err);
 	else if (!leads_to(f, tenants, tenant, best))
 		say_foreign(d, tenant, best, err);
-	/* whoever had it may be gone by now */
+	/* fab_data_ctrl(): the peer at that port may have closed its link */
 	else if (best == taken || (is_taken(d, best) && fab_data_ctrl(d, best)))
 		snprintf(err->text, sizeof(err->text), "the place of '%.64s' is taken by '%.64s'",
 			 f->desc[f->port[f->port[best].peer].node].text,
@@ -298,7 +298,7 @@ static void listen_again(struct fab_attach *a)
 	a->accept_due_ns = fab_data_host_ns(a->d) + ACCEPT_NS;
 }
 
-/* Until @due_ns, or until a peer that is pending is done. */
+/* Do not accept until @due_ns, or until a pending peer is done. */
 static void stop_listening(struct fab_attach *a, uint64_t due_ns)
 {
 	struct epoll_event ev = { 0 };
@@ -320,7 +320,9 @@ static void drop_pending(struct fab_attach *a, uint32_t i, bool do_close)
 	listen_again(a);
 }
 
-/* accept4() has failed with @error. A lack of resources leaves the listener readable. */
+/*
+ * accept4() has failed with @error. If resources are missing the listener stays readable, so stop.
+ */
 static void accept_failed(struct fab_attach *a, int error)
 {
 	if (error != EMFILE && error != ENFILE && error != ENOBUFS && error != ENOMEM)
@@ -354,12 +356,12 @@ static void do_accept(struct fab_attach *a)
 		if (ohca_link_greet(fd, a->pending[i].nonce, NULL) || !watch(a, fd, i))
 			drop_pending(a, i, true);
 	}
-	/* the rest waits in the backlog until one of these is done */
+	/* other peers wait in the backlog until one of these is done */
 	if (a->npending == FAB_ATTACH_PENDING)
 		stop_listening(a, UINT64_MAX);
 }
 
-/* The machine @desc gets the place at switch port @p. */
+/* Log that the machine @desc replaces the host at switch port @p, if programs lose their link. */
 static void tell_programs(struct fab_data *d, uint32_t p, const char *desc)
 {
 	const struct fab *f = fab_data_mgmt(d)->f;
@@ -370,7 +372,7 @@ static void tell_programs(struct fab_data *d, uint32_t p, const char *desc)
 			     f->desc[f->port[f->port[p].peer].node].text);
 }
 
-/* Attaches a link after its handshake at switch port @p. */
+/* Attach a link after its handshake to switch port @p. */
 static void adopt(struct fab_attach *a, uint32_t p, struct ohca_link *l)
 {
 	tell_programs(a->d, p, ohca_link_peer(l)->desc);
@@ -399,9 +401,10 @@ static uint32_t host_place(const struct fab_attach *a, const struct ohca_link_cf
 }
 
 /*
- * What comes by TCP is a wire of another fabric, which is a switch's, or a program. Who has no token
- * learns nothing else. Without one a wire is expected at its ports; a program may be anybody's of
- * this host, whom the file of a UNIX socket would keep out.
+ * A peer by TCP is a wire of another fabric, whose node is a switch, or a program. A peer without
+ * the token learns nothing else. A fabric without a token accepts wires at their ports, but no
+ * programs: any user of this host could connect one, whereas the file of a UNIX socket has
+ * permissions.
  */
 static uint32_t remote_place(const struct fab_attach *a, uint32_t i,
 			     const struct ohca_link_cfg *peer, struct ohca_link_err *err)
@@ -414,7 +417,7 @@ static uint32_t remote_place(const struct fab_attach *a, uint32_t i,
 	if (proven && token)
 		return host_place(a, peer, err);
 	memset(err, 0, sizeof(*err));
-	/* another GUID would not help */
+	/* no GUID conflict: the peer must not try another GUID */
 	err->code = OHCA_LINK_E_NOPORT;
 	snprintf(err->text, sizeof(err->text), proven ?
 		 "programs come by TCP to a fabric that has a --token" :

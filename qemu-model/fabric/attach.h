@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A socket that peers connect to. Virtual machines come by a UNIX socket, by a link or as the front
- * of an HCA that this process hosts: the first message says which. Each has the place of a host of
- * the topology: a host's port whose cable leads to a switch. A host may have a socket of its own:
- * who comes by that gets its place and no other, and nobody gets it by another socket. By TCP come
- * wires of other hosts' fabrics (remote.h), and programs of other hosts, which have places, too.
+ * A socket to which peers connect. Virtual machines attach by a UNIX socket, with a link or as the
+ * front of an HCA that this process hosts: the first message decides. Each replaces a host of the
+ * topology: it gets the place of a host's port whose cable leads to a switch. A host may have a
+ * socket of its own: a peer of that socket gets its place and no other, and no peer of another
+ * socket gets it. By TCP wires of other hosts' fabrics attach (remote.h), and programs of other
+ * hosts, which get places, too.
  *
- * Each socket has its own queue, its own peers that have not said HELLO yet, and its own share of a
- * pass of the loop: FAB_ATTACH_ACCEPTS of them are accepted in it, and one HELLO is answered.
+ * Each socket has its own backlog, its own peers that have not sent HELLO yet, and its own share of
+ * a pass of the loop: it accepts FAB_ATTACH_ACCEPTS peers, and answers one HELLO.
  */
 #ifndef OHCA_FABRIC_ATTACH_H
 #define OHCA_FABRIC_ATTACH_H
@@ -32,11 +33,11 @@ struct fab_tenants {
 
 /**
  * struct fab_attach_cfg - a socket
- * @path: where it listens
+ * @path: of the socket
  * @epfd: epoll descriptor; its events of @type are for fab_attach_event()
- * @remote: where those that come get a port, if @path is of TCP; else NULL
+ * @remote: wires to other fabrics, if @path is of TCP; else NULL
  * @tenants: the hosts with a socket of their own, or NULL: there are none
- * @tenant: whose socket this is, of @tenants; FAB_NONE: it is that of all others
+ * @tenant: the host of this socket, in @tenants; FAB_NONE: the socket is for all other hosts
  */
 struct fab_attach_cfg {
 	const char *path;
@@ -48,7 +49,7 @@ struct fab_attach_cfg {
 };
 
 /**
- * fab_attach_new() - listen
+ * fab_attach_new() - create the socket and listen
  * @err: filled in on failure
  *
  * Return: NULL on failure.
@@ -56,48 +57,48 @@ struct fab_attach_cfg {
 struct fab_attach *fab_attach_new(struct fab_data *d, const struct fab_attach_cfg *cfg,
 				  struct ohca_link_err *err);
 
-/** fab_attach_has_place() - whether a peer may have the place of @node, at one of its ports */
+/** fab_attach_has_place() - whether a peer can replace @node, at one of its ports */
 bool fab_attach_has_place(const struct fab *f, uint32_t node);
 
-/** fab_attach_bound() - [OHCA_LINK_TCP_MAX] where it listens by TCP */
+/** fab_attach_bound() - [OHCA_LINK_TCP_MAX] path at which it listens by TCP */
 void fab_attach_bound(const struct fab_attach *a, char *path);
 
-/** fab_attach_free() - close and unlink the socket; NULL is none. Links stay. */
+/** fab_attach_free() - close and unlink the socket; NULL does nothing. Links stay. */
 void fab_attach_free(struct fab_attach *a);
 
-/** fab_attach_fronts() - take fronts, too, as some of @fronts, which has fab_attach_front_place() */
+/** fab_attach_fronts() - accept fronts, too, into @fronts, which uses fab_attach_front_place() */
 void fab_attach_fronts(struct fab_attach *a, struct fab_fronts *fronts);
 
-/** fab_attach_front_place() - place of struct fab_fronts_cfg; @a: the socket that the front came by */
+/** fab_attach_front_place() - @place of struct fab_fronts_cfg; @a: the socket of the front */
 uint32_t fab_attach_front_place(void *a, const struct ohca_link_cfg *peer, uint32_t taken,
 				struct ohca_link_err *err);
 
 /**
- * fab_attach_event() - a descriptor, the event's @index, can be read; never blocks
+ * fab_attach_event() - the descriptor of the event's @index is readable; never blocks
  *
- * What is more than the share of a pass stays readable.
+ * What exceeds the share of a pass stays readable.
  */
 void fab_attach_event(struct fab_attach *a, uint32_t index);
 
 /**
- * fab_attach_timer() - refuse peers that are silent, accept again what had to wait; the next pass of
- *	the loop begins
- * Return: ns until it is to run again, or UINT64_MAX.
+ * fab_attach_timer() - refuse peers that send no HELLO in time, and accept again; begins a pass of
+ *	the loop
+ * Return: ns until it must run again, or UINT64_MAX.
  */
 uint64_t fab_attach_timer(struct fab_attach *a, uint64_t now_ns);
 
 /**
- * fab_attach_place() - the switch port that leads to the place of a peer
+ * fab_attach_place() - choose the switch port that leads to the place of a peer
  * @tenants, @tenant: as in struct fab_attach_cfg
  * @peer: its HELLO
- * @taken: a place that is another port's of the peer, or FAB_NO_PORT
+ * @taken: a place that another port of the peer has, or FAB_NO_PORT
  * @err: the reason if there is none, for the peer's user
  *
- * The place is that of the port with the peer's PortGUID; else of the host whose NodeDescription
- * is the peer's; else, for a peer that wants port *n*, at port *n* of the first switch; else that
- * which the peer had before; else the first one that nobody has had yet, or has now; of these,
- * one of a host with programs (fab_occupied()) last. Who means a host that is not this socket's, by
- * PortGUID, NodeDescription or port, is refused.
+ * The place is that of the port with the peer's PortGUID; else of the host whose NodeDescription is
+ * the peer's; else, for a peer that wants port *n*, at port *n* of the first switch; else the place
+ * that the peer had before; else the first free one that no peer has had yet; else the first free
+ * one. Of the last two kinds, hosts with programs (fab_occupied()) come last. A peer that names a
+ * host of another socket, by PortGUID, NodeDescription or port, is refused.
  *
  * Return: a port of the graph, or FAB_NO_PORT.
  */

@@ -103,7 +103,7 @@ static const char usage_text[] =
 	"                            processor can: without machines and wires of others\n"
 	"      --no-sandbox          keep the rights of the user: files, system calls\n\n";
 
-/* A string has 8,191 bytes at most. */
+/* The rest of the help: the length of a string is limited. */
 static const char usage_rest[] =
 	"Options of traffic, beside --mtu, --vls, --rate-scale (1), --hoq-scale and --seed:\n"
 	FAB_TRAFFIC_HELP
@@ -134,9 +134,9 @@ static int out_of_memory(void)
 }
 
 /*
- * What the command line of hosts and serve says; @vls, @mtu: as in struct fab; @pkeys: entries of a
- * P_KeyTable; 0: the usual. @route: [@nroutes] as of fab_prefix_route_add(). @token, @listen_tcp: room for
- * what @cfg refers to; @is_virtual: so is the time
+ * Options of hosts and serve; @vls, @mtu: as in struct fab; @pkeys: entries of a P_KeyTable; 0: the
+ * default. @route: [@nroutes] as of fab_prefix_route_add(). @token, @listen_tcp: buffers to which
+ * @cfg points; @is_virtual: virtual time
  */
 struct serve_options {
 	struct fab_serve_cfg cfg;
@@ -154,9 +154,7 @@ struct serve_options {
 	bool is_virtual;
 };
 
-/*
- * A sealed fabric of the SPEC or else the file. Return: NULL, what is wrong was printed.
- */
+/* Make a sealed fabric of the SPEC or else the file. Return: NULL, the error was printed. */
 static struct fab *make(const struct serve_options *o)
 {
 	const struct fab_report report = {
@@ -223,7 +221,7 @@ static void print_finding(void *ctx, const struct fab_finding *finding)
 	fab_finding_write(ctx, finding, stdout);
 }
 
-/* Return: whether all cables are those of a tree. */
+/* Return: whether the cables form a tree. */
 static bool check_tree(struct fab *f)
 {
 	struct fab_tree tree;
@@ -246,7 +244,7 @@ static double gbps(uint64_t kbps)
 	return (double)kbps / 1e6;
 }
 
-/* What the cables can carry. Return: false: said why not. */
+/* Print what the cables can carry. Return: false: the error was printed. */
 static bool print_cuts(const struct fab *f)
 {
 	struct fab_cuts c;
@@ -299,13 +297,13 @@ static int check_files(int argc, char **argv)
 	return rc;
 }
 
-#define SECOND_NS	1000000000u	/* when virtual time begins, which is never 0 */
+#define SECOND_NS	1000000000u	/* begin of virtual time, which is never 0 */
 
 enum { O_SHIFT = 256, O_HOQ, O_SPIN, O_STATS, O_HOSTS_OFF, O_CAPTURE, O_CAPTURE_PORT, O_PKEYS,
        O_UDP, O_SEED, O_TRACE, O_NO_SANDBOX, O_WIRE, O_LISTEN_TCP, O_TOKEN, O_SITE, O_DISK_MEMORY, O_PREFIX_ROUTE,
        O_LISTEN_NODE, O_FRONT_MEMORY, O_HCA_MEMORY, O_RATE, O_VIRTUAL };
 
-/* SIZE[,ALL] */
+/* Parse SIZE[,ALL] */
 static bool set_front_memory(struct serve_options *o, const char *arg)
 {
 	uint64_t *one = &o->cfg.front_memory, *all = &o->cfg.fronts_memory;
@@ -385,7 +383,7 @@ static bool add_wire(struct serve_options *o, const char *arg)
 	return false;
 }
 
-/* NODE=PATH; a NODE may have a '=', a PATH not. */
+/* Parse NODE=PATH; a NODE may contain a '=', a PATH not. */
 static bool add_tenant(struct serve_options *o, char *arg)
 {
 	struct fab_serve_tenant *t = &o->cfg.tenant[o->cfg.ntenants];
@@ -430,7 +428,7 @@ static bool read_token(struct serve_options *o, const char *name)
 	return true;
 }
 
-/* One option of wires to other hosts. */
+/* Process an option of wires to other hosts. */
 static bool set_wire_option(struct serve_options *o, int c, const char *arg)
 {
 	unsigned int v;
@@ -459,7 +457,7 @@ static bool set_wire_option(struct serve_options *o, int c, const char *arg)
 	}
 }
 
-/* One option of virtual machines. */
+/* Process an option of virtual machines. */
 static bool set_machine_option(struct serve_options *o, int c, char *arg)
 {
 	switch (c) {
@@ -483,7 +481,7 @@ static bool set_machine_option(struct serve_options *o, int c, char *arg)
 	}
 }
 
-/* One option that getopt_long() returned as @c. Return: false: it is wrong; said why. */
+/* Process option @c of getopt_long(). Return: false: not valid; the error was printed. */
 static bool set_option(struct serve_options *o, int c, char *arg)
 {
 	unsigned int v;
@@ -558,7 +556,10 @@ static bool set_option(struct serve_options *o, int c, char *arg)
 	}
 }
 
-/* The options of hosts and serve. Return: EXIT_SUCCESS, or what to exit with; said why. */
+/*
+ * Parse the options of hosts and serve. Return: EXIT_SUCCESS, or an exit status; the error was
+ * printed.
+ */
 static int parse_options(struct serve_options *o, int argc, char **argv)
 {
 	static const struct option options[] = {
@@ -625,7 +626,7 @@ static int parse_options(struct serve_options *o, int argc, char **argv)
 	return EXIT_SUCCESS;
 }
 
-/* A machine takes three descriptors: the soft limit, often 1,024, is for programs with select(). */
+/* A machine needs three descriptors. The soft limit, often 1,024, is for programs with select(). */
 static void raise_files(void)
 {
 	struct rlimit r;
@@ -638,10 +639,9 @@ static void raise_files(void)
 }
 
 /*
- * One thread serves all, and to free memory is to take no longer than there is of it: what others
- * have freed before is not merged in one go (fast bins), no memory is given back to the system when
- * there is a lot of it, and large pieces are mappings, each for itself, of which a process may have
- * some 65,000.
+ * One thread serves all, so free() of a block must not take longer than its size explains: it must
+ * not merge blocks that were freed before (fast bins), nor return memory to the system when much is
+ * free. Large blocks are mappings of their own, of which a process may have about 65,000.
  */
 static void steady_malloc(void)
 {
@@ -697,7 +697,7 @@ static int hosts(struct fab *f, const struct serve_options *o)
 	return EXIT_SUCCESS;
 }
 
-/* @runs: it may be that of a fabric that runs. Return: as of parse_options(). */
+/* @runs: the source may be a running fabric. Return: as of parse_options(). */
 static int check_source(const struct serve_options *o, bool runs)
 {
 	const bool control = runs && o->cfg.control;

@@ -13,21 +13,21 @@
 #include "fabric/graph/names.h"
 
 #define ANSWER_NS	5000000000ull	/* for the whole handshake */
-#define RETRY_NS	100000000ull	/* after the first failure; twice as long after each further */
+#define RETRY_NS	100000000ull	/* after the first failure; doubled by each further one */
 #define RETRY_MOST_NS	5000000000ull
 
-/* What fab_remote_event() is about: 3 * wire and one of these. */
+/* Index of fab_remote_event(): 3 * wire and one of these. */
 enum { EV_CONNECT, EV_CTRL, EV_FRAMES, EVENTS };
 
 /**
- * struct wire - one end
+ * struct wire - our end of a wire
  * @p: its port
  * @path: of the listener, "": it waits for a peer
  * @place: port that it wants there, or ""
- * @fd: of the handshake that is under way, -1: none is
- * @deadline_ns: it has failed then
- * @due_ns: the next one begins then, 0: there is a link
- * @fails: in sequence
+ * @fd: of the current handshake, -1: there is none
+ * @deadline_ns: time at which the handshake fails
+ * @due_ns: time at which the next one begins, 0: there is a link
+ * @fails: failures in sequence
  */
 struct wire {
 	uint32_t p;
@@ -49,7 +49,7 @@ struct fab_remote {
 
 bool fab_remote_parse(struct fab_remote_wire *w, const char *arg)
 {
-	/* a NodeDescription may have this sign; a host's name has none */
+	/* the last one: a NodeDescription may contain '=', a host's name does not */
 	const char *equals = strrchr(arg, '=');
 	const size_t n = equals ? (size_t)(equals - arg) : strlen(arg);
 
@@ -63,7 +63,9 @@ bool fab_remote_parse(struct fab_remote_wire *w, const char *arg)
 
 /* ---- ports --------------------------------------------------------------------- */
 
-/* A switch's port without a cable, or with one to a host. Return: NULL, or why it is none. */
+/*
+ * The port must be a switch's, without a cable or with one to a host. Return: NULL, or the error.
+ */
 static const char *unfit(const struct fab *f, uint32_t p)
 {
 	const uint32_t peer = p == FAB_NO_PORT ? FAB_NO_PORT : f->port[p].peer;
@@ -77,7 +79,7 @@ static const char *unfit(const struct fab *f, uint32_t p)
 	return NULL;
 }
 
-/* The other end of port @p, which has no cable: a node that stands for what is out of the graph. */
+/* Add the other end of port @p, which has no cable: a node that represents the other fabric. */
 static bool add_stub(struct fab *f, uint32_t p, unsigned int i)
 {
 	char desc[32];
@@ -120,7 +122,7 @@ bool fab_remote_ports(struct fab *f, const struct fab_remote_wire *w, unsigned i
 	return true;
 }
 
-/* Wire @i of a sealed graph. Return: NULL, or why there is none. */
+/* Set up wire @w of a sealed graph at port @name. Return: NULL, or the error. */
 static const char *take_port(struct fab_remote *r, const char *name, struct wire *w)
 {
 	struct fab *f = fab_data_mgmt(r->d)->f;
@@ -178,7 +180,7 @@ struct fab_remote *fab_remote_new(struct fab_data *d, int epfd, const char *toke
 		struct ohca_link_err e = { 0 };
 
 		x->fd = -1;
-		/* the first attempt is at once */
+		/* the first attempt begins at once */
 		x->due_ns = 1;
 		if (!no && w[r->n].to && take_address(x, w[r->n].to, &e))
 			no = e.text;
@@ -213,7 +215,7 @@ unsigned int fab_remote_connects(const struct fab_remote *r, unsigned int i)
 	return (unsigned int)strtoul(strrchr(r->wire[i].path, ':') + 1, NULL, 10);
 }
 
-/* ---- a peer that has come -------------------------------------------------------- */
+/* ---- peers that connect to us ---------------------------------------------------- */
 
 uint32_t fab_remote_place(const struct fab_remote *r, const struct ohca_link_cfg *peer,
 			  struct ohca_link_err *err)
@@ -231,7 +233,7 @@ uint32_t fab_remote_place(const struct fab_remote *r, const struct ohca_link_cfg
 		if (w->path[0] || (peer->place[0] && w->p != named))
 			continue;
 		known = true;
-		/* a link whose end nobody has seen yet ends now */
+		/* fab_data_ctrl(): the peer at that port may have closed its link */
 		if (fab_data_peer(r->d, w->p) && fab_data_ctrl(r->d, w->p))
 			continue;
 		if (fab_data_last_guid(r->d, w->p) == peer->port_guid)
@@ -277,7 +279,7 @@ static void failed(struct fab_remote *r, struct wire *w, const char *why)
 	w->due_ns = fab_data_host_ns(r->d) + (wait < RETRY_MOST_NS ? wait : RETRY_MOST_NS);
 }
 
-/* Our end; the same port has the same GUID each time, and no other port has. */
+/* The HELLO of our end; the same port has the same GUID each time, and no other port has it. */
 static void wire_cfg(const struct fab_remote *r, const struct wire *w, struct ohca_link_cfg *cfg)
 {
 	fab_data_link_cfg(r->d, w->p, cfg);
@@ -327,7 +329,7 @@ static void go_on(struct fab_remote *r, struct wire *w)
 	if (!done)
 		return;
 	if (done < 0) {
-		/* whoever closes it takes it out of the set */
+		/* the closer removes it from the epoll set */
 		w->fd = -1;
 		failed(r, w, err.text);
 		return;
@@ -374,7 +376,7 @@ uint64_t fab_remote_timer(struct fab_remote *r, uint64_t now_ns)
 			ohca_link_close(fab_data_closer(r->d), fd);
 			failed(r, w, "no answer within 5 s");
 		} else if (w->fd < 0 && !w->due_ns) {
-			/* the link is lost: a listener takes a moment to be there again */
+			/* the link is lost: its listener may need a moment to restart */
 			w->due_ns = now_ns + RETRY_NS;
 		} else if (w->fd < 0 && w->due_ns <= now_ns) {
 			remote_begin(r, w);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The loop of a fabric that runs; see serve.h. */
+/* The loop of a running fabric; see serve.h. */
 #include "serve.h"
 
 #include <errno.h>
@@ -30,17 +30,17 @@
 #include "front/slice.h"
 
 #define EVENTS		32
-#define LOOK_NS		50000u		/* busy rounds between looks at the sockets, ... */
-#define LOOK_ROUNDS	256u		/* ... or so many: the clock may be a test's */
-#define LOOK_EMPTY	64u		/* rounds without a packet, of some 100 ns */
+#define LOOK_NS		50000u		/* of busy rounds between checks of the sockets, ... */
+#define LOOK_ROUNDS	256u		/* ... or this many: the clock may be a test's */
+#define LOOK_EMPTY	64u		/* rounds without a packet, of about 100 ns */
 
 struct loop {
 	int epfd;
 	int sigfd;
 	struct fab_spin spin;
-	int schedfd;		/* what it is measured by, or -1 */
-	bool only_ms;		/* the kernel sleeps no shorter time */
-	uint64_t idle_since_ns;	/* no packet has moved; 0: one has */
+	int schedfd;		/* of fab_schedstat_open(), or -1 */
+	bool only_ms;		/* the kernel has no epoll_pwait2() */
+	uint64_t idle_since_ns;	/* time since which no packet has moved; 0: one has */
 	const struct fab_serve_cfg *cfg;
 	struct fab_mgmt m;
 	struct fab_sim *sim;
@@ -52,12 +52,12 @@ struct loop {
 	uint32_t tenant_node[FAB_SERVE_TENANTS];
 	struct fab_tenants tenants;
 	struct fab_remote *remote;	/* NULL: no wires to other hosts */
-	struct fab_attach *door;	/* of those that come by TCP */
+	struct fab_attach *door;	/* the TCP socket */
 	struct fab_fronts *fronts;
 	struct fab_closer closer;
-	struct ohca_link_closer link_closer;	/* by it */
+	struct ohca_link_closer link_closer;	/* uses @closer */
 	struct fab_spool *capture;
-	int file;		/* it goes there */
+	int file;		/* of @capture */
 };
 
 static uint64_t now_ns(const struct loop *l)
@@ -72,8 +72,8 @@ static uint64_t now_ns(const struct loop *l)
 }
 
 /*
- * @len bytes of @text to standard error, as far as it takes them: a pipe that nobody reads must not
- * stop the fabric. A pipe that can be written to takes PIPE_BUF bytes.
+ * Write @len bytes of @text to standard error, as far as it accepts them: a pipe without a reader
+ * must not stop the fabric. A pipe that is writable accepts PIPE_BUF bytes.
  * Return: whether all were written.
  */
 static bool write_stderr(const char *text, size_t len)
@@ -95,7 +95,7 @@ static bool write_stderr(const char *text, size_t len)
 	return true;
 }
 
-/* Counts of links, as much as standard error takes now. */
+/* Print counts of links, as far as standard error accepts them now. */
 static void print_counts(const struct loop *l)
 {
 	char *text = NULL;
@@ -110,13 +110,13 @@ static void print_counts(const struct loop *l)
 	free(text);
 }
 
-/* What says that a signal, or what stands for one, is there */
+/* The descriptor of signals, or of the hooks that replace them. */
 static int signal_fd(const struct loop *l)
 {
 	return l->cfg->hooks ? l->cfg->hooks->fd : l->sigfd;
 }
 
-/* Return: false: it is time to end. */
+/* Return: false: the fabric must end. */
 static bool on_signal(const struct loop *l)
 {
 	const struct fab_serve_hooks *hooks = l->cfg->hooks;
@@ -132,7 +132,7 @@ static bool on_signal(const struct loop *l)
 	return true;
 }
 
-/* ns until something is to be done at its time, UINT64_MAX: never */
+/* Run all timers. Return: ns until the next one is due, UINT64_MAX: never */
 static uint64_t timers(struct loop *l, uint64_t now)
 {
 	const uint64_t script = fab_script_timer(&l->m, now);
@@ -177,7 +177,7 @@ static int wait_events(struct loop *l, struct epoll_event *ev, uint64_t ns)
 	if (l->only_ms || !ns || ns == UINT64_MAX)
 		return epoll_wait(l->epfd, ev, EVENTS, to_ms(ns));
 	n = epoll_pwait2(l->epfd, ev, EVENTS, &ts, NULL);
-	/* kernels before 5.11, and filters of system calls that do not know it */
+	/* kernels before 5.11, and filters of system calls, do not know it */
 	l->only_ms = n < 0 && errno != EINTR;
 	return n;
 }
@@ -189,7 +189,7 @@ uint64_t fab_serve_clock(void *arg)
 	return t->now_ns;
 }
 
-/* Virtual time runs: no socket is looked at. */
+/* Whether virtual time runs: then the sockets are not checked. */
 static bool is_running(const struct loop *l)
 {
 	const struct fab_serve_time *t = l->cfg->time;
@@ -197,7 +197,7 @@ static bool is_running(const struct loop *l)
 	return t && t->now_ns < t->until_ns;
 }
 
-/* It is the time of the next event, which is in @ns. */
+/* Advance virtual time to the next event, which is in @ns. */
 static void pass_time(const struct loop *l, uint64_t ns)
 {
 	struct fab_serve_time *t = l->cfg->time;
@@ -205,7 +205,7 @@ static void pass_time(const struct loop *l, uint64_t ns)
 	t->now_ns += ns < t->until_ns - t->now_ns ? ns : t->until_ns - t->now_ns;
 }
 
-/* Return: false: it is time to end. */
+/* Return: false: the fabric must end. */
 static bool look_for_signal(const struct loop *l)
 {
 	struct pollfd p = { .fd = signal_fd(l), .events = POLLIN };
@@ -213,7 +213,7 @@ static bool look_for_signal(const struct loop *l)
 	return poll(&p, 1, 0) != 1 || on_signal(l);
 }
 
-/* Ask the kernel whether others want the processors, now and then. */
+/* Ask the kernel from time to time whether other threads want the processors. */
 static void look_around(struct loop *l, uint64_t now)
 {
 	struct fab_spin_look look;
@@ -229,14 +229,14 @@ static void look_around(struct loop *l, uint64_t now)
 			     "free (run delay %u.%u %%)", l->spin.delay / 10, l->spin.delay % 10);
 }
 
-/* Move packets until none moves or the sockets are due. Return: false: the latter. */
+/* Move packets until none moves or the sockets are due. Return: false: the sockets are due. */
 static bool move_packets(struct loop *l)
 {
 	const uint64_t begin = now_ns(l);
 	unsigned int empty = 0;
 
 	for (unsigned int i = 0; i < LOOK_ROUNDS && empty < LOOK_EMPTY; i++) {
-		/* messages of fronts first; memory of one may have vanished in the last turns */
+		/* first messages of fronts, and the end of fronts whose memory has vanished */
 		bool moved = l->fronts && fab_fronts_settle(l->fronts);
 		uint64_t now;
 
@@ -260,7 +260,7 @@ static bool move_packets(struct loop *l)
 	return false;
 }
 
-/* Return: false: it is time to end. */
+/* Return: false: the fabric must end. */
 static bool handle(struct loop *l, union fab_event e, uint64_t now)
 {
 	switch (e.type) {
@@ -292,7 +292,7 @@ static bool handle(struct loop *l, union fab_event e, uint64_t now)
 	return true;
 }
 
-/* Announce a sleep. Return: false: there is something to do. */
+/* Announce a sleep. Return: false: there is work. */
 static bool may_sleep(struct loop *l)
 {
 	return fab_data_sleep(l->data) && fab_hcas_sleep(l->hcas);
@@ -328,7 +328,7 @@ static void run(struct loop *l)
 		begin = sleeps ? now_ns(l) : now;
 		if (sleeps)
 			fab_hcas_awake(l->hcas);
-		/* who asks beside one that has let time run is answered when it stands again */
+		/* if a request lets time run, other events wait until it stands again */
 		for (int i = 0; i < n && !is_running(l); i++)
 			if (!handle(l, fab_event_of(&ev[i]), begin))
 				return;
@@ -343,7 +343,7 @@ static bool nobody(void *ctx, uint32_t port, const struct fab_mad *mad)
 	return false;
 }
 
-/* What standard error does not take is counted, and the next line says so. */
+/* Lines that standard error does not accept are counted, and the next line has the number. */
 static void stderr_line(void *arg, const char *fmt, va_list ap)
 {
 	static unsigned int lost;
@@ -374,7 +374,7 @@ static bool open_hcas(struct loop *l, uint32_t events)
 	return l->hcas;
 }
 
-/* Return: false: what is wrong was printed. */
+/* Return: false: the error was printed. */
 static bool open_remote(struct loop *l, const struct fab_serve_cfg *cfg)
 {
 	struct fab_attach_cfg door = { .path = cfg->listen_tcp, .epfd = l->epfd,
@@ -399,19 +399,19 @@ static bool open_remote(struct loop *l, const struct fab_serve_cfg *cfg)
 	return l->door;
 }
 
-/* Whether virtual machines may come. */
+/* Whether virtual machines may attach. */
 static bool has_machines(const struct fab_serve_cfg *cfg)
 {
 	return cfg->listen || cfg->ntenants;
 }
 
-/* Whether anything may come by a link. */
+/* Whether any link may attach. */
 static bool has_links(const struct fab_serve_cfg *cfg)
 {
 	return has_machines(cfg) || cfg->nwires || cfg->listen_tcp;
 }
 
-/* Which hosts have a socket of their own. Return: false: what is wrong was printed. */
+/* Find the hosts with a socket of their own. Return: false: the error was printed. */
 static bool find_tenants(struct loop *l, const struct fab_serve_cfg *cfg)
 {
 	for (unsigned int i = 0; i < cfg->ntenants; i++) {
@@ -436,7 +436,7 @@ static bool find_tenants(struct loop *l, const struct fab_serve_cfg *cfg)
 	return true;
 }
 
-/* Return: NULL: what is wrong was printed. */
+/* Return: NULL: the error was printed. */
 static struct fab_attach *open_attach(struct loop *l, const struct fab_attach_cfg *cfg,
 				      const char *option)
 {
@@ -450,7 +450,7 @@ static struct fab_attach *open_attach(struct loop *l, const struct fab_attach_cf
 	return a;
 }
 
-/* The sockets that virtual machines come to. Return: false: what is wrong was printed. */
+/* Open the sockets for virtual machines. Return: false: the error was printed. */
 static bool open_machines(struct loop *l, const struct fab_serve_cfg *cfg)
 {
 	const struct fab_fronts_cfg fronts = {
@@ -496,14 +496,14 @@ static bool open_machines(struct loop *l, const struct fab_serve_cfg *cfg)
 	return true;
 }
 
-/* Until it is closed its events would end each sleep. */
+/* Remove it from the epoll set first: until it is closed its events would end each sleep. */
 static void close_soon(void *arg, int fd)
 {
 	struct epoll_event ev = { 0 };
 	struct loop *l = arg;
 
 	if (epoll_ctl(l->epfd, EPOLL_CTL_DEL, fd, &ev)) {
-		/* It was not there. */
+		/* It was not in the set. */
 	}
 	fab_closer_close(&l->closer, fd);
 }
@@ -525,7 +525,7 @@ static bool open_data(struct loop *l, const struct fab_serve_cfg *cfg)
 	return open_hcas(l, cfg->events) && open_remote(l, cfg) && open_machines(l, cfg);
 }
 
-/* Return: false: what is wrong was printed. */
+/* Return: false: the error was printed. */
 static bool open_capture(struct loop *l, const struct fab_serve_cfg *cfg)
 {
 	struct fab_spool_cfg spool = { .n = cfg->ncaptured };
@@ -560,15 +560,15 @@ static void close_capture(struct loop *l)
 		close(l->file);
 }
 
-/* This thread runs soon when a doorbell or a packet wakes it, and its timers of HCAs end in time. */
+/* Let this thread run soon after a doorbell or a packet, and its timers for HCAs end in time. */
 static void run_soon(void)
 {
-	/* without these wake-ups take longer, and timers end some 50 us late */
+	/* otherwise wake-ups take longer, and timers end about 50 us late */
 	ohca_short_slice();
 	prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
 }
 
-/* Return: false: what is wrong was printed. */
+/* Return: false: the error was printed. */
 static bool open_control(struct loop *l, const char *path)
 {
 	if (!path)
@@ -613,7 +613,7 @@ static int open_signals(void)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* Without packets and doorbells there is nothing to wait awake for. */
+/* Waiting awake is useful only with packets and doorbells. */
 static void open_spin(struct loop *l, const struct fab_serve_cfg *cfg)
 {
 	const bool measured = cfg->spin_us == FAB_SPIN_AUTO;
@@ -660,8 +660,8 @@ static void start_threads(void *arg)
 }
 
 /*
- * Give up what is not needed any more, because this maps memory of machines that are not trusted,
- * and say what the kernel leaves open.
+ * Give up the rights that are not needed any more, because this maps memory of machines that are
+ * not trusted, and report those that the kernel cannot restrict.
  */
 _Static_assert(FAB_SANDBOX_FILES == 2 + FAB_SERVE_TENANTS, "sockets with a path");
 
@@ -738,14 +738,18 @@ int fab_serve(struct fab *f, const struct fab_serve_cfg *cfg)
 	if (cfg->time)
 		l->m.until_ns = &cfg->time->until_ns;
 	/*
-	 * So that a client which has followed the daemon before this one is behind by too much. In us: programs whose
-	 * numbers have 53 bits know them all.
+	 * A start value from the clock: a client that has followed an earlier daemon finds that it
+	 * lags by too much. In us, so that programs whose numbers have 53 bits represent it
+	 * exactly.
 	 */
 	l->m.log.count = now_ns(l) / 1000;
 	l->epfd = l->sigfd = l->file = l->schedfd = -1;
 	ok = open_loop(l, cfg);
 	if (ok) {
-		/* without packets OpenSM had better send several SMPs before each wake-up */
+		/*
+		 * not without links: OpenSM then sends several SMPs before each wake-up, which is
+		 * better
+		 */
 		if (has_links(cfg) && !cfg->hooks)
 			run_soon();
 		confine(l, cfg);
