@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the engine costs: two of them back to back, one thread for both and for the driver.
+ * Measures the cost of the engine: two engines are connected back to back, and one thread runs both
+ * and the driver.
  *
  *	engine_bench [seconds a line]
  *	engine_bench SECONDS report	for tests/bench/run: TABLE, ROW, COLUMN and VALUE, with tabs
@@ -48,7 +49,7 @@ static void print_line(const char *name, uint32_t len, double rate)
 	printf("\n");
 }
 
-/* What the copies alone would cost: 4 KiB twice, over the same span of memory. */
+/* Measures the cost of the copies alone: 4 KiB is copied twice, over the same span of memory. */
 static void copies(void)
 {
 	static uint8_t mid[64][4352];

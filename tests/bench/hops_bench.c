@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What switches add: two HCAs that a fabric hosts, all in one thread, beside the same engines back to
- * back.
+ * Measures the cost of switches: two HCAs that a fabric hosts, and the same engines back to back
+ * for comparison. One thread runs all of them.
  *
  *	hops_bench SECONDS	for tests/bench/run: TABLE, ROW, COLUMN and VALUE, with tabs
  */
@@ -16,8 +16,8 @@
 
 static struct fab_hcas *hcas;
 static struct fab_hca *hca[2];
-static uint32_t seat_of[2];		/* whose places they have */
-static struct fab_hca_log seat_log[2];	/* as each front has one */
+static uint32_t seat_of[2];		/* nodes whose places the HCAs have */
+static struct fab_hca_log seat_log[2];	/* each front has one */
 
 static ohca_engine *seat_make(void *arg, struct host *h)
 {
@@ -97,7 +97,7 @@ static void value(const char *table, const char *row, const char *column, double
 	fflush(stdout);
 }
 
-/* All of a row; @w: how the machines are joined. */
+/* Measures all columns of a row; @w: how the machines are joined. */
 static void measure(const char *table, const char *row, struct pair_work w, double seconds)
 {
 	static uint32_t ns[SAMPLES];
@@ -127,12 +127,12 @@ static void measure(const char *table, const char *row, struct pair_work w, doub
 
 static double seconds = 0.1;
 
-static const uint32_t nodes[] = { 3, 1, 15 };	/* over 1, 3 and 5 switches from node 2 */
+static const uint32_t nodes[] = { 3, 1, 15 };	/* node 2 reaches them over 1, 3 and 5 switches */
 
 static void bench_hosted(void **st)
 {
 	(void)st;
-	d->cfg.clock = NULL;		/* the engines' is the fabric's, and costs what it costs */
+	d->cfg.clock = NULL;		/* the engines use the fabric's clock, with its cost */
 	hcas = fab_hcas_new(d);
 	assert_non_null(hcas);
 	measure("hosted", "0", (struct pair_work){ 0 }, seconds);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* See pair.h. Machines are set up by the test host; then what it checks is left out. */
+/* See pair.h. The test host sets up the machines; afterwards its checks are left out. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,9 +7,9 @@
 
 #include "pair.h"
 
-#define SLOTS	64u		/* frames a wire holds: credits */
+#define SLOTS	64u		/* frames that a wire holds; these are its credits */
 #define SLOT	4352u
-#define MEM	(512ull << 20)	/* of a machine; what is not written takes none of ours */
+#define MEM	(512ull << 20)	/* of a machine; the process needs only the pages that are written */
 
 /** struct wire - frames from one engine to the other, in order */
 struct wire {
@@ -57,7 +57,7 @@ double pair_seconds(void)
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* ---- a host that costs nothing ---- */
+/* ---- a host without a cost of its own ---- */
 
 static unsigned int index_of(void *h)
 {
@@ -122,7 +122,7 @@ static void fast_commit(void *h, unsigned int port, unsigned int vl, uint32_t le
 	w->head++;
 }
 
-/* Frames come in the order in which they have left: what was said of them is good. */
+/* Frames arrive in the order in which they leave, so the announcement is right. */
 static void fast_soon(void *h, unsigned int port, const uint8_t *lrh, uint16_t pkey, uint32_t dqpn)
 {
 	(void)lrh;
@@ -146,7 +146,7 @@ static void fast_ops(void)
 	}
 }
 
-/* What machine @i has sent comes to the other one. */
+/* Delivers the frames of machine @i to the other machine. */
 static void carry(unsigned int i)
 {
 	struct wire *w = &wires[i];
@@ -164,7 +164,7 @@ static void carry(unsigned int i)
 	}
 }
 
-/* One round: poll both, deliver what they sent. */
+/* One round: polls both engines and delivers what they sent. */
 static void spin(void)
 {
 	if (work.home) {
@@ -177,7 +177,7 @@ static void spin(void)
 	}
 }
 
-/* ---- a driver that costs little ---- */
+/* ---- a driver of little cost ---- */
 
 static void post(struct side *s, struct queue *q)
 {
@@ -201,7 +201,7 @@ static void post_recv(struct side *s)
 	__atomic_store_n(&q->db->rq_pi, q->qp.rq_pi, __ATOMIC_RELEASE);
 }
 
-/* *@at, unless NULL: the time that the device has written into the CQE */
+/* @at: receives the time that the device has written into the CQE, unless NULL */
 static bool poll_cq(struct side *s, unsigned int k, uint64_t *at)
 {
 	struct host_cq *cq = k ? &s->rcq : &s->scq;
@@ -231,7 +231,7 @@ static void make_wqe(struct side *s, struct side *peer, unsigned int k)
 
 	memset(bb, 0, 64);
 	if (work.type == OHCA_QPT_UD) {
-		/* AV and no data: the data of a UD WQE would need a second BB */
+		/* an AV and no data, because the data of a UD WQE would need a second BB */
 		c.flags |= OHCA_WQE_INLINE;
 		n = 4;
 	} else if (work.op != OHCA_OP_SEND) {

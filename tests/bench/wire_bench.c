@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A wire between two processes by TCP on loopback, beside one stream of TCP between two, which sends
- * blocks of 128 KiB as iperf3 does. Neither writes or reads what it sends but for the headers.
+ * Measures a wire between two processes by TCP on loopback, and one TCP stream between two
+ * processes for comparison, which sends blocks of 128 KiB as iperf3 does. Neither fills or reads
+ * the payload.
  *
  *	wire_bench SECONDS	for tests/bench/run: TABLE, ROW, COLUMN and VALUE, with tabs
  */
@@ -20,7 +21,7 @@
 
 #include "../link/simple.h"
 
-#define BLOCK	(128u << 10)	/* iperf3's */
+#define BLOCK	(128u << 10)	/* as iperf3 */
 #define HEADERS	20u
 
 static double now(void)
@@ -37,7 +38,7 @@ static void die(const char *what)
 	exit(1);
 }
 
-/* A child that runs @f with an end of a pipe, whose other end is *@fd. */
+/* Starts a child that runs @f with one end of a pipe; *@fd is the other end. */
 static pid_t child(void (*f)(int to, int listener, size_t len), int listener, size_t len, int *fd)
 {
 	int p[2];
@@ -56,7 +57,7 @@ static pid_t child(void (*f)(int to, int listener, size_t len), int listener, si
 	return pid;
 }
 
-/* Bytes that the child has got, and the time that it took it; GB/s */
+/* Reads the bytes that the child has received and the time that they took. Return: GB/s. */
 static double result(pid_t pid, int fd)
 {
 	double r[2] = { 0, 1 };
@@ -119,7 +120,7 @@ static double stream(double seconds)
 
 /* ---- the wire ------------------------------------------------------------------- */
 
-/* Waits until the link has something to do. Return: false: it is gone. */
+/* Waits until the link has something to do. Return: false if the link has ended. */
 static bool nap(struct ohca_link *l)
 {
 	simple_nap(l, 1000);

@@ -2,14 +2,16 @@
 /*
  * Many hosts that ask the subnet administration for paths: clients LIBRARY PATHS SECONDS <HOSTS
  *
- * HOSTS has a line for each client, the NodeGUID of its host (16 digits) and the LID. Each is a
- * process with LIBRARY, ibsim's libumad2sim.so, preloaded. When all are attached one line says so,
- * and each asks for PATHS paths, to the hosts that follow it, one after the other and all over
- * again. It asks the subnet manager that its port names. Each request becomes one of: answered, with
- * the path; refused, with a status; undelivered, as the fabric says; silent, when nothing has come after
- * SECONDS. A path that is refused or undelivered is asked for again, up to 300 times with 100 ms in
- * between. A line says when half of the clients have asked for half of their paths, and the last
- * one has the sums. The status is 0 if nothing was silent or wrong, and each path was answered.
+ * HOSTS has a line for each client with the NodeGUID of its host (16 digits) and the LID. Each
+ * client is a process with LIBRARY, ibsim's libumad2sim.so, preloaded. When all clients are
+ * attached, the program prints one line. Then each client asks for PATHS paths to the hosts that
+ * follow its own in HOSTS, again from the first one after the last. It asks the subnet manager that
+ * its port names. Each request is counted as one of: answered, with the path; wrong, with another
+ * path; refused, with a status; undelivered, if the fabric reports so or no subnet manager is
+ * known; silent, if nothing has arrived after SECONDS. A client repeats a request that is refused
+ * or undelivered up to 300 times, with 100 ms in between. The program prints a line when half of
+ * the clients have asked for half of their paths. The last line has the sums. The status is 0 if no
+ * request was silent or wrong, and each path was answered.
  */
 #include <fcntl.h>
 #include <infiniband/umad.h>
@@ -26,7 +28,7 @@
 
 #define MAX_CLIENTS	1000u
 #define MAD_LEN		256
-#define SA_DATA		56		/* of a MAD: the record */
+#define SA_DATA		56		/* offset of the record in a MAD */
 #define PATH_DLID	(SA_DATA + 40)
 #define PATH_SLID	(SA_DATA + 42)
 #define ATTR_PORT_INFO	0x15
@@ -34,14 +36,14 @@
 #define CLASS_DR	0x81
 #define CLASS_SA	3
 #define QP1_QKEY	0x80010000
-#define GATE		3		/* descriptor: closed when all may begin */
+#define GATE		3		/* descriptor that is closed when all clients may begin */
 
 #define ATTEMPTS	300u
 #define PAUSE_MS	100
 
 enum message { ATTACHED, HALF, DONE };
 
-/* What became of a client's requests; one write to a pipe. */
+/* Results of a client's requests; one write to a pipe. */
 struct count {
 	enum message what;
 	uint32_t answered, refused, undelivered, silent, wrong, longest_ms;
@@ -81,7 +83,7 @@ static uint8_t *begin(struct port *p, uint8_t mgmt_class, uint8_t version, uint8
 	return mad;
 }
 
-/* Send it, wait for its end. Return: 0: an answer, 1: undelivered, 2: silence */
+/* Sends the MAD and waits for its end. Return: 0: an answer, 1: undelivered, 2: silence. */
 static int ask(struct port *p, int agent, int ms)
 {
 	uint8_t *mad = umad_get_mad(p->umad);
@@ -92,13 +94,13 @@ static int ask(struct port *p, int agent, int ms)
 	for (;;) {
 		if (umad_recv(p->fd, p->umad, &len, ms) < 0)
 			return 2;
-		/* one that comes after its end was told is for nobody */
+		/* an answer after its request was reported as undelivered has no reader */
 		if ((get16(mad + 12) << 16 | get16(mad + 14)) == p->tid)
 			return umad_status(p->umad) ? 1 : 0;
 	}
 }
 
-/* MasterSMLID of this port; 0: there is none. */
+/* Return: MasterSMLID of this port; 0 if there is none. */
 static unsigned int sm_lid(struct port *p, int ms)
 {
 	uint8_t *mad = begin(p, CLASS_DR, 1, ATTR_PORT_INFO);
@@ -110,7 +112,7 @@ static unsigned int sm_lid(struct port *p, int ms)
 	return get16(mad + 64 + 18);
 }
 
-/* Return: whether it was told that there is no path now. */
+/* Return: whether the answer says that there is no path now. */
 static bool ask_path(struct port *p, unsigned int from, unsigned int to, int ms, struct count *n)
 {
 	const unsigned int lid = sm_lid(p, ms);
@@ -146,7 +148,7 @@ static uint32_t now_ms(void)
 	return (uint32_t)(t.tv_sec * 1000 + t.tv_nsec / 1000000);
 }
 
-/* A client: FROM PATHS SECONDS, and the LIDs in the environment. */
+/* A client with the arguments FROM PATHS SECONDS, and the LIDs in the environment. */
 static int client(char **argv)
 {
 	const unsigned int from = (unsigned int)atoi(argv[0]);
@@ -204,7 +206,7 @@ static pid_t start(const char *library, const char *guid, char **argv, int out, 
 	_exit(2);
 }
 
-/* A client's message. Return: false: not within @ms */
+/* Receives a client's message. Return: false if there is none within @ms. */
 static bool next_count(int fd, struct count *n, int ms)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
@@ -240,7 +242,7 @@ int main(int argc, char **argv)
 		if (start(argv[1], guid[i], args, out[1], gate[0]) < 0)
 			return 2;
 	}
-	/* the first message is that it is attached */
+	/* the first message of each client reports that it is attached */
 	for (i = 0; i < count && next_count(out[0], &n, 60000); i++)
 		;
 	printf("%u clients attached\n", i);

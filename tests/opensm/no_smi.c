@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A kernel that has no SMI at a port, as some have had (linux-rdma/opensm #37): LD_PRELOAD this,
- * and no agent for class 0x81 can be registered.
+ * Simulates a kernel that has no SMI at a port, as some have had (linux-rdma/opensm #37):
+ * LD_PRELOAD this library, and no agent for class 0x81 can be registered.
  */
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * bench CASE COUNT: repeat one hot operation of the provider over faked queues,
- * for an instruction counter to watch; it measures no time itself. See run.
+ * bench CASE COUNT: repeats one hot operation of the provider over faked queues, for an instruction
+ * counter. It measures no time itself. See run.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,7 +82,7 @@ static void setup(bool ud, bool single)
 	}
 }
 
-/* The device has taken everything; @ring: and sleeps. */
+/* The device has executed everything; @ring: it sleeps and needs a doorbell. */
 static void device(bool ring)
 {
 	struct ohca_hw_db *db = oqp->db;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* bench-NAME CASE COUNT: bench.c's cases for the provider that struct peer is of. */
+/* bench-NAME CASE COUNT: the cases of bench.c for another provider (struct peer). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

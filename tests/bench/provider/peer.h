@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Another provider of the same rdma-core over faked queues: its objects are made here, with what its
- * hot operations read, because its kernel driver and its device would make them.
+ * Another provider of the same rdma-core over faked queues. This code makes the objects, with the
+ * fields that hot operations read, in place of the provider's kernel driver and device.
  */
 #ifndef OHCA_BENCH_PEER_H
 #define OHCA_BENCH_PEER_H
@@ -16,12 +16,12 @@
 #define PEER_QPN	5u
 
 /**
- * struct peer - what tests/bench/provider/bench.c does with our provider
- * @setup: makes the QP and the CQ; with datagrams, or connected, which a provider may lack
- * @qp, @cq: set by @setup; @ah: for datagrams; @ex: NULL: no builders
+ * struct peer - the operations that tests/bench/provider/bench.c measures
+ * @setup: makes the QP and the CQ, for datagrams or connected; false if the provider has no such QP
+ * @qp, @cq: set by @setup; @ah: for datagrams; @ex: NULL if there are no builders
  * @post_send, @post_recv, @poll_cq: the operations
- * @device: the device has taken everything
- * @complete: it has written one more CQE, of a send
+ * @device: marks everything as executed by the device
+ * @complete: writes one more CQE, of a send
  */
 struct peer {
 	bool (*setup)(struct peer *p, bool ud);
@@ -39,7 +39,7 @@ struct peer {
 /* Each program has one. */
 extern struct peer peer;
 
-/** peer_memory() - zeroed, on a page of its own; ends the process if there is none */
+/** peer_memory() - zeroed memory that begins at a page; ends the process if there is none */
 void *peer_memory(size_t n);
 
 #endif

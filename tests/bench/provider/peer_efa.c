@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * efa: its builders are static, so its source is a part of this one. Its QPs take an address handle each
- * time; post_send() knows SENDs alone, and builders RDMA WRITEs as well.
+ * efa: its builders are static, so this file includes its source. An address handle is needed for
+ * each send. post_send() supports SEND alone, and builders support RDMA WRITE, too.
  */
 #include "verbs.c"
 

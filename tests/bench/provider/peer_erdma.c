@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* erdma has neither datagrams nor builders. */
+/* erdma supports neither datagrams nor builders. */
 #include <config.h>
 #include <stdlib.h>
 #include <util/mmio.h>
@@ -57,7 +57,7 @@ static void device(void)
 	qp.rq.ci = qp.rq.pi;
 }
 
-/* WQEs of one block, in order: those of an empty ring are */
+/* Writes the CQE of the next WQE: each WQE has one block, and they complete in order. */
 static void complete(void)
 {
 	struct erdma_cqe *cqe = &cq.queue[made % PEER_CQES];

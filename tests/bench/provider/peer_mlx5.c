@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* mlx5 as it is by default: doorbells with a lock, the first 64 bytes of a lone WQE in them. */
+/* mlx5 with its defaults: doorbells with a lock, which include the first 64 bytes of a lone WQE. */
 #include <config.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "wqe.h"
 #include "peer.h"
 
-/* of mlx5.c, for CQEs with errors and of signatures, which there are none of here */
+/* mlx5.c defines these two for CQEs with errors and of signatures, which do not occur here */
 int mlx5_freeze_on_error_cqe;
 
 struct mlx5_mkey *mlx5_find_mkey(struct mlx5_context *ctx, uint32_t mkeyn)

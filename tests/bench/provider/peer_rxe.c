@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* rxe: its operations are static, so its source is a part of this one. */
+/* rxe: its operations are static, so this file includes its source. */
 #include "rxe.c"
 
 #include <fcntl.h>
@@ -24,7 +24,7 @@ static bool setup(struct peer *p, bool ud)
 {
 	const uint64_t ops = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_SEND;
 
-	/* a doorbell is a write() there */
+	/* a doorbell of rxe is a write() */
 	context.ibv_ctx.context.cmd_fd = open("/dev/null", O_WRONLY);
 	cq.vcq.cq.context = &context.ibv_ctx.context;
 	cq.queue = ring(PEER_CQES, 7);
