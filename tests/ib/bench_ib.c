@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* How fast the decoder and the CRCs are. */
+/* Measures the speed of the decoder and of the CRCs. */
 #include <stdio.h>
 #include <time.h>
 

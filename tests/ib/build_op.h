@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Build one packet of any opcode, with known field values. */
+/* Builds one packet of any opcode, with known field values. */
 #ifndef TESTS_IB_BUILD_OP_H
 #define TESTS_IB_BUILD_OP_H
 
@@ -36,8 +36,8 @@ static const uint8_t t_sgid[16] = { 0xfe, 0x80, [8] = 1, [15] = 7 };
 static const uint8_t t_dgid[16] = { 0xfe, 0xc0, [8] = 2, [15] = 9 };
 
 /*
- * A packet from LRH to VCRC with @payload bytes (0 if the opcode allows none) of
- * 0, 1, 2, ... and, if @grh, a GRH. Returns its length.
+ * Builds a packet from LRH to VCRC with a GRH if @grh, and @payload bytes 0, 1, 2, ... (none if the
+ * opcode allows none). Return: its length.
  */
 static inline size_t build_op(uint8_t *buf, uint8_t opcode, bool grh, uint32_t payload)
 {

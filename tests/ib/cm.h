@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What cmocka.h wants to find before it. */
+/* Includes cmocka.h and the headers that it needs before it. */
 #ifndef TESTS_IB_CM_H
 #define TESTS_IB_CM_H
 

@@ -9,7 +9,7 @@
 #include "ib/rate.h"
 #include "ib/sma.h"
 
-#define PORTS	4u	/* with a switch's port 0; an HCA has 1 and 2 */
+#define PORTS	4u	/* including a switch's port 0; an HCA has ports 1 and 2 */
 #define NOW	1000000000000ull
 
 struct node {
@@ -24,7 +24,7 @@ struct node {
 		struct ib_sma_end end;
 		struct ib_trap slot[3];
 	} port[PORTS];
-	struct ib_sl2vl sl2vl[PORTS + 1][PORTS + 1];	/* the last: of all ports */
+	struct ib_sl2vl sl2vl[PORTS + 1][PORTS + 1];	/* the last entry stands for all ports */
 	uint8_t lft[2 * IB_LFT_PER_BLOCK];
 	uint16_t mft[2 * IB_MFT_PER_BLOCK][2];
 	char desc[IB_SMP_DATA_LEN];
@@ -181,7 +181,7 @@ static inline enum ib_sma_verdict give(struct node *n, unsigned int port, struct
 	return v;
 }
 
-/* A request by @port, LID routed; @d in and out. Return: the status of its response. */
+/* Sends a request to @port, LID routed; @d in and out. Return: the status of the response. */
 static inline uint16_t ask(struct node *n, unsigned int port, uint8_t method, uint16_t attr, uint32_t mod,
 		    uint8_t *d)
 {
@@ -238,7 +238,7 @@ static inline uint16_t get_pi(struct node *n, unsigned int port, uint32_t mod, s
 	return status;
 }
 
-/* What a manager sends: what it has read, with no change of state. */
+/* The Set of a manager: the PortInfo that it has read, without a change of state. */
 static inline struct ib_port_info request(const struct node *n, unsigned int num)
 {
 	struct ib_port_info pi = n->port[num].pi;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Classic pcap files of ERF records (link type 197), read and written. */
+/* Reads and writes classic pcap files of ERF records (link type 197). */
 #ifndef TESTS_IB_PCAP_H
 #define TESTS_IB_PCAP_H
 
@@ -12,7 +12,7 @@
 #define ERF_INFINIBAND	21u
 #define ERF_HDR_LEN	16u
 
-/* Open @path and check that it is ERF. NULL if it is not there or not that. */
+/* Opens @path and checks its format. Return: NULL if it is not there or has another format. */
 static inline FILE *pcap_open(const char *path)
 {
 	uint32_t h[6];
@@ -25,7 +25,9 @@ static inline FILE *pcap_open(const char *path)
 	return f;
 }
 
-/* The next InfiniBand frame, LRH to VCRC. Its length, 0 at the end, -1 if malformed. */
+/*
+ * Reads the next InfiniBand frame, LRH to VCRC. Return: its length, 0 at the end, -1 if malformed.
+ */
 static inline int pcap_next(FILE *f, uint8_t *buf, size_t room)
 {
 	uint32_t h[4];

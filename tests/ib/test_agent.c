@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What the agent does with an SMP before it looks at the attribute: M_Keys, methods, routes; traps. */
+/*
+ * The agent's checks of an SMP before it looks at the attribute (M_Keys, methods, routes), and
+ * traps.
+ */
 #include "node.h"
 
 /* ---- M_Keys ---- */
@@ -44,7 +47,7 @@ static void mkeys(void **st)
 	assert_int_equal(p->end.lease_ns, UINT64_MAX);
 	p->pi.state = IB_PS_ACTIVE;
 
-	/* reading is allowed, and the key not shown; with it, it is */
+	/* a Get without the key succeeds but does not show the key; a Get with the key shows it */
 	assert_int_equal(get_pi(&n, 1, 0, &pi), 0);
 	assert_int_equal(pi.mkey, 0);
 	smp_init(&smp, IB_METHOD_GET, IB_SMP_ATTR_PORT_INFO, 0, NULL);
@@ -54,7 +57,7 @@ static void mkeys(void **st)
 	ib_port_info_unpack(smp.data, &pi);
 	assert_int_equal(pi.mkey, 0xabc);
 
-	/* writing is not: a count that sticks, the lease, a trap */
+	/* a Set fails: the counter stays at its maximum, the lease starts, a trap is sent */
 	p->pi.mkey_violations = 0xfffe;
 	for (unsigned int i = 0; i < 2; i++) {
 		assert_int_equal(with_key(&n, 1, IB_METHOD_SET, IB_SMP_ATTR_SL2VL, 0x1234, 5),
@@ -79,13 +82,13 @@ static void mkeys(void **st)
 	assert_int_equal(ib_get_be16(notice.details + 8), IB_SMP_ATTR_SL2VL);
 	assert_int_equal(ib_get_be32(notice.details + 10), 0x1234);
 	assert_int_equal(ib_get_be64(notice.details + 14), 5);
-	/* the key stops the lease; what needs none does not */
+	/* the right key stops the lease; a request that needs no key does not */
 	assert_int_equal(get_pi(&n, 1, 0, &pi), 0);
 	assert_int_equal(p->end.lease_ns, NOW + 60000000000ull);
 	assert_int_equal(with_key(&n, 1, IB_METHOD_SET, IB_SMP_ATTR_SL2VL, 0, 0xabc), IB_SMA_REPLY);
 	assert_int_equal(p->end.lease_ns, UINT64_MAX);
 
-	/* only the driver may do without, and only to read */
+	/* only the driver may omit the key, and only in a Get */
 	p->pi.mkey_prot = 2;
 	for (unsigned int i = 0; i < 8; i++) {
 		const struct ib_sma_in in = { .port = 1, .from_wire = i & 1, .ignore_mkey = i & 2 };
@@ -94,14 +97,16 @@ static void mkeys(void **st)
 		assert_int_equal(ib_sma_process(&n.sma, &in, &smp, &out),
 				 i == 6 ? IB_SMA_REPLY : IB_SMA_DISCARD);
 	}
-	/* no lease, none runs */
+	/* without a lease period no lease starts */
 	p->pi.mkey_lease = 0;
 	p->end.lease_ns = UINT64_MAX;
 	assert_int_equal(with_key(&n, 1, IB_METHOD_SET, IB_SMP_ATTR_SL2VL, 0, 5), IB_SMA_DISCARD);
 	assert_int_equal(p->end.lease_ns, UINT64_MAX);
 }
 
-/* PortInfo of an HCA's other port wants the keys of both; what else is asked, and a switch, one. */
+/*
+ * PortInfo of an HCA's other port needs the keys of both; other attributes, and a switch, need one.
+ */
 static void mkeys_of_two(void **st)
 {
 	struct node n;
@@ -162,7 +167,7 @@ static void methods(void **st)
 		memset(d, 0, sizeof(d));
 		assert_int_equal(ask(&n, 1, 0x15, IB_SMP_ATTR_NODE_INFO, 0, d), IB_MAD_BAD_METHOD);
 		assert_int_equal(get(&n, 1, 0x1ff, 0, d), IB_MAD_BAD_METHOD_ATTR);
-		/* what is a subnet manager's, where there is one */
+		/* SMInfo belongs to the subnet manager if there is one */
 		assert_int_equal(get(&n, 1, IB_SMP_ATTR_SM_INFO, 0, d), IB_MAD_BAD_METHOD_ATTR);
 		n.port[sw ? 0 : 1].pi.cap_mask |= IB_CAP_SM;
 		assert_int_equal(verdict(&n, IB_METHOD_GET, IB_SMP_ATTR_SM_INFO), IB_SMA_UNHANDLED);
@@ -203,7 +208,7 @@ static void unclaimed(void **st)
 		if (m[i].answered)
 			assert_int_equal(ib_be16(smp.hdr.status), IB_MAD_BAD_METHOD_ATTR);
 	}
-	/* that is for another, or for nobody */
+	/* this SMP is for another node, or for none */
 	smp_init(&smp, IB_METHOD_GET, IB_SMP_ATTR_SM_INFO, 0, NULL);
 	smp.hdr.mgmt_class = IB_CLASS_SUBN_DR;
 	ib_smp_set_hops(&smp, 1, 2);
@@ -235,13 +240,16 @@ static void routes(void **st)
 	(void)st;
 	for (unsigned int sw = 0; sw < 2; sw++) {
 		node_init(&n, sw);
-		/* ends here, and the answer leaves by where it came from */
+		/* the route ends here, and the answer leaves by the port of arrival */
 		assert_int_equal(route(&n, true, 1, 1, false, &out), IB_SMA_REPLY);
 		assert_int_equal(out, 2);
-		/* without hops, too */
+		/* the same without hops */
 		assert_int_equal(route(&n, true, 0, 0, false, &out), IB_SMA_REPLY);
 		assert_int_equal(out, 2);
-		/* goes on; a request does not return, and nothing comes from beyond its end */
+		/*
+		 * a switch forwards; a request has no return path; a hop pointer from beyond the
+		 * end is invalid
+		 */
 		assert_int_equal(route(&n, true, 1, 2, false, &out),
 				 sw ? IB_SMA_FORWARD : IB_SMA_DISCARD);
 		if (sw)
@@ -249,7 +257,7 @@ static void routes(void **st)
 		assert_int_equal(route(&n, true, 2, 3, false, &out), IB_SMA_DISCARD);
 		assert_int_equal(route(&n, true, 0, 1, false, &out), IB_SMA_DISCARD);
 		assert_int_equal(route(&n, true, 1, 1, true, &out), IB_SMA_DISCARD);
-		/* the driver has followed its route itself */
+		/* a request of the driver has already followed its route */
 		assert_int_equal(route(&n, false, 1, 2, false, &out), IB_SMA_REPLY);
 		assert_int_equal(out, IB_DR_PORT_BY_LID);
 	}
@@ -282,7 +290,7 @@ static void traps(void **st)
 		assert_int_equal(get(&n, 2, IB_SMP_ATTR_NOTICE, 0, d), 0);
 		ib_notice_unpack(d, &notice);
 		assert_int_equal(notice.type, IB_NOTICE_EMPTY);
-		/* neither before Active nor without a manager */
+		/* no trap is sent before Active or without a manager */
 		assert_false(ib_sma_trap(&n.sma, num, IB_NOTICE_URGENT, IB_TRAP_LINK_STATE_CHANGE,
 					 details, NOW));
 		p->pi.state = IB_PS_ACTIVE;
@@ -313,7 +321,7 @@ static void traps(void **st)
 		assert_int_equal(notice.issuer_lid, 7);
 		assert_memory_equal(notice.details, details, 54);
 		assert_int_equal(ib_sma_deadline(&n.sma), NOW + timeout);
-		/* Get shows it, and Set takes it back; so does TrapRepress */
+		/* Get shows the notice; Set and TrapRepress remove it */
 		for (unsigned int i = 0; i < 2; i++) {
 			assert_int_equal(get(&n, 2, IB_SMP_ATTR_NOTICE, 0, d), 0);
 			ib_notice_unpack(d, &notice);
@@ -334,7 +342,7 @@ static void traps(void **st)
 	}
 }
 
-/* A lease that runs out takes the protection with it, of that port. */
+/* When the lease of a port expires, its protection ends, and that of no other port. */
 static void leases(void **st)
 {
 	struct node n;

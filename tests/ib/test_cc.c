@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The congestion control agent: attributes, statuses, keys and leases, and a switch's log. */
+/* The congestion control agent: attributes, statuses, keys and leases, and the log of a switch. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -109,7 +109,7 @@ static void test_statuses(void **st)
 	assert_int_equal(ask(&ca, IB_METHOD_SET, 0x17, 0), IB_MAD_OK);
 }
 
-/* Any bits: nothing is written that is not the agent's, and a Get shows what a Set has. */
+/* Random MADs: the agent writes only its own state, and a Get shows what a Set wrote. */
 static void test_any_bits(void **st)
 {
 	uint64_t rng = 1;
@@ -125,7 +125,7 @@ static void test_any_bits(void **st)
 			rng ^= rng << 17;
 			memcpy(b + k, &rng, 8);
 		}
-		/* one of a kind keeps its state: what it has is not the other's */
+		/* switch and adapter share the memory of their state, so it begins empty */
 		memset(cc, 0, sizeof(*cc));
 		if (rng & 1)
 			n = &ca;
@@ -134,7 +134,7 @@ static void test_any_bits(void **st)
 	}
 }
 
-/* A CC_Key: all but two Gets need it, and a lease ends its protection. */
+/* All requests except two Gets need the CC_Key, and the end of a lease ends the protection. */
 static void test_key(void **st)
 {
 	(void)st;
@@ -143,14 +143,14 @@ static void test_key(void **st)
 	data[8] = 0x80;
 	ib_put_be16(data + 10, 5);
 	assert_int_equal(ask(&sw, IB_METHOD_SET, 0x12, 0), IB_MAD_OK);
-	assert_int_equal(ib_get_be64(data), 0x1234);	/* who sets it knows it */
+	assert_int_equal(ib_get_be64(data), 0x1234);	/* the setter may see the key */
 	assert_int_equal(ask(&sw, IB_METHOD_GET, 0x01, 0), IB_MAD_OK);
 	assert_int_equal(ask(&sw, IB_METHOD_GET, 0x12, 0), IB_MAD_OK);
 	assert_int_equal(ib_get_be64(data), 0);
 	assert_int_equal(ib_get_be16(data + 12), 0);
 	assert_int_equal(ask(&sw, IB_METHOD_GET, 0x14, 0), NO_ANSWER);
 	assert_int_equal(ask(&sw, IB_METHOD_SET, 0x12, 0), NO_ANSWER);
-	/* the lease of 5 s runs since the first of these */
+	/* the lease of 5 s began with the first of these requests */
 	now += 5 * S - 1;
 	assert_int_equal(ask(&sw, IB_METHOD_GET, 0x12, 0), IB_MAD_OK);
 	assert_int_equal(ib_get_be64(data), 0);
@@ -160,7 +160,7 @@ static void test_key(void **st)
 	assert_int_equal(ib_get_be64(data), 0x1234);
 	assert_int_equal(data[8], 0);
 	assert_int_equal(ask(&sw, IB_METHOD_GET, 0x14, 0), NO_ANSWER);
-	/* who has the key ends the lease */
+	/* a request with the key ends the lease */
 	key = 0x1234;
 	assert_int_equal(ask(&sw, IB_METHOD_GET, 0x13, 0), IB_MAD_OK);
 	assert_int_equal(log_data[1], 0);
@@ -171,13 +171,13 @@ static void test_key(void **st)
 	ib_put_be64(data, 0x1234);
 	ib_put_be16(data + 12, 1);
 	assert_int_equal(ask(&sw, IB_METHOD_SET, 0x12, 0), IB_MAD_OK);
-	assert_int_equal(ib_get_be16(data + 12), 4);	/* 1 leaves it, 0 resets it */
+	assert_int_equal(ib_get_be16(data + 12), 4);	/* 1 keeps the counter, 0 resets it */
 	ib_put_be16(data + 12, 0);
 	assert_int_equal(ask(&sw, IB_METHOD_SET, 0x12, 0), IB_MAD_OK);
 	assert_int_equal(ib_get_be16(data + 12), 0);
 }
 
-/* The last 15 events, the newest first; counter and map begin anew when they were read. */
+/* The last 15 events, the newest first; a read resets the counter and the map. */
 static void test_log(void **st)
 {
 	(void)st;
@@ -202,7 +202,7 @@ static void test_log(void **st)
 	assert_int_equal(ib_get_be16(log_data + 40), 119);
 }
 
-/* A port has settings of its own, or the switch's. */
+/* A port has settings of its own, or uses those of the switch. */
 static void test_port(void **st)
 {
 	struct ib_cc_port p;
@@ -214,7 +214,7 @@ static void test_port(void **st)
 	data[4] = 0x85;			/* port 49: valid, threshold 5 */
 	data[5] = 6;
 	ib_put_be16(data + 6, 700);
-	data[8] = 0xc5;			/* port 50: about credits */
+	data[8] = 0xc5;			/* port 50: by credits */
 	assert_int_equal(ask(&sw, IB_METHOD_SET, 0x15, 1), IB_MAD_OK);
 	p = ib_cc_of_port(cc, 49);
 	assert_int_equal(p.threshold, 5);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* CRCs against frames of a real fabric and against bitwise forms. */
+/* CRCs, compared with frames of a real fabric and with bitwise implementations. */
 #include "cm.h"
 
 #include <stdlib.h>
@@ -91,7 +91,7 @@ static void whole_capture(void **st)
 	assert_int_equal(icrcs, 43);
 }
 
-/* What may change on the way does not change the ICRC; everything else does. */
+/* Fields that switches and routers change do not change the ICRC; all others do. */
 static void invariance(void **st)
 {
 	uint8_t b[512];
@@ -106,7 +106,7 @@ static void invariance(void **st)
 			       (byte > 8 && byte < 12) || byte == 15 || byte == 52;
 
 		if (byte == 1 && (m & 3))
-			continue;		/* LNH says where the headers are */
+			continue;		/* LNH determines which headers follow */
 		b[byte] ^= (uint8_t)m;
 		assert_int_equal(ib_icrc_ok(b, n), variant);
 		b[byte] ^= (uint8_t)m;

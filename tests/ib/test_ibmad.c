@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Attribute layouts against libibmad, which nobody here wrote: what we pack, it
- * reads, field by field; and what we unpack is what we packed.
+ * Attribute layouts, compared with libibmad, which is independent of this project: it reads each
+ * field that we pack, and we unpack what we packed.
  */
 #include "cm.h"
 
@@ -220,7 +220,7 @@ static const struct row pc[] = {
 	R(ib_pma_port_counters, counter_select2, IB_PC_COUNTER_SELECT2_F, 8),
 	R(ib_pma_port_counters, local_link_integrity_errors, IB_PC_ERR_LOCALINTEG_F, 4),
 	R(ib_pma_port_counters, excessive_buffer_overruns, IB_PC_ERR_EXCESS_OVR_F, 4),
-	/* not qp1_dropped: libibmad 44 reads VL15Dropped for it */
+	/* without qp1_dropped, because libibmad 44 reads VL15Dropped in its place */
 	R(ib_pma_port_counters, vl15_dropped, IB_PC_VL15_DROPPED_F, 16),
 	R(ib_pma_port_counters, xmit_data, IB_PC_XMT_BYTES_F, 32),
 	R(ib_pma_port_counters, rcv_data, IB_PC_RCV_BYTES_F, 32),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Opcode table, decoder and builders. */
+/* The opcode table, the decoder and the builders of packets. */
 #include "cm.h"
 
 #include <stdlib.h>
@@ -133,7 +133,7 @@ static void roundtrip(uint8_t opcode, bool grh, uint32_t payload)
 	}
 	assert_true(ib_icrc_ok(b, pi.len));
 
-	/* headers alone are enough; one byte less is not */
+	/* the headers alone are enough; with one byte less they are not */
 	assert_int_equal(ib_hdr_parse(b, pi.hdr_len, len - 2, 0, &pi), IB_PKT_OK);
 	assert_int_equal(ib_hdr_parse(b, pi.hdr_len - 1u, len - 2, 0, &pi), IB_PKT_ERR_SHORT);
 }
@@ -175,7 +175,7 @@ static void capture_vectors(void **st)
 	assert_int_equal(pi.payload_len, 256);
 }
 
-/* FECN and BECN are the first bits of the byte before the destination QP. */
+/* FECN and BECN are the first two bits of the byte before the destination QP. */
 static void congestion(void **st)
 {
 	struct ib_pkt_info pi;
@@ -192,7 +192,7 @@ static void congestion(void **st)
 	}
 }
 
-/* A wrong GRH is known as soon as it is there. */
+/* The decoder reports a wrong GRH as soon as the header has its last byte. */
 static void short_grh(void **st)
 {
 	struct ib_pkt_info pi;
@@ -204,7 +204,7 @@ static void short_grh(void **st)
 	assert_int_equal(ib_hdr_parse(buf, 48, len, 0, &pi), IB_PKT_ERR_GRH);
 }
 
-/* Break one thing of a good packet and expect one error. */
+/* Breaks one field of a good packet and expects one error. */
 static void errors(void **st)
 {
 	struct ib_pkt_info pi;
@@ -255,7 +255,7 @@ static void errors(void **st)
 	buf[8] = IB_OP_RC_WRITE_ONLY;	/* RETH does not fit */
 	assert_int_not_equal(ib_pkt_parse(buf, len, &pi), IB_PKT_OK);
 
-	/* VL15 and QP0 go together, on UD without GRH only */
+	/* VL15 and QP0 occur only together, and on UD without GRH. */
 	FRESH(IB_OP_UD_SEND_ONLY, false, 256);
 	buf[0] = 0xf0;
 	EXPECT(IB_PKT_ERR_VL15);
@@ -289,7 +289,7 @@ static void errors(void **st)
 #undef EXPECT
 }
 
-/* Every truncation and a lot of random bytes: never a crash, never past the end. */
+/* Every truncation and many random bytes: the decoder neither crashes nor reads past the end. */
 static void hostile(void **st)
 {
 	struct ib_pkt_info pi;
@@ -354,7 +354,7 @@ static void helpers(void **st)
 	assert_int_equal(ib_pad(1), 3);
 }
 
-/* The table of 9.7.7.2, and what is between its lines. */
+/* The table of 9.7.7.2, and the counts between its lines. */
 static void credit_codes(void **st)
 {
 	static const uint16_t count[] = {

@@ -9,7 +9,7 @@
 static struct ohca_port_counters ctr[3];
 static struct ib_pma_port port[3];
 
-/* A switch that lacks port 2; an adapter's ports count from 1. */
+/* A switch without port 2. The ports of an adapter start with 1. */
 static struct ib_pma_port *state_of(void *ctx, unsigned int num)
 {
 	static struct ib_pma_port *const ptr[] = { &port[0], &port[1], NULL, &port[2] };
@@ -142,7 +142,7 @@ static void saturation(void **st)
 		    v.rcv_pkts == 0xffffffff && v.xmit_wait == 0xffffffff);
 	x = extended(IB_METHOD_GET, 1, 0, 0);
 	assert_true(x.xmit_data == 0x123456789aull && x.qp1_dropped == 0x123456789aull);
-	/* a reset lets them count again */
+	/* they count again after a reset */
 	classic(IB_METHOD_SET, 1, 0xffff, 0xff);
 	ctr[1].symbol_error += 2;
 	v = classic(IB_METHOD_GET, 1, 0, 0);
@@ -180,7 +180,7 @@ static void select_reset(void **st)
 		}
 		assert_int_equal(zero, 1);
 	}
-	/* classic and extended counters reset apart */
+	/* classic and extended counters are reset separately */
 	setup(NULL);
 	ctr[1].xmit_data = 50;
 	ctr[1].rcv_errors = 4;
@@ -230,14 +230,14 @@ static void details(void **st)
 	assert_int_equal(ib_get_be16(d + 10), 9);
 }
 
-/* Counters by VL and SL: where libibmad looks for them, each reset by its own bit. */
+/* Counters by VL and SL are where libibmad reads them, and each has its own reset bit. */
 static void by_lane(void **st)
 {
 	static const struct { uint16_t attr; uint8_t bytes; uint64_t *ctr; } a[] = {
 		{ IB_PMA_ATTR_VL_XMIT_WAIT, 2, ctr[1].xmit_wait_vl },
 		{ IB_PMA_ATTR_XMIT_DATA_SL, 4, ctr[1].xmit_data_sl },
 		{ IB_PMA_ATTR_RCV_DATA_SL, 4, ctr[1].rcv_data_sl },
-		/* words of 4 bytes as well, in 64 bits from byte 8 on */
+		/* words of 4 bytes, too, in 64 bits from byte 8 on */
 		{ IB_PMA_ATTR_XMIT_DATA_SL_EXT, 8, ctr[1].xmit_data_sl },
 		{ IB_PMA_ATTR_RCV_DATA_SL_EXT, 8, ctr[1].rcv_data_sl },
 	};
@@ -268,7 +268,7 @@ static void by_lane(void **st)
 	}
 }
 
-/* Attributes whose counters have nothing to count: PortSelect and CounterSelect, and no more. */
+/* Attributes that count nothing here contain PortSelect and CounterSelect alone. */
 static void never_counted(void **st)
 {
 	static const uint16_t attr[] = {
@@ -296,7 +296,7 @@ static void never_counted(void **st)
 
 /* ---- sampling ---- */
 
-/* PortSamplesControl in bytes as 16.1.3.2 draws it, apart from the code's own table. */
+/* PortSamplesControl as a layout of 16.1.3.2 in bytes, independent of the code's table. */
 static void sample_bytes(struct ib_mad *m, uint8_t sel_port, uint32_t start, uint32_t interval,
 			 uint16_t tag, const uint16_t *select, unsigned int n)
 {
@@ -325,7 +325,7 @@ static void sampling(void **st)
 
 	(void)st;
 	now = 7000;
-	/* what the agent can do, before anything was asked for */
+	/* the abilities of the agent, before the first request */
 	m = request(IB_METHOD_GET, IB_PMA_ATTR_SAMPLES_CONTROL, 1, 0, 0);
 	assert_int_equal(ask(&m), IB_MAD_OK);
 	assert_true(d[1] == 1 && d[2] == 249 && d[3] == 4 && d[10] == 0 && d[11] == 0);
@@ -349,7 +349,7 @@ static void sampling(void **st)
 	ib_pma_timer(&pma, now);
 	assert_true(ib_pma_deadline(&pma) == 7000 + 250000);
 
-	/* another Set does not disturb what runs, and is told so */
+	/* another Set does not disturb the sampling that runs, and its answer shows that */
 	sample_bytes(&m, 3, 0, 1, 0x1111, select, 1);
 	assert_int_equal(ask(&m), IB_MAD_OK);
 	assert_true(d[1] == 1 && d[11] == IB_PMA_SAMPLE_RUNNING && ib_get_be16(d + 36) == 0xbeef);
@@ -358,13 +358,13 @@ static void sampling(void **st)
 	ctr[1].xmit_pkts += 3;
 	ctr[1].rcv_pkts += 0x100000004ull;
 	ctr[1].xmit_wait += 5;
-	ctr[2].xmit_data += 77;		/* of another port */
+	ctr[2].xmit_data += 77;		/* another port */
 	d = result(&m, IB_PMA_ATTR_SAMPLES_RESULT);
 	assert_true(ib_get_be16(d) == 0xbeef && ib_get_be16(d + 2) == IB_PMA_SAMPLE_RUNNING);
 	assert_int_equal(ib_get_be32(d + 4), 0);
 	now += 200000;
 	ib_pma_timer(&pma, now);
-	ctr[1].xmit_data += 999;	/* after it */
+	ctr[1].xmit_data += 999;	/* after the interval */
 	d = result(&m, IB_PMA_ATTR_SAMPLES_RESULT);
 	assert_true(ib_get_be16(d) == 0xbeef && ib_get_be16(d + 2) == IB_PMA_SAMPLE_DONE);
 	assert_int_equal(ib_get_be32(d + 4), 1000);
@@ -378,10 +378,10 @@ static void sampling(void **st)
 	d = result(&m, IB_PMA_ATTR_SAMPLES_RESULT_EXT);
 	assert_true(ib_get_be32(d + 4) == 0x80000000 && ib_get_be64(d + 8) == 1000 &&
 		    ib_get_be64(d + 32) == 0x100000004ull);
-	/* the counters themselves are as if nobody had sampled */
+	/* sampling does not change the counters themselves */
 	assert_int_equal(classic(IB_METHOD_GET, 1, 0, 0).xmit_data, 2109);
 
-	/* all ports at once, without delay; the clock of a late question ends it as well */
+	/* all ports at once, without delay; a late request ends the interval, too */
 	sample_bytes(&m, 0xff, 0, 10, 1, select, 1);
 	assert_int_equal(ask(&m), IB_MAD_OK);
 	assert_int_equal(((uint8_t *)&m)[IB_PMA_DATA_OFF + 11], IB_PMA_SAMPLE_RUNNING);
@@ -404,7 +404,7 @@ static void refusals(void **st)
 	struct ib_mad m;
 
 	(void)st;
-	m = request(IB_METHOD_GET, IB_PMA_ATTR_PORT_COUNTERS, 2, 0, 0);	/* hole */
+	m = request(IB_METHOD_GET, IB_PMA_ATTR_PORT_COUNTERS, 2, 0, 0);	/* the missing port */
 	assert_int_equal(ask(&m), IB_MAD_BAD_FIELD);
 	m = request(IB_METHOD_GET, IB_PMA_ATTR_PORT_COUNTERS, 4, 0, 0);
 	assert_int_equal(ask(&m), IB_MAD_BAD_FIELD);
@@ -430,7 +430,7 @@ static void refusals(void **st)
 	assert_int_equal(ib_pma_process(&pma, &m, &m, now), IB_PMA_DROP);
 }
 
-/* An adapter's ports count from 1, and a switch's port 0 is none of them. */
+/* The ports of an adapter start with 1, and port 0 of a switch does not count among them. */
 static void adapter(void **st)
 {
 	struct ib_pma all = pma;

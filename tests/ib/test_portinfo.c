@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Set(PortInfo) as OpenSM does it and as nobody should; states; M_Keys. */
+/* Set(PortInfo), as OpenSM sends it and with errors; states; M_Keys. */
 #include "cm.h"
 
 #include "ib/packet.h"
@@ -27,7 +27,7 @@ static struct ib_port_info fresh(enum ib_pi_kind kind)
 	return pi;
 }
 
-/* What a manager sends: what it has read, with no state change. */
+/* The Set of a manager: the PortInfo that it has read, without a change of state. */
 static struct ib_port_info request(const struct ib_port_info *pi)
 {
 	struct ib_port_info r = *pi;
@@ -79,7 +79,7 @@ static void bring_up(void **st)
 	r = request(&pi);
 	r.lid = 8;
 	r.lmc = 3;
-	r.mtu = 0;				/* these four are as they were */
+	r.mtu = 0;				/* 0 keeps these four */
 	r.op_vls = 0;
 	r.down_default = 0;
 	r.width_enabled = 0;
@@ -93,7 +93,7 @@ static void bring_up(void **st)
 	assert_int_equal(ib_port_info_set(&pi, &r, IB_PI_CA, &eff), IB_MAD_OK);
 	assert_int_equal(eff, 0);
 
-	/* Active only after Armed */
+	/* the state can become Active only from Armed */
 	r.state = IB_PS_ACTIVE;
 	assert_int_equal(ib_port_info_set(&pi, &r, IB_PI_CA, &eff), IB_MAD_BAD_FIELD);
 	assert_int_equal(pi.state, IB_PS_INIT);
@@ -110,7 +110,7 @@ static void bring_up(void **st)
 	r.state = IB_PS_ARMED;
 	assert_int_equal(ib_port_info_set(&pi, &r, IB_PI_CA, &eff), IB_MAD_BAD_FIELD);
 
-	/* the link goes and comes */
+	/* the link goes down and comes up */
 	assert_true(ib_port_link_down(&pi, IB_PHYS_POLLING));
 	assert_false(ib_port_link_down(&pi, IB_PHYS_POLLING));
 	r.state = IB_PS_ARMED;
@@ -123,7 +123,7 @@ static void bring_up(void **st)
 	assert_int_equal(pi.state, IB_PS_ACTIVE);
 }
 
-/* One bad component: status, nothing of it taken, the good ones taken. */
+/* A bad component changes nothing, the good ones take effect, and the status reports the error. */
 #define BAD(kind, stmt) do {								\
 	struct ib_port_info pi_ = fresh(kind), r = request(&pi_), old = pi_;		\
 	uint32_t eff_;									\
@@ -183,7 +183,7 @@ static void enables(void **st)
 	r.width_enabled = r.speed_enabled = r.speed_ext_enabled = 0;
 	assert_int_equal(ib_port_info_set(&pi, &r, IB_PI_CA, &eff), IB_MAD_OK);
 	assert_int_equal(eff, 0);
-	/* no common width, no common speed, nonsense from the peer */
+	/* no common width, no common speed, invalid values of the peer */
 	assert_int_equal(ib_port_negotiate(&pi, IB_WIDTH_12X, 7, 3, 5, 4), -1);
 	assert_int_equal(ib_port_negotiate(&pi, 3, 0, IB_SPEED_EXT_HDR, 5, 4), -1);
 	assert_int_equal(ib_port_negotiate(&pi, 3, 7, 3, 0, 4), -1);
@@ -215,7 +215,7 @@ static void link_requests(void **st)
 	assert_int_equal(ib_port_info_set(&pi, &r, IB_PI_SWITCH_EXT, &eff), IB_MAD_OK);
 	assert_int_equal(eff, IB_PI_EFF_LINK_DOWN | IB_PI_EFF_LINK_SLEEP);
 	assert_int_equal(ib_port_due_phys(eff), IB_PHYS_SLEEP);
-	/* LIDs and keys of an external port are not there to be set */
+	/* LIDs and keys of an external port cannot be set */
 	r = request(&pi);
 	r.lid = 77;
 	r.mkey = 1;
@@ -256,7 +256,7 @@ static void profiles(void **st)
 	assert_false(pi.cap_mask & IB_CAP_EXT_SPEEDS);
 }
 
-/* All of a CA's port before its link has come up; the rest is nought. */
+/* PortInfo of a CA before its link first comes up; all other fields are 0. */
 static void initial(void **st)
 {
 	static const struct ib_port_info want = {
@@ -279,7 +279,7 @@ static void initial(void **st)
 	assert_memory_equal(&pi, &want, sizeof(want));
 	ib_port_info_init(&pi, &edr, 1, IB_PI_SWITCH_EXT);
 	assert_true(pi.vl_stall_count == 7 && pi.hoq_life == 18 && pi.gid_prefix == 0);
-	/* both ends of a link have their say */
+	/* the values of both ends of a link count */
 	assert_int_equal(ib_port_negotiate(&pi, 3, 0, 1, IB_MTU_CODE_2048, 3), 0);
 	assert_true(pi.speed_active == IB_SPEED_SDR && pi.speed_ext_active == IB_SPEED_EXT_FDR);
 	assert_true(pi.mtu == IB_MTU_CODE_2048 && pi.op_vls == 3);
@@ -330,7 +330,7 @@ static void mkeys(void **st)
 		}
 }
 
-/* XDR is in fields of its own, two bits and three, and in CapabilityMask2. */
+/* XDR has fields of its own, of two and three bits, and CapabilityMask2. */
 static void xdr(void **st)
 {
 	struct ib_port_profile prof = edr;
@@ -354,7 +354,7 @@ static void xdr(void **st)
 	ib_port_info_unpack(d, &r);
 	assert_memory_equal(&r, &pi, sizeof(r));
 
-	/* what was read may be written; 0 keeps, 7 is all that is supported */
+	/* the value that was read may be written; 0 keeps it, 7 enables all that is supported */
 	r = request(&pi);
 	assert_int_equal(ib_port_info_set(&pi, &r, IB_PI_CA, &eff), IB_MAD_OK);
 	assert_int_equal(eff, 0);
@@ -367,7 +367,7 @@ static void xdr(void **st)
 	r.speed_ext_enabled = 2 << 5;
 	assert_int_equal(ib_port_info_set(&pi, &r, IB_PI_CA, &eff), IB_MAD_BAD_FIELD);
 	assert_int_equal(pi.speed_ext_enabled, prof.speed_ext);
-	/* a manager that does not know XDR */
+	/* a manager that does not support XDR */
 	r.speed_ext_enabled = IB_SPEED_EXT_NDR;
 	assert_int_equal(ib_port_info_set(&pi, &r, IB_PI_CA, &eff), IB_MAD_OK);
 	assert_int_equal(pi.speed_ext_enabled, IB_SPEED_EXT_NDR | IB_SPEED_EXT_XDR);

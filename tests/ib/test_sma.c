@@ -41,7 +41,7 @@ static void identity(void **st)
 	}
 }
 
-/* The driver names its node, and nobody else. */
+/* Only the driver can set NodeDescription, and only that of an HCA. */
 static void naming(void **st)
 {
 	const struct ib_sma_in in = { .port = 1, .now_ns = 4711 };
@@ -113,7 +113,7 @@ static void switch_info(void **st)
 	assert_int_equal(si.def_mcast_not_primary, 5);
 	assert_int_equal(si.life_time, 6);
 	assert_int_equal(si.port_state_change, 1);
-	si.port_state_change = 1;			/* takes it back */
+	si.port_state_change = 1;			/* a Set with 1 clears it */
 	si.linear_top = 128;
 	assert_int_equal(set_si(&n, &si), IB_MAD_BAD_FIELD);
 	assert_int_equal(si.linear_top, 127);
@@ -141,7 +141,7 @@ static void guids(void **st)
 				 IB_MAD_BAD_FIELD);
 		assert_int_equal(get(&n, 2, IB_SMP_ATTR_GUID_INFO, 0, d), 0);
 		assert_int_equal(set(&n, 2, IB_SMP_ATTR_GUID_INFO, 0, d), 0);
-		assert_int_equal(n.changes, 0);		/* as it was */
+		assert_int_equal(n.changes, 0);		/* the table did not change */
 		for (unsigned int block = 0; block < 2; block++) {
 			for (unsigned int i = 0; i < 8; i++)
 				ib_guid_block_put(d, i, 1000 + block * 8 + i);
@@ -150,7 +150,7 @@ static void guids(void **st)
 			assert_int_equal(get(&n, 2, IB_SMP_ATTR_GUID_INFO, block, e), 0);
 			assert_memory_equal(d, e, 64);
 		}
-		/* the first one is the hardware's */
+		/* GUID 0 is the hardware's and cannot be set */
 		assert_int_equal(n.port[num].guid[0], 100 + num);
 		for (unsigned int i = 1; i < 16; i++)
 			assert_int_equal(n.port[num].guid[i], 1000 + i);
@@ -163,7 +163,7 @@ static void pkeys(void **st)
 
 	(void)st;
 	for (unsigned int sw = 0; sw < 2; sw++) {
-		/* an HCA's is that of the port that was asked */
+		/* an HCA has one table a port, and the port that receives the SMP selects it */
 		unsigned int num = sw ? 3 : 2;
 		struct node n;
 
@@ -188,7 +188,7 @@ static void pkeys(void **st)
 	}
 }
 
-/* A switch that says so takes one table for all input ports, all output ports, or both. */
+/* A switch that announces it accepts one table for all input ports, all output ports, or both. */
 static void all_lanes(void **st)
 {
 	static const struct {
@@ -250,7 +250,10 @@ static void lanes(void **st)
 		assert_int_equal(get(&n, 2, IB_SMP_ATTR_SL2VL, 3 << 8 | 1, d), 0);
 		ib_sl2vl_unpack(d, &map);
 		assert_memory_equal(&n.sl2vl[in][out], &map, sizeof(map));
-		/* of all ports: nothing special in an HCA, refused by a switch that cannot */
+		/*
+		 * an HCA ignores the bits for all ports; a switch that does not support them
+		 * refuses them
+		 */
 		for (uint32_t all = 1; all < 8; all++)
 			assert_int_equal(set(&n, 2, IB_SMP_ATTR_SL2VL, all << 16 | 1, d),
 					 sw ? IB_MAD_BAD_FIELD : 0);
@@ -316,7 +319,7 @@ static void forwarding(void **st)
 		assert_int_equal(n.mft[i][1], 0);
 	}
 	assert_int_equal(get(&n, 1, IB_SMP_ATTR_MFT, 2, d), IB_MAD_BAD_FIELD);
-	/* 16 ports a position, and port 0 */
+	/* 16 ports a position, with port 0 */
 	n.sma.num_ports = 15;
 	assert_int_equal(get(&n, 1, IB_SMP_ATTR_MFT, 1u << 28, d), IB_MAD_BAD_FIELD);
 	n.sma.num_ports = 16;
@@ -334,7 +337,7 @@ static void port_info(void **st)
 		node_init(&n, sw);
 		for (unsigned int i = 0; i < PORTS; i++)
 			n.port[i].pi.vl_high_limit = (uint8_t)(10 + i);
-		/* 0 is the port that was asked, or a switch's own */
+		/* 0 is the port that received the SMP, or the switch's own */
 		assert_int_equal(get_pi(&n, 2, 0, &pi), 0);
 		assert_int_equal(pi.vl_high_limit, sw ? 10 : 12);
 		assert_int_equal(pi.local_port, 2);
@@ -343,7 +346,7 @@ static void port_info(void **st)
 		assert_int_equal(get_pi(&n, 2, 3, &pi), sw ? 0 : IB_MAD_BAD_FIELD);
 		assert_int_equal(get_pi(&n, 2, 4, &pi), IB_MAD_BAD_FIELD);
 	}
-	/* what one knows of the data path is told to it */
+	/* the agent passes a change on to the data path */
 	node_init(&n, true);
 	pi = request(&n, 2);
 	pi.vl_high_limit = 77;
@@ -355,7 +358,7 @@ static void port_info(void **st)
 	assert_int_equal(set_pi(&n, 1, 2, &pi), 0);
 	expect_changed(&n, 2, IB_SMA_CH_PORT_INFO);
 
-	/* extended speeds belong to managers that know them */
+	/* only a manager that announces its support can set extended speeds */
 	pi = request(&n, 2);
 	pi.speed_ext_enabled = 1;
 	assert_int_equal(set_pi(&n, 1, 2, &pi), 0);
@@ -365,7 +368,7 @@ static void port_info(void **st)
 	assert_int_equal(set_pi(&n, 1, 1u << 31 | 2, &pi), 0);
 	assert_int_equal(pi.speed_ext_enabled, 1);
 
-	/* ClientReregister is in the answer to its Set */
+	/* the answer to the Set shows ClientReregister */
 	node_init(&n, false);
 	n.port[1].pi.cap_mask |= IB_CAP_CLIENT_REREG;
 	pi = request(&n, 1);
@@ -378,7 +381,7 @@ static void port_info(void **st)
 	assert_true(n.what & IB_PI_EFF_REREG);
 	assert_int_equal(get_pi(&n, 1, 1, &pi), 0);
 	assert_int_equal(pi.client_reregister, 0);
-	/* what is wrong is said, and the rest taken */
+	/* a bad component gives a bad status, and the others take effect */
 	pi = request(&n, 1);
 	pi.sm_lid = 2;
 	pi.mtu = 7;
@@ -387,7 +390,10 @@ static void port_info(void **st)
 	assert_int_equal(n.changes, 1);
 }
 
-/* What a Set does to the link is shown as done, and due until the owner has done it. */
+/*
+ * The answer shows a Set's effect on the link as done, and it stays due until the owner has done
+ * it.
+ */
 static void link_due(void **st)
 {
 	struct ib_port_info pi;
@@ -403,7 +409,7 @@ static void link_due(void **st)
 	assert_int_equal(n.port[2].due, IB_PI_EFF_LINK_DOWN);
 	assert_int_equal(n.port[2].pi.state, IB_PS_INIT);
 	assert_int_equal(n.port[2].pi.phys_state, IB_PHYS_LINK_UP);
-	/* for the next Set, that is the state: Down to Armed is none of its */
+	/* the next Set starts from that state, and Down to Armed is no transition */
 	pi = request(&n, 2);
 	pi.state = IB_PS_ARMED;
 	assert_int_equal(set_pi(&n, 1, 2, &pi), IB_MAD_BAD_FIELD);
@@ -422,7 +428,7 @@ static void link_due(void **st)
 	assert_int_equal(pi.state, IB_PS_INIT);
 }
 
-/* FDR10, which PortInfo shows as QDR; asked of nodes with IDs of Mellanox. */
+/* FDR10, which PortInfo shows as QDR; for nodes with IDs of Mellanox. */
 static void mlnx_ext_port_info(void **st)
 {
 	const uint16_t attr = IB_SMP_ATTR_MLNX_EXT_PORT_INFO;
@@ -449,7 +455,7 @@ static void mlnx_ext_port_info(void **st)
 		assert_int_equal(get(&n, 1, attr, last, d), IB_MAD_OK);
 		want[7] = 1;
 		assert_memory_equal(d, want, 64);
-		/* without StateChangeEnable nothing is written */
+		/* without StateChangeEnable nothing changes */
 		d[11] = 1;
 		assert_int_equal(set(&n, 1, attr, last, d), IB_MAD_OK);
 		assert_memory_equal(d, want, 64);
@@ -473,7 +479,7 @@ static void mlnx_ext_port_info(void **st)
 		assert_int_equal(pi[35] >> 4, IB_SPEED_QDR);
 		/* a Set of PortInfo does not disable it */
 		assert_int_equal(get(&n, 1, IB_SMP_ATTR_PORT_INFO, last, pi), IB_MAD_OK);
-		pi[32] &= 0xf0;			/* no change of a state */
+		pi[32] &= 0xf0;			/* no change of state */
 		pi[33] &= 0x0f;
 		set(&n, 1, IB_SMP_ATTR_PORT_INFO, last, pi);
 		assert_true(p->speed_enabled & IB_SPEED_FDR10);
@@ -485,7 +491,7 @@ static void mlnx_ext_port_info(void **st)
 	}
 }
 
-/* Class 0x0A as vendstat asks: ClassPortInfo, GeneralInfo, and nothing else. */
+/* Class 0x0A, as vendstat uses it: ClassPortInfo, GeneralInfo, and nothing else. */
 static void mlnx_class(void **st)
 {
 	const struct ib_mlnx_info info = { .device_id = 0xd2f0, .revision = 0xa0, .uptime = 77,

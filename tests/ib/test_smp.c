@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Directed routes hop by hop, table attributes, trap details. */
+/* Directed routes hop by hop, attributes that are tables, details of traps. */
 #include "cm.h"
 
 #include <stdlib.h>
@@ -24,9 +24,9 @@ static struct ib_smp dr_request(uint8_t hops)
 }
 
 /*
- * A line of switches: the manager's CA leaves by port 1; switch i is entered by
- * port 10 + i and left by port 20 + i; the last node is a CA entered by port 2 of 2
- * or a switch.
+ * A line of switches. The manager's CA sends through port 1; an SMP enters switch i through port 10
+ * + i and leaves it through port 20 + i. The last node is a CA, which it enters through port 2 of
+ * 2, or a switch.
  */
 static void line(uint8_t hops, bool to_switch)
 {
@@ -79,7 +79,7 @@ static void lines(void **st)
 
 static void captured_route(void **st)
 {
-	/* The SMPs of the capture, as their receivers saw them. */
+	/* The SMPs of the capture, as their receivers got them. */
 	struct ib_smp s;
 	uint8_t port;
 
@@ -99,7 +99,7 @@ static void bad_routes(void **st)
 	uint8_t port;
 
 	(void)st;
-	/* not moved by the sender; beyond the end; too long */
+	/* the sender has not moved it; beyond the end; too long */
 	s = dr_request(3);
 	assert_int_equal(ib_dr_recv(&s, true, 1, 36, &port), IB_DR_DISCARD);
 	ib_smp_set_hops(&s, 5, 3);
@@ -259,7 +259,7 @@ static void trap_details(void **st)
 	uint8_t d[54];
 
 	(void)st;
-	/* what is not said is 0 */
+	/* details that are not used are 0 */
 	memset(d, 0xff, sizeof(d));
 	ib_trap128(d, 0x102);
 	assert_int_equal(ib_get_be16(d), 0x102);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The trap queue: order, repeats, rate, represses, room. */
+/* The trap queue: order, repeats, rate, TrapRepress, room. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -61,7 +61,10 @@ static void order(void **st)
 	assert_null(ib_trap_due(&q, 4, 0));
 	assert_ptr_equal(ib_trap_due(&q, 5, 0), t);
 	assert_true(t->next_ns == 5 + IB_TRAP_MIN_PERIOD_NS);
-	/* by transaction although the details differ; Set(Notice) by details */
+	/*
+	 * TrapRepress matches by transaction though the details differ; Set(Notice) matches by
+	 * details
+	 */
 	assert_false(repress(99, 144, 0));
 	assert_false(repress(1, 128, 0));
 	assert_true(repress(1, 144, 0));
@@ -73,7 +76,7 @@ static void order(void **st)
 	assert_int_equal(q.repressed, 2);
 }
 
-/* A repress that crossed the news on its way does not take the news with it. */
+/* A TrapRepress that was sent before the trap was posted anew does not remove the new one. */
 static void news(void **st)
 {
 	const uint64_t timeout = 2 * IB_TRAP_MIN_PERIOD_NS;
@@ -85,24 +88,24 @@ static void news(void **st)
 	post(128, 1, 1001);
 	post(128, 1, 1002);
 	assert_false(repress(1, 128, 1));
-	/* it is due, but the manager has SubnetTimeOut */
+	/* it is due, but the manager has until SubnetTimeOut */
 	assert_true(ib_trap_deadline(&q) == 1000 + timeout);
 	assert_null(ib_trap_due(&q, 1000 + timeout - 1, timeout));
 	t = ib_trap_due(&q, 1000 + timeout, timeout);
 	assert_true(t && t->tid == 2 && t->n.count == 2);
 	assert_true(repress(2, 128, 1));
 	assert_true(ib_trap_deadline(&q) == UINT64_MAX);
-	/* nor does one that comes twice, because the trap did */
+	/* nor does a TrapRepress that arrives twice because the trap was sent twice */
 	post(128, 1, 1003);
 	assert_false(repress(2, 128, 1));
-	/* of several 128 the last one says all, with the LID that is true */
+	/* the last of several traps 128 replaces the others, and has the right LID */
 	post(128, 7, 1004);
 	t = ib_trap_first(&q);
 	assert_true(t->tid == 3 && t->n.details[0] == 7);
 	assert_true(repress(3, 128, 0));
 	assert_null(ib_trap_first(&q));
 
-	/* of a violation the manager knows already */
+	/* a repeated violation is no news for the manager, so the TrapRepress removes it */
 	post(256, 1, 0);
 	assert_int_equal(ib_trap_due(&q, 4 * timeout, timeout)->tid, 4);
 	post(256, 1, 0);
@@ -110,7 +113,9 @@ static void news(void **st)
 	assert_null(ib_trap_first(&q));
 }
 
-/* Between any two, and between repeats of one; the one that has waited longest goes first. */
+/*
+ * Time between any two traps, and between repeats of one; the one that has waited longest is first.
+ */
 static void rate(void **st)
 {
 	const uint64_t timeout = IB_TRAP_MIN_PERIOD_NS / 10;
@@ -148,13 +153,13 @@ static void room(void **st)
 	post(257, 2, 0);		/* one kind leaves room for another */
 	assert_int_equal(q.dropped, 1);
 	post(256, 3, 0);
-	post(258, 4, 0);		/* and all of them for the node's own */
+	post(258, 4, 0);		/* and all leave room for the node's own */
 	assert_int_equal(q.dropped, 2);
 	post(128, 5, 0);
 	assert_int_equal(q.dropped, 2);
 	post(144, 6, 0);
 	assert_int_equal(q.dropped, 3);
-	/* no more than the slots, and each is given up in the end */
+	/* no more traps than slots, and each one is given up after its repeats */
 	for (unsigned int i = 0; i < 1000; i++)
 		sent += !!ib_trap_due(&q, (i + 1) * IB_TRAP_MIN_PERIOD_NS, 0);
 	assert_int_equal(sent, SLOTS * (1 + IB_TRAP_MAX_REPEATS));

@@ -11,7 +11,7 @@ static void sl_to_vl(void **st)
 
 	(void)st;
 	for (unsigned int few = 0; few < 2; few++) {
-		ib_sl2vl_init(&t, few ? 0 : 16);	/* no number of VLs: one */
+		ib_sl2vl_init(&t, few ? 0 : 16);	/* no VLs count as one */
 		for (unsigned int sl = 0; sl < 16; sl++)
 			assert_int_equal(t.vl[sl], 0);
 	}
@@ -27,7 +27,7 @@ static void sl_to_vl(void **st)
 	assert_int_equal(ib_opvls_count(0), 0);
 }
 
-/* Run @n picks with all of @ready backlogged; count packets by VL. */
+/* Runs @n picks with all VLs of @ready backlogged, and counts packets by VL. */
 static void run(struct ib_vlarb *a, uint16_t ready, unsigned int n, uint32_t bytes,
 		unsigned int got[16])
 {
@@ -60,11 +60,11 @@ static void arbiter(void **st)
 	run(&a, 3, 400, 64, got);
 	assert_int_equal(got[0], 300);
 	assert_int_equal(got[1], 100);
-	/* a lane alone gets everything */
+	/* a lane that is alone sends everything */
 	run(&a, 2, 50, 64, got);
 	assert_int_equal(got[1], 50);
 
-	/* high without limit starves low */
+	/* high priority without a limit starves low priority */
 	memset(e, 0, sizeof(e));
 	e[0].weight = 1;
 	assert_int_equal(ib_vlarb_set_block(&a, 1, e), 0);	/* low: VL0 alone */
@@ -125,7 +125,7 @@ static void rates(void **st)
 	assert_int_equal(ib_link_mbps(IB_WIDTH_4X, IB_SPEED_QDR, IB_SPEED_EXT_EDR), 100000);
 	assert_int_equal(ib_link_mbps(IB_WIDTH_1X, IB_SPEED_SDR, 0), 2500);
 	assert_int_equal(ib_link_mbps(3, IB_SPEED_SDR, 0), 0);
-	/* 8b/10b, or 64b/66b, is not data */
+	/* the bits of the code, 8b/10b or 64b/66b, are no data */
 	assert_int_equal(ib_link_data_kbps(IB_WIDTH_1X, IB_SPEED_SDR, 0), 2000000);
 	assert_int_equal(ib_link_data_kbps(IB_WIDTH_4X, IB_SPEED_DDR, 0), 16000000);
 	assert_int_equal(ib_link_data_kbps(IB_WIDTH_12X, IB_SPEED_QDR, 0), 96000000);
@@ -155,14 +155,14 @@ static void rates(void **st)
 	assert_true(ib_rnr_timer_ns(0) == 655360000);
 	assert_true(ib_rnr_timer_ns(1) == 10000);
 	assert_true(ib_rnr_timer_ns(2) == 20000);
-	/* from there each second one is twice as long */
+	/* from there on, each value is twice the value before the last */
 	for (uint8_t i = 4; i < 32; i++)
 		assert_true(ib_rnr_timer_ns(i) == 2 * ib_rnr_timer_ns((uint8_t)(i - 2)));
 	assert_true(ib_rnr_timer_ns(3) == 30000);
 	assert_true(ib_rnr_timer_ns(31) == 491520000);
 }
 
-/* A table none of whose VLs has anything keeps its place, and what its entry has left. */
+/* A table without a ready VL keeps its position, and the remaining weight of its entry. */
 static void arbiter_keeps_weight(void **st)
 {
 	const struct ib_vlarb_entry low[IB_VLARB_BLOCK] = { { 0, 1 } };

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Frames of native InfiniBand traffic from a public capture (LRH to VCRC), as an
- * oracle for the codec: 1 SubnGet, 2 its response, 10 RC SEND Only, 11 its ACK,
- * 26 UD multicast with a GRH.
+ * Frames of InfiniBand traffic from a public capture (LRH to VCRC), which the codec must decode: 1
+ * SubnGet, 2 its response, 10 RC SEND Only, 11 its ACK, 26 UD multicast with a GRH.
  */
 #ifndef TESTS_IB_VECTORS_H
 #define TESTS_IB_VECTORS_H

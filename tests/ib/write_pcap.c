@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Write one packet of each opcode, and MADs of the agents' attributes, into a pcap
- * file, and on standard output what a dissector has to find in each:
- * frame number, then name=value pairs in the dissector's terms (it calls the address
- * and the key of an AtomicETH reth.*, and reads CRCs as big-endian).
+ * Writes one packet of each opcode, and MADs of the agents' attributes, into a pcap file. Standard
+ * output lists what a dissector has to find in each: the frame number, then name=value pairs with
+ * the names of the dissector. It calls the address and the key of an AtomicETH reth.*, and reads
+ * CRCs as big-endian.
  */
 #include <stdlib.h>
 
@@ -33,8 +33,8 @@ static void opcode_frames(FILE *f)
 		size_t len;
 
 		/*
-		 * RD opcodes mean something else to Wireshark; XRC, CNP, those of annex
-		 * A19 and our own nothing.
+		 * Wireshark reads RD opcodes as others, and does not know XRC, CNP, those of annex
+		 * A19 and our own.
 		 */
 		if (!o->name || trans == IB_TRANS_RD || trans >= IB_TRANS_CNP ||
 		    o->flags & (IB_OPF_FLUSH | IB_OPF_ATOMIC_WRITE))
@@ -71,7 +71,7 @@ static void opcode_frames(FILE *f)
 	}
 }
 
-/* One MAD as a UD packet between QPs @qpn. */
+/* Writes one MAD as a UD packet between QPs @qpn. */
 static void mad_frame(FILE *f, const void *mad, uint32_t qpn)
 {
 	uint8_t b[512], *p = b;
