@@ -127,7 +127,7 @@ static void measure(const char *table, const char *row, struct pair_work w, doub
 
 static double seconds = 0.1;
 
-static const uint32_t nodes[] = { 3, 1, 15 };	/* node 2 reaches them over 1, 3 and 5 switches */
+static const uint32_t nodes[] = { 3, 1, 15 };	/* at 1, 3 and 5 switches from node 2 */
 
 static void bench_hosted(void **st)
 {

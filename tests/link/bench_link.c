@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What the link itself costs: one sender, one receiver, two threads of a process.
+ * Measures the cost of a link itself: one sender and one receiver, two threads of a process.
  *
  *	bench_link [shift [seconds]]	all shifts and 1 s by default
  */
@@ -74,7 +74,7 @@ static void *receiver(void *arg)
 	return NULL;
 }
 
-/* Sender echoes, receiver counts round trips of one frame. */
+/* The sender echoes; the receiver counts round trips of one frame. */
 static void *echo(void *arg)
 {
 	struct side *s = arg;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * What the tests of links share: a directory, what links leave behind, frames, events, errors.
- */
+/* Common parts of the tests of links: a directory, checks for leaks, frames, events, errors. */
 #ifndef TEST_LINK_CHECK_H
 #define TEST_LINK_CHECK_H
 
@@ -61,7 +59,7 @@ static inline int make_dir(void **state)
 	return mkdtemp(dir) ? 0 : -1;
 }
 
-/* All that links had is given back, also by those that failed. */
+/* Checks that all links have freed their descriptors and mappings, also those that failed. */
 static inline int remove_dir(void **state)
 {
 	(void)state;
@@ -81,7 +79,7 @@ static inline int64_t ms_now(void)
 	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
-/* All of an error; @fmt is what stands before the text of @sys. */
+/* Checks all fields of an error; @fmt is the text before that of @sys. */
 __attribute__((format(printf, 4, 5)))
 static inline void expect_err(const struct ohca_link_err *err, int code, int sys, const char *fmt,
 			      ...)
@@ -101,7 +99,7 @@ static inline void expect_err(const struct ohca_link_err *err, int code, int sys
 	assert_int_equal(err->sys, sys);
 }
 
-/* Commit one frame of @len bytes filled with @fill. */
+/* Commits one frame of @len bytes filled with @fill. */
 static inline bool put_one(struct ohca_link *l, unsigned int vl, size_t len, uint8_t fill)
 {
 	uint8_t *p = ohca_link_tx_begin(l, vl, len);
@@ -113,7 +111,7 @@ static inline bool put_one(struct ohca_link *l, unsigned int vl, size_t len, uin
 	return true;
 }
 
-/* The same, and it leaves. */
+/* The same, and sends it. */
 static inline bool send_one(struct ohca_link *l, unsigned int vl, size_t len, uint8_t fill)
 {
 	const bool put = put_one(l, vl, len, fill);

@@ -103,7 +103,7 @@ static inline int pair_up(struct pair *p, unsigned int vls, unsigned int shift)
 	}
 	ohca_link_train(p->a, &phy);
 	ohca_link_train(p->b, &phy);
-	/* Each needs the other's answers. */
+	/* Each end needs the answers of the other. */
 	for (int i = 0; i < 100; i++) {
 		if (!simple_up(p->a, 1) && !simple_up(p->b, 1))
 			return 0;

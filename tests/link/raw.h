@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * Records that a test puts into the socket of a link, beside the link.
- */
+/* Records that a test writes into the socket of a link, past the link. */
 #ifndef TEST_LINK_RAW_H
 #define TEST_LINK_RAW_H
 
@@ -10,7 +8,7 @@
 
 #include "link/link_priv.h"
 
-/** raw_record() - a record whose body is @body. Return: 0 or -1 with errno. */
+/** raw_record() - sends a record whose body is @body. Return: 0 or -1 with errno. */
 static inline int raw_record(int sock, const struct ohca_wire_rec *rec, const void *body)
 {
 	uint8_t buf[sizeof(*rec) + UINT16_MAX];
@@ -24,7 +22,7 @@ static inline int raw_record(int sock, const struct ohca_wire_rec *rec, const vo
 	return link_send(sock, buf, sizeof(le) + rec->len);
 }
 
-/** raw_message() - a message. Return: 0 or -1 with errno. */
+/** raw_message() - sends a message. Return: 0 or -1 with errno. */
 static inline int raw_message(int sock, const void *msg, size_t len)
 {
 	return raw_record(sock, &(struct ohca_wire_rec){ .kind = OHCA_WIRE_MESSAGE,

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * Links as simple programs have them: a thread that waits until a peer has come, or the link is up.
- */
+/* Links for simple programs: a thread that waits until a peer has connected or the link is up. */
 #ifndef TEST_LINK_SIMPLE_H
 #define TEST_LINK_SIMPLE_H
 
@@ -28,7 +26,7 @@ static inline int64_t simple_ms(void)
 	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
-/* Return: whether it is too late. */
+/* Return: whether the time is over. */
 static inline bool simple_wait(int fd, int64_t end)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
@@ -49,7 +47,7 @@ static inline struct ohca_link *simple_failed(struct ohca_link_err *err, int cod
 	return NULL;
 }
 
-/* The HELLO of the peer at @fd, of which the token of @cfg is wanted. Return: 1 or -1. */
+/* Receives the HELLO of the peer at @fd, which must have the token of @cfg. Return: 1 or -1. */
 static inline int simple_hello(int fd, const struct ohca_link_cfg *cfg, int timeout_ms,
 			       struct ohca_link_cfg *peer, struct ohca_link_err *err)
 {
@@ -73,10 +71,10 @@ static inline int simple_hello(int fd, const struct ohca_link_cfg *cfg, int time
 }
 
 /**
- * simple_accept() - accept one peer; by TCP one without the token of @cfg is refused
+ * simple_accept() - accepts one peer; a peer by TCP without the token of @cfg is refused
  * @timeout_ms: for the connection, and then for its HELLO
  *
- * Return: the link, or NULL, and why in @err.
+ * Return: the link, or NULL and the reason in @err.
  */
 static inline struct ohca_link *simple_accept(int listen_fd, const struct ohca_link_cfg *cfg,
 					      int timeout_ms, struct ohca_link_err *err)
@@ -105,8 +103,9 @@ static inline struct ohca_link *simple_accept(int listen_fd, const struct ohca_l
 }
 
 /**
- * simple_take() - what has come is in the rings; what events there were matters to nobody
- * Return: whether there were any.
+ * simple_take() - moves received frames to the rings and drops all events
+ *
+ * Return: whether there were any events.
  */
 static inline bool simple_take(struct ohca_link *l)
 {
@@ -117,7 +116,7 @@ static inline bool simple_take(struct ohca_link *l)
 	return any;
 }
 
-/** simple_step() - what is there to be sent leaves, too. Return: as simple_take() */
+/** simple_step() - sends all that is ready, then as simple_take(). Return: as simple_take() */
 static inline bool simple_step(struct ohca_link *l)
 {
 	ohca_link_kick(l);
@@ -125,7 +124,7 @@ static inline bool simple_step(struct ohca_link *l)
 	return simple_take(l);
 }
 
-/** simple_nap() - wait until the link has something to do. Return: false: nothing for @ms */
+/** simple_nap() - waits until the link has something to do. Return: false if nothing came in @ms */
 static inline bool simple_nap(struct ohca_link *l, int ms)
 {
 	struct pollfd p[] = {
@@ -142,7 +141,7 @@ static inline bool simple_nap(struct ohca_link *l, int ms)
 	return r != 0;
 }
 
-/** simple_up() - wait until the link is up; both ends must train. Return: 0 or -1. */
+/** simple_up() - waits until the link is up; both ends must train. Return: 0 or -1. */
 static inline int simple_up(struct ohca_link *l, int timeout_ms)
 {
 	const int64_t end = simple_ms() + timeout_ms;

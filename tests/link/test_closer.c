@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A link with a closer closes nothing itself: neither its own descriptors, nor those that a peer
- * sends with a message that wants none. The tests' closer keeps all until they have looked.
+ * A link with a closer closes no descriptor itself: neither its own ones, nor those that a peer
+ * sends with a message without need. The closer of the tests keeps all of them until the test has
+ * checked them.
  */
 #include "check.h"
 
@@ -12,7 +13,7 @@
 
 static int taken[2 * MOST];
 static unsigned int ntaken, in_place;
-static unsigned int mapped;	/* mappings of links when the last one was taken */
+static unsigned int mapped;	/* mappings of links when the closer received the last descriptor */
 
 int __real_close(int fd);
 int __wrap_close(int fd);
@@ -26,7 +27,7 @@ static void take(void *arg, int fd)
 {
 	assert_ptr_equal(arg, &ntaken);
 	assert_true(ntaken < 2 * MOST);
-	/* it was not closed before, nor given twice */
+	/* it is open, and the closer has not received it before */
 	assert_true(fcntl(fd, F_GETFD) >= 0);
 	for (unsigned int i = 0; i < ntaken; i++)
 		assert_int_not_equal(taken[i], fd);
@@ -36,7 +37,7 @@ static void take(void *arg, int fd)
 
 static const struct ohca_link_closer closer = { .close = take, .arg = &ntaken };
 
-/* So many were taken since the last look, and nothing was closed. */
+/* The closer has received @n descriptors since the last check, and the link closed none. */
 static void expect_taken(unsigned int n)
 {
 	assert_int_equal(in_place, 0);
@@ -45,7 +46,7 @@ static void expect_taken(unsigned int n)
 		__real_close(taken[--ntaken]);
 }
 
-/* The last one that was taken is the memory of a link. */
+/* The last descriptor that the closer received is the memory of a link. */
 static bool memory_is_last(void)
 {
 	char name[64] = "", proc[32];
@@ -69,7 +70,7 @@ static void sockets(int type, int *sv)
 	assert_int_equal(socketpair(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sv), 0);
 }
 
-/* A message with @n descriptors. */
+/* Sends a message with @n descriptors. */
 static void send_fds(int sock, const void *msg, size_t len, unsigned int n)
 {
 	union {
@@ -100,15 +101,18 @@ static void meet(struct pair *p, const int *sv, const struct ohca_link_cfg *c)
 	assert_int_equal(ohca_link_connect_finish(sv[1], c, &p->b, &err), 1);
 }
 
-/* @p is of links of @n descriptors. One end goes, which the other one finds while they are open. */
+/*
+ * The links of @p have @n descriptors. One end is freed; the other one detects it while they are
+ * open.
+ */
 static void expect_end(struct pair *p, unsigned int n)
 {
 	ohca_link_free(p->b);
 	assert_int_equal(ohca_link_ctrl(p->a), OHCA_LINK_EV_CLOSED);
-	/* a socket of the other end, too */
+	/* including a socket of the other end */
 	expect_taken(n + 1);
 	ohca_link_free(p->a);
-	/* who closes it frees its pages */
+	/* the closer's owner frees the pages when it closes this descriptor */
 	assert_true(memory_is_last());
 	assert_int_equal(mapped, 0);
 	expect_taken(n - 1);
@@ -140,7 +144,7 @@ static void test_passed(void **state)
 	expect_end(&p, 3);
 }
 
-/* A peer that breaks the rules finds the end at once, with its reason. */
+/* A peer that breaks the rules is disconnected at once and receives the reason. */
 static void test_rules(void **state)
 {
 	const struct ohca_link_cfg c = cfg_of(1);
@@ -157,7 +161,7 @@ static void test_rules(void **state)
 	expect_taken(0);
 	send_fds(sv[1], "????????", 8, 3);
 	expect_error(p.a, "a record of kind 63");
-	/* the socket is open yet */
+	/* the socket is still open */
 	assert_int_equal(ohca_link_ctrl(p.b), OHCA_LINK_EV_ERROR);
 	assert_non_null(strstr(ohca_link_error(p.b), "a record of kind 63"));
 	expect_taken(3 + 2);
@@ -166,7 +170,7 @@ static void test_rules(void **state)
 	expect_taken(4);
 }
 
-/* By TCP none come. */
+/* A TCP connection passes no descriptors. */
 static void test_stream(void **state)
 {
 	const struct ohca_link_cfg c = cfg_of(1);
@@ -185,7 +189,7 @@ static void test_stream(void **state)
 	expect_end(&p, 3);
 }
 
-/* What a failed handshake has made, and got. */
+/* Descriptors that a failed handshake has made and received. */
 static void test_failures(void **state)
 {
 	const struct ohca_link_cfg c = cfg_of(1), bad = cfg_of(3);

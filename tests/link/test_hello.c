@@ -68,7 +68,7 @@ static void test_hello(void **state)
 	pair_free(&p);
 }
 
-/* What an end is that says nothing else: an HCA's first port, EDR 4x. */
+/* The defaults of a configuration: the first port of an HCA, EDR 4x. */
 static void test_defaults(void **state)
 {
 	const struct ohca_link_cfg want = {
@@ -85,7 +85,7 @@ static void test_defaults(void **state)
 	assert_string_equal(c.desc, "");
 }
 
-/* What a peer may say of itself. */
+/* Values that a peer may announce. */
 static void test_bad_peer(void **state)
 {
 	static const struct {
@@ -128,7 +128,7 @@ static void test_bad_peer(void **state)
 	close(s[1]);
 }
 
-/* Which configurations are none, seen before any socket is. */
+/* Configurations that are invalid, which is detected before any socket is made. */
 static void test_bad_cfg(void **state)
 {
 	static const struct {
@@ -161,7 +161,7 @@ static void test_bad_cfg(void **state)
 	}
 }
 
-/* The listener's wish, as far as both can. */
+/* The credit shift is the listener's preference, within the limits of both ends. */
 static void test_shifts(void **state)
 {
 	static const struct {
@@ -204,7 +204,10 @@ static void test_shifts(void **state)
 	}
 }
 
-/* A listener that cannot be one says so to itself and to the peer; a peer that goes is no peer. */
+/*
+ * A listener with a bad configuration reports it to its caller and to the peer; then, a peer that
+ * closes.
+ */
 static void test_reply_fails(void **state)
 {
 	struct ohca_link_cfg cfg, peer, bad;
@@ -236,7 +239,7 @@ static void test_reply_fails(void **state)
 			assert_null(ohca_link_hello_reply(fd, &peer, &cfg, &err));
 			expect_err(&err, OHCA_LINK_E_SYS, EPIPE, "sending HELLO");
 		} else {
-			/* what a read before has left behind says nothing of this one */
+			/* the EAGAIN of an earlier call does not count */
 			close(fd);
 			errno = EAGAIN;
 			assert_int_equal(ohca_link_connect_finish(sock, &cfg, &l, &err), -1);
@@ -244,7 +247,7 @@ static void test_reply_fails(void **state)
 				   "the peer closed the socket before its first message");
 		}
 	}
-	/* It has not even read our HELLO. */
+	/* The listener has not even read our HELLO. */
 	sock = ohca_link_connect_start(in_dir("s"), &cfg, 0, &err);
 	fd = accept4(ls, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	assert_true(sock >= 0 && fd >= 0);
@@ -256,7 +259,7 @@ static void test_reply_fails(void **state)
 	unlink(in_dir("s"));
 }
 
-/* Headers, and the reasons of refusals, of whichever version. */
+/* Headers, and the reasons of refusals, of any version. */
 static void test_headers(void **state)
 {
 	struct ohca_wire_error e;
@@ -292,14 +295,17 @@ static void test_headers(void **state)
 	assert_int_equal(link_check_hdr(&e, sizeof(h) + 3, &err), -1);
 	expect_err(&err, OHCA_LINK_E_VERSION, 0,
 		   OTHER_VERSION, OHCA_LINK_VERSION + 1, OHCA_LINK_VERSION);
-	/* A refusal for the version is told as this end sees it, by the peer's header. */
+	/*
+	 * A refusal for the version is reported from this end's view, with the version of the
+	 * peer's header.
+	 */
 	link_hdr_init(&e.hdr, OHCA_WIRE_ERROR, sizeof(e));
 	e.hdr.version = htole16(7);
 	e.code = htole32(OHCA_LINK_E_VERSION);
 	assert_int_equal(link_check_hdr(&e, sizeof(e), &err), -1);
 	expect_err(&err, OHCA_LINK_E_VERSION, 0, OTHER_VERSION, 7, OHCA_LINK_VERSION);
 	e.code = htole32(OHCA_LINK_E_NOPORT);
-	/* Any bytes, and no end. */
+	/* Bytes of any value, without a terminator. */
 	link_hdr_init(&e.hdr, OHCA_WIRE_ERROR, sizeof(e));
 	memset(cut, '?', sizeof(cut) - 1);
 	cut[sizeof(cut) - 1] = 0;
@@ -307,7 +313,7 @@ static void test_headers(void **state)
 	memcpy(cut, "? ~?", 4);
 	assert_int_equal(link_check_hdr(&e, sizeof(e), &err), -1);
 	expect_err(&err, OHCA_LINK_E_NOPORT, 0, "the peer refused: %s", cut);
-	/* A shorter one behind it has no more than its own bytes. */
+	/* A shorter message after it contains only its own bytes. */
 	link_hdr_init(&e.hdr, OHCA_WIRE_ERROR, sizeof(h) + 4 + 3);
 	assert_int_equal(link_check_hdr(&e, sizeof(h) + 4 + 3, &err), -1);
 	expect_err(&err, OHCA_LINK_E_NOPORT, 0, "the peer refused: ? ~");
@@ -316,7 +322,7 @@ static void test_headers(void **state)
 	assert_int_equal(link_check_hdr(&e, sizeof(e), &err), -1);
 	expect_err(&err, OHCA_LINK_E_NOPORT, 0, "the peer refused: ? ~\x3f\x3f\x3f\x3f");
 
-	/* Ours ends, however long the reason is. */
+	/* Our own message ends with a terminator, however long the reason is. */
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, s), 0);
 	memset(text, 'x', sizeof(text) - 1);
 	text[sizeof(text) - 1] = 0;
@@ -349,7 +355,7 @@ static void test_hello_no_common_shift(void **state)
 	assert_non_null(strstr(eb.text, "no common credit shift"));
 }
 
-/* A raw client: what it sends, and the listener's answer into @err. */
+/* A raw client: sends @msg and stores the listener's answer in @theirs. */
 static void raw_client(const void *msg, size_t len, struct ohca_link_err *theirs,
 		       struct ohca_link_err *ours)
 {
@@ -394,7 +400,7 @@ static void test_hello_bad(void **state)
 	expect_err(&ours, OHCA_LINK_E_VERSION, 0, OTHER_VERSION, OHCA_LINK_VERSION + 1,
 		   OHCA_LINK_VERSION);
 
-	/* one of before this version was shorter */
+	/* a HELLO of an earlier version was shorter */
 	h.hdr.version = OHCA_LINK_VERSION - 1;
 	h.hdr.len = 128;
 	raw_client(&h, 128, &theirs, &ours);
@@ -422,7 +428,7 @@ static void test_hello_bad(void **state)
 		   "the peer sent a first message of more than 512 bytes");
 }
 
-/* A HELLO of a later time is longer; its name is shown as far as it can be. */
+/* A HELLO of a later version may be longer; its name is shown as far as the field reaches. */
 static void test_long_hello(void **state)
 {
 	struct ohca_wire_hello h = { .vl_cap = 1, .mtu_cap = 5 };
@@ -449,7 +455,7 @@ static void test_long_hello(void **state)
 	close(s[0]);
 }
 
-/* The halves of connecting never block; what fails closes the socket. */
+/* Both halves of a connection attempt never block, and a failure closes the socket. */
 static void test_connect_halves(void **state)
 {
 	struct ohca_link_cfg cfg, peer;
@@ -465,7 +471,7 @@ static void test_connect_halves(void **state)
 	ls = ohca_link_listen(in_dir("s"), &err);
 	assert_true(ls >= 0);
 
-	/* No answer yet, an answer. */
+	/* No answer yet, then an answer. */
 	sock = ohca_link_connect_start(in_dir("s"), &cfg, 0, &err);
 	assert_true(sock >= 0);
 	assert_int_equal(ohca_link_connect_finish(sock, &cfg, &l, &err), 0);
@@ -481,7 +487,7 @@ static void test_connect_halves(void **state)
 	ohca_link_free(l);
 	ohca_link_free(m);
 
-	/* A refusal, and a listener that goes away. */
+	/* A refusal, and a listener that closes. */
 	for (int i = 0; i < 2; i++) {
 		sock = ohca_link_connect_start(in_dir("s"), &cfg, 0, &err);
 		assert_true(sock >= 0);
@@ -498,7 +504,7 @@ static void test_connect_halves(void **state)
 			assert_non_null(strstr(err.text, "all ports are taken"));
 	}
 
-	/* A full backlog is an error at once, not a wait. */
+	/* A full backlog is an error at once and causes no wait. */
 	for (n = 0; n < 200; n++) {
 		waiting[n] = ohca_link_connect_start(in_dir("s"), &cfg, 0, &err);
 		if (waiting[n] < 0)
@@ -528,7 +534,7 @@ static unsigned int open_files(void)
 	return n;
 }
 
-/* No more than @n descriptors beside the open ones, or as many as before if @n is negative. */
+/* Limits the process to @n more descriptors, or restores the limit if @n is negative. */
 static void allow_files(int n)
 {
 	static struct rlimit before;
@@ -548,7 +554,7 @@ static void allow_files(int n)
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &now), 0);
 }
 
-/* Whichever descriptor cannot be had at either end, both ends learn that, and none stays open. */
+/* Either end fails to get a descriptor: both ends report it, and no descriptor stays open. */
 static void test_no_descriptors(void **state)
 {
 	struct ohca_link_cfg cfg, peer;
@@ -634,10 +640,10 @@ struct answer {
 	struct ohca_wire_hello h;
 	size_t len;
 	unsigned int n;		/* descriptors */
-	const char *refused;	/* how its error begins, or NULL */
+	const char *refused;	/* beginning of its error, or NULL */
 };
 
-/* What a connection makes of an answer, whose descriptors are closed. */
+/* Checks how a connection handles an answer; the descriptors of the answer must be closed. */
 static void expect_answer(struct answer *a, const struct ohca_link_cfg *cfg)
 {
 	uint8_t buf[OHCA_WIRE_MSG_MAX + 1] = { 0 };
@@ -672,7 +678,7 @@ static void expect_answer(struct answer *a, const struct ohca_link_cfg *cfg)
 	assert_int_equal(open_fds(), before);
 }
 
-/* An answer that is right. */
+/* A valid answer. */
 static void good_answer(struct answer *a, unsigned int vls, unsigned int shift)
 {
 	*a = (struct answer){
@@ -683,7 +689,7 @@ static void good_answer(struct answer *a, unsigned int vls, unsigned int shift)
 	link_hdr_init(&a->h.hdr, OHCA_WIRE_HELLO, sizeof(a->h));
 }
 
-/* The listener chooses among what we can. */
+/* The listener chooses among the values that we support. */
 static void test_choices(void **state)
 {
 	static const struct {
@@ -713,7 +719,7 @@ static void test_choices(void **state)
 	}
 }
 
-/* Descriptors of which nobody has said anything are closed, and an answer may be longer. */
+/* Descriptors that the answer does not announce are closed, and an answer may be longer. */
 static void test_answers(void **state)
 {
 	static const struct {

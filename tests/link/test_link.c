@@ -6,7 +6,7 @@
 
 #include <poll.h>
 
-/* Frames as long as there can be, lanes as many as there are, and what is counted of them. */
+/* Frames of maximum length, the maximum number of lanes, and their counters. */
 static void test_bounds(void **state)
 {
 	struct ohca_link_stats a, b;
@@ -27,12 +27,12 @@ static void test_bounds(void **state)
 	assert_int_equal(ohca_link_rx_pending(p.b), 0xffff);
 	assert_false(ohca_link_rx_peek(p.b, 16, &f));
 	ohca_link_rx_release(p.b, 16);
-	ohca_link_rx_release(p.b, 3);		/* nothing was looked at */
+	ohca_link_rx_release(p.b, 3);		/* no frame was peeked */
 	ohca_link_get_stats(p.b, &b);
 	assert_int_equal(b.rx_frames, 0);
 	for (unsigned int vl = 0; vl < 16; vl++) {
 		expect_one(p.b, vl, OHCA_LINK_MIN_FRAME, (uint8_t)vl);
-		ohca_link_rx_release(p.b, vl);	/* once is enough */
+		ohca_link_rx_release(p.b, vl);	/* one release is enough */
 		expect_one(p.b, vl, OHCA_LINK_MAX_FRAME, (uint8_t)vl);
 	}
 	ohca_link_get_stats(p.a, &a);
@@ -48,7 +48,7 @@ static void test_bounds(void **state)
 	assert_int_equal(a.tx_nocredit, 0);
 	assert_int_equal(a.tx_vl15_dropped, 0);
 
-	/* none of that without a link that is up */
+	/* none of these calls succeeds while the link is down */
 	assert_int_not_equal(ohca_link_tx_credits(p.a, 0), 0);
 	assert_int_equal(ohca_link_tx_credits(p.a, 16), 0);
 	ohca_link_train(p.a, &(struct ohca_link_phy){ .enabled = false });
@@ -59,7 +59,7 @@ static void test_bounds(void **state)
 	assert_int_equal(mappings(), 0);
 }
 
-/* Sockets do not take all at once. */
+/* Steps both ends several times, because a socket does not accept everything at once. */
 static void flow(struct pair *p)
 {
 	for (int i = 0; i < 64; i++) {
@@ -90,7 +90,7 @@ static void test_credits(void **state)
 			assert_true(send_one(p.a, 0, len, (uint8_t)(round + i)));
 		assert_int_equal(ohca_link_tx_credits(p.a, 0), 33);
 		assert_false(send_one(p.a, 0, len, 0));
-		/* The other lanes do not suffer. */
+		/* The other lanes are not affected. */
 		assert_true(send_one(p.a, 1, 64, 9));
 		assert_true(send_one(p.a, 15, 64, 8));
 		flow(&p);
@@ -104,9 +104,9 @@ static void test_credits(void **state)
 		assert_int_equal(ohca_link_tx_credits(p.a, 0), 2048);
 	}
 	/*
-	 * 62 bytes and the VCRC are one block: all 2048 can be used, not one more. They come back at
-	 * once as long as a longest frame, of 67, has too few, then by the eighth, and the rest with
-	 * what goes anyway.
+	 * 62 bytes and the VCRC are one block: the sender can use all 2048 blocks and no more. The
+	 * receiver returns credits at once while the sender has fewer than a longest frame needs
+	 * (67), then an eighth at a time, and the rest with any record that it sends.
 	 */
 	for (int i = 0; i < 2048; i++)
 		assert_true(send_one(p.a, 0, 62, (uint8_t)i));
@@ -132,7 +132,7 @@ static void test_credits(void **state)
 	pair_free(&p);
 }
 
-/* What each end's flow control packets say: blocks sent, and up to which the other may send. */
+/* The values of each end's flow control packets: blocks sent, and the limit for the other end. */
 static void test_flow(void **state)
 {
 	struct ohca_link_flow a, b;
@@ -142,7 +142,7 @@ static void test_flow(void **state)
 	assert_int_equal(pair_up(&p, 2, 0), 0);
 	assert_false(ohca_link_get_flow(p.a, 2, &a));
 	assert_false(ohca_link_get_flow(p.a, 15, &a));
-	/* 5 blocks of 64 bytes one way, 3 the other, on different lanes */
+	/* 5 blocks of 64 bytes in one direction, 3 in the other one, on different lanes */
 	assert_true(send_one(p.a, 0, 250, 1));
 	assert_true(send_one(p.a, 0, 62, 1));
 	assert_true(send_one(p.b, 1, 190, 1));
@@ -156,7 +156,7 @@ static void test_flow(void **state)
 	assert_int_equal(a.rcvd_fctbs, 0);
 	assert_int_equal(a.rcvd_fccl, 2048);
 	assert_int_equal(b.sent_fccl, 2048);
-	/* what was taken may be sent again */
+	/* released blocks become credits */
 	expect_one(p.b, 0, 250, 1);
 	assert_true(send_one(p.b, 1, 62, 1));
 	simple_take(p.a);
@@ -171,7 +171,7 @@ static void test_flow(void **state)
 	assert_int_equal(b.sent_fctbs, 4);
 	assert_int_equal(a.rcvd_fctbs, 4);
 	assert_int_equal(a.sent_fctbs, 0);
-	/* modulo 4096: 252 frames of 17 blocks, a sixteenth at a time */
+	/* the counts are modulo 4096: 252 frames of 17 blocks wrap them */
 	expect_one(p.b, 0, 62, 1);
 	for (unsigned int i = 0; i < 252; i++) {
 		assert_true(send_one(p.a, 0, 17 * 64 - 2, 2));
@@ -269,10 +269,10 @@ static void test_sleep(void **state)
 	assert_true(put_one(p.a, 0, 64, 3));
 	assert_false(signalled(p.b));
 	ohca_link_get_stats(p.a, &st);
-	assert_int_equal(st.sends, 2);			/* of the training */
+	assert_int_equal(st.sends, 2);			/* those of the training */
 	ohca_link_kick(p.a);
 	ohca_link_get_stats(p.a, &st);
-	assert_int_equal(st.sends, 3);			/* one for both */
+	assert_int_equal(st.sends, 3);			/* one for both frames */
 	assert_true(signalled(p.b));
 	simple_take(p.b);
 	assert_false(signalled(p.b));
@@ -281,14 +281,14 @@ static void test_sleep(void **state)
 	expect_one(p.b, 0, 64, 3);
 	assert_true(ohca_link_prepare_sleep(p.b));
 
-	/* who goes to sleep has sent all before */
+	/* an end sends everything before it sleeps */
 	assert_true(put_one(p.a, 0, 64, 4));
 	assert_true(ohca_link_prepare_sleep(p.a));
 	assert_true(ohca_link_is_sent(p.a));
 	assert_true(signalled(p.b));
 	expect_one(p.b, 0, 64, 4);
 
-	/* A sender without credits is woken by them, not by anything else. */
+	/* Credits wake a sender that has none, and nothing else does. */
 	while (send_one(p.a, 0, 4000, 1))
 		;
 	flow(&p);
@@ -299,8 +299,8 @@ static void test_sleep(void **state)
 	ohca_link_kick(p.b);
 	assert_true(signalled(p.a));
 	simple_take(p.a);
-	assert_false(ohca_link_prepare_sleep(p.a));	/* credits are there: use them */
-	assert_true(ohca_link_prepare_sleep(p.a));	/* or not: it may sleep */
+	assert_false(ohca_link_prepare_sleep(p.a));	/* credits are there to be used */
+	assert_true(ohca_link_prepare_sleep(p.a));	/* if they are not used, it may sleep */
 	assert_true(send_one(p.a, 0, 4000, 1));
 	ohca_link_get_stats(p.a, &st);
 	assert_int_equal(st.sleeps, 3);
@@ -310,7 +310,7 @@ static void test_sleep(void **state)
 	pair_free(&p);
 }
 
-/* What is in the socket of a process that goes arrives, though it has left things unread itself. */
+/* Frames in the socket of a process that exits arrive, even if the process left data unread. */
 static void test_last_frames(void **state)
 {
 	struct pair p;
@@ -329,7 +329,7 @@ static void test_last_frames(void **state)
 	ohca_link_free(p.a);
 }
 
-/* As many credits as a frame takes keep a sender awake, one fewer does not. */
+/* A sender does not sleep if it has the credits for its frame, and sleeps if one is missing. */
 static void test_sleep_credits(void **state)
 {
 	struct pair p;
@@ -351,7 +351,7 @@ static void test_sleep_credits(void **state)
 	pair_free(&p);
 }
 
-/* Frames of lanes that cannot be taken anyway keep nobody awake. */
+/* Frames of lanes that the owner cannot accept now do not prevent its sleep. */
 static void test_sleep_except(void **state)
 {
 	struct pair p;
@@ -377,7 +377,7 @@ struct stress {
 	int bad;
 };
 
-/* Every frame: 4 bytes sequence number per lane, then bytes derived from it. */
+/* Each frame contains the sequence number of its lane (4 bytes) and bytes derived from it. */
 static void fill(uint8_t *p, uint32_t seq, size_t len)
 {
 	uint32_t x = seq * 2654435761u + 1;
@@ -404,7 +404,7 @@ static size_t frame_len(unsigned int seed, uint32_t seq)
 	return 12 + (h >> 8) % (h & 64 ? 4200 : 100);
 }
 
-/* One thread per side: sends on 2 lanes, receives on 2, sleeps when it can do neither. */
+/* One thread for each side: it sends and receives on 2 lanes, and sleeps when it can do neither. */
 static void *stress_side(void *arg)
 {
 	struct stress *s = arg;
@@ -447,7 +447,7 @@ static void *stress_side(void *arg)
 		if (*ohca_link_error(s->l))
 			s->bad = 3;
 	}
-	/* the last ones have to leave, too */
+	/* the last frames have to be sent, too */
 	for (int n = 0; n < 30000 && !ohca_link_is_sent(s->l); n++)
 		simple_nap(s->l, 1);
 	return NULL;
@@ -477,7 +477,7 @@ static void test_stress(void **state)
 	}
 }
 
-/* Which frames were there at a moment: none of a lane, some, as many as there can be. */
+/* Marks of the frames in a lane at one moment: none, some, as many as possible. */
 static void test_marks(void **state)
 {
 	uint32_t mark, sent = 0;
@@ -499,9 +499,9 @@ static void test_marks(void **state)
 	}
 	assert_false(ohca_link_rx_before(p.b, 0, mark));
 	expect_one(p.b, 0, 62, 1);
-	/* what is behind it came later */
+	/* the frame behind the mark arrived later */
 	assert_false(ohca_link_rx_before(p.b, 0, mark));
-	assert_true(send_one(p.b, 0, 62, 1));	/* credits of all that was released */
+	assert_true(send_one(p.b, 0, 62, 1));	/* returns the credits of all released frames */
 	expect_one(p.a, 0, 62, 1);
 	while (send_one(p.a, 0, 62, 1))
 		sent++;
@@ -516,7 +516,7 @@ static void test_marks(void **state)
 	pair_free(&p);
 }
 
-/* What a link costs is what it allocates and maps: the blocks of all lanes, and little else. */
+/* ohca_link_bytes() is what a link allocates and maps: the blocks of all lanes, and little more. */
 static void test_bytes(void **state)
 {
 	static const unsigned int vls[] = { 1, 2, 15 };

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * Where a listener is, who may be one, and how long an end waits for the other.
- */
+/* Paths of listeners, who may listen, and how long an end waits for the other. */
 #include "check.h"
 
 #include <errno.h>
@@ -25,14 +23,14 @@ static void test_timeout(void **state)
 	assert_null(simple_accept(ls, &cfg, 20, &err));
 	expect_err(&err, OHCA_LINK_E_TIMEOUT, 0, "nobody connected in 20 ms");
 	assert_true(ms_now() - begin >= 20);
-	/* Nobody accepts. */
+	/* The listener accepts no connection. */
 	begin = ms_now();
 	assert_null(ohca_link_connect(in_dir("s"), &cfg, 20, &err));
 	expect_err(&err, OHCA_LINK_E_TIMEOUT, 0, "the listener did not answer our HELLO in time");
 	assert_true(ms_now() - begin >= 20);
 	fd = accept(ls, NULL, NULL);
 	close(fd);
-	/* Somebody connects, and says nothing, or goes. */
+	/* A client connects and sends nothing, or closes. */
 	strcpy(sa.sun_path, in_dir("s"));
 	for (int i = 0; i < 2; i++) {
 		cs = socket(AF_UNIX, SOCK_SEQPACKET, 0);
@@ -52,7 +50,7 @@ static void test_timeout(void **state)
 	}
 	close(ls);
 	unlink(in_dir("s"));
-	/* Nobody can connect here. */
+	/* This socket does not listen. */
 	ls = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
 	assert_null(simple_accept(ls, &cfg, 20, &err));
 	expect_err(&err, OHCA_LINK_E_SYS, EINVAL, "accept");
@@ -66,7 +64,7 @@ static void test_timeout(void **state)
 int __real_poll(struct pollfd *p, nfds_t n, int ms);
 int __wrap_poll(struct pollfd *p, nfds_t n, int ms);
 
-static int64_t readable_until;	/* poll() says so until then, whatever there is */
+static int64_t readable_until;	/* until then poll() reports data, whether there is any or not */
 
 int __wrap_poll(struct pollfd *p, nfds_t n, int ms)
 {
@@ -76,7 +74,7 @@ int __wrap_poll(struct pollfd *p, nfds_t n, int ms)
 	return 1;
 }
 
-/* A listener that says something all the time, and never HELLO, keeps nobody for longer. */
+/* A listener that sends all the time, but no HELLO, does not extend the wait. */
 static void test_no_answer(void **state)
 {
 	const int64_t end = ms_now() + 5000;
@@ -131,14 +129,14 @@ static void test_paths(void **state)
 	assert_int_equal(ohca_link_listen("/proc/ohca", &err), -1);
 	expect_err(&err, OHCA_LINK_E_PATH, err.sys, "cannot listen on '/proc/ohca'");
 	assert_int_not_equal(err.sys, 0);
-	/* That nobody is there is no reason to wait. */
+	/* A missing listener is no reason to wait. */
 	begin = ms_now();
 	assert_null(ohca_link_connect(in_dir("none"), &cfg, 20000, &err));
 	expect_err(&err, OHCA_LINK_E_PATH, 0, "no fabric socket '%s': is ohca-fabric running?",
 		   in_dir("none"));
 	assert_true(ms_now() - begin < 20000);
 
-	/* A plain file is not replaced, a live socket neither, a stale one is. */
+	/* A listener replaces a stale socket, but neither a plain file nor a live socket. */
 	fd = open(in_dir("file"), O_CREAT | O_WRONLY, 0600);
 	assert_true(fd >= 0);
 	close(fd);
@@ -162,7 +160,7 @@ static void test_paths(void **state)
 	close(fd2);
 	unlink(in_dir("s"));
 
-	/* A socket of somebody else's is left alone. */
+	/* A socket of another kind of program stays. */
 	strcpy(sa.sun_path, in_dir("s"));
 	fd = socket(AF_UNIX, SOCK_STREAM, 0);
 	assert_int_equal(bind(fd, (struct sockaddr *)&sa, sizeof(sa)), 0);
@@ -175,7 +173,7 @@ static void test_paths(void **state)
 	close(fd);
 	unlink(in_dir("s"));
 
-	/* of the directory that we are in */
+	/* relative to the working directory */
 	fd2 = open(".", O_RDONLY | O_DIRECTORY);
 	assert_true(fd2 >= 0);
 	assert_int_equal(chdir(dir), 0);
@@ -203,7 +201,7 @@ static void *race_listen(void *arg)
 	return NULL;
 }
 
-/* While somebody else begins to listen in the directory, the next one waits. */
+/* A listener waits while another process begins to listen in the same directory. */
 static void test_lock(void **state)
 {
 	struct race r = { .path = in_dir("s") };
@@ -227,7 +225,7 @@ static void test_lock(void **state)
 	pthread_barrier_destroy(&start);
 }
 
-/* Several find the same stale socket at the same time: one gets the path, and keeps it. */
+/* Several processes find the same stale socket at the same time: one gets the path and keeps it. */
 static void test_listen_race(void **state)
 {
 	struct ohca_link_cfg cfg;

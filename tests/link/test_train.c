@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * Training of a link, and what else comes by its socket.
- */
+/* Training of a link, and other messages on its socket. */
 #include "check.h"
 
 #include <endian.h>
@@ -25,7 +23,7 @@ static void test_train(void **state)
 	assert_int_equal(st.speed, 4);
 	assert_int_equal(st.speed_ext, 2);
 
-	/* Frames of the old training must not come out after it, neither way. */
+	/* Frames of the old training do not arrive after it, in either direction. */
 	assert_true(send_one(p.a, 0, 100, 1));
 	assert_true(send_one(p.b, 1, 200, 2));
 	assert_true(send_one(p.b, 15, 300, 3));
@@ -37,7 +35,7 @@ static void test_train(void **state)
 	assert_false(st.up);
 	assert_true(st.width == 0 && st.speed == 0 && st.speed_ext == 0 && st.phys == 2);
 	assert_null(ohca_link_tx_begin(p.a, 0, 100));
-	assert_true(send_one(p.b, 1, 200, 2));		/* B does not know yet */
+	assert_true(send_one(p.b, 1, 200, 2));		/* B does not know of the training yet */
 	drain(p.a, &ua, &da);
 	assert_int_equal(ua, 0);
 	assert_int_equal(da, 1);
@@ -59,7 +57,7 @@ static void test_train(void **state)
 	expect_one(p.b, 1, 64, 5);
 	assert_int_equal(ohca_link_tx_credits(p.b, 1), 2048);
 
-	/* Disabled at one end: down at both, and stays so. */
+	/* Disabled at one end: both ends are down and stay down. */
 	phy.enabled = false;
 	ohca_link_train(p.b, &phy);
 	drain(p.b, &ub, &db);
@@ -73,7 +71,7 @@ static void test_train(void **state)
 	ohca_link_get_state(p.b, &st);
 	assert_int_equal(st.phys, 3);
 
-	/* Both at once. */
+	/* Both ends train at once. */
 	phy.enabled = true;
 	ohca_link_train(p.a, &phy);
 	ohca_link_train(p.b, &phy);
@@ -86,7 +84,7 @@ static void test_train(void **state)
 	assert_int_equal(ua, 2);
 	assert_int_equal(ub, 2);
 
-	/* Nothing in common: down. */
+	/* Nothing in common: the link stays down. */
 	phy.width_en = 2;
 	ohca_link_train(p.b, &phy);
 	for (int i = 0; i < 4; i++) {
@@ -98,7 +96,7 @@ static void test_train(void **state)
 	pair_free(&p);
 }
 
-/* The widest is the one of most lanes, which is not the one of the highest code (14.2.5.6). */
+/* The widest width has the most lanes, and not the highest code (14.2.5.6). */
 static void test_train_widest(void **state)
 {
 	static const uint8_t mask[] = { 1, 16 | 1, 16 | 2, 2 | 1, 4 | 2 | 16, 31, 16 };
@@ -129,7 +127,10 @@ static void test_train_widest(void **state)
 	}
 }
 
-/* The best of what both have and allow, of each kind; a speed of either kind will do. */
+/*
+ * The link uses the best width and speeds that both ends support and allow; one kind of speed is
+ * enough.
+ */
 static void test_train_best(void **state)
 {
 	static const struct {
@@ -144,7 +145,7 @@ static void test_train_best(void **state)
 		{ { 3, 3 }, { 1, 2 }, { 2, 2 }, { 2, 4, 2 } },
 		{ { 3, 3 }, { 1, 2 }, { 1, 2 }, { 0, 0, 0 } },
 		{ { 1, 2 }, { 7, 7 }, { 3, 3 }, { 0, 0, 0 } },
-		{ { 4, 4 }, { 7, 7 }, { 3, 3 }, { 0, 0, 0 } },	/* allowed, but nobody has it */
+		{ { 4, 4 }, { 7, 7 }, { 3, 3 }, { 0, 0, 0 } },	/* allowed, but not supported */
 		{ { 3, 3 }, { 8, 8 }, { 4, 4 }, { 0, 0, 0 } },
 	};
 	struct pair p;
@@ -160,7 +161,7 @@ static void test_train_best(void **state)
 		for (unsigned int k = 0; k < 2; k++)
 			phy[k] = (struct ohca_link_phy){ true, t[i].width[k], t[i].speed[k],
 							 t[i].ext[k] };
-		/* One end's settings wait until the other trains. */
+		/* The settings of one end wait until the other end trains. */
 		phy[1].enabled = false;
 		ohca_link_set_phy(p.b, &phy[1]);
 		assert_int_equal(ohca_link_train(p.a, &phy[0]), 0);
@@ -207,7 +208,7 @@ static void test_train_number(void **state)
 	pair_free(&p);
 }
 
-/* Waiting ends with the link's end, or when the time is over. */
+/* A wait ends when the link ends or the time is over. */
 static void test_wait_up(void **state)
 {
 	struct ohca_link_phy phy = pair_phy();
@@ -230,7 +231,7 @@ static void test_wait_up(void **state)
 
 	assert_int_equal(pair_up(&p, 1, 0), 0);
 	assert_int_equal(simple_up(p.a, 0), 0);
-	/* It comes down and up again by one message. */
+	/* One message takes the link down and up again. */
 	assert_int_equal(ohca_link_train(p.b, &phy), 0);
 	begin = ms_now();
 	assert_int_equal(simple_up(p.a, 20000), 0);
@@ -240,7 +241,7 @@ static void test_wait_up(void **state)
 	ohca_link_free(p.a);
 }
 
-/* A frame that was begun before a retraining does not come out after it. */
+/* A frame that was begun before a retraining does not arrive after it. */
 static void test_train_in_frame(void **state)
 {
 	struct ohca_link_phy phy = pair_phy();
@@ -250,7 +251,7 @@ static void test_train_in_frame(void **state)
 
 	(void)state;
 	assert_int_equal(pair_up(&p, 1, 0), 0);
-	for (int i = 0; i < 2; i++) {	/* either end begins */
+	for (int i = 0; i < 2; i++) {	/* either end begins the training */
 		b = ohca_link_tx_begin(p.a, 0, 100);
 		assert_non_null(b);
 		memset(b, 7, 100);
@@ -269,7 +270,7 @@ static void test_train_in_frame(void **state)
 	pair_free(&p);
 }
 
-/* What ends a training is the last of as many messages as are looked at in one go. */
+/* The message that ends a training may be the last one of those that one call reads. */
 static void test_ctrl_budget(void **state)
 {
 	struct ohca_wire_hdr h;
@@ -289,7 +290,7 @@ static void test_ctrl_budget(void **state)
 		for (unsigned int i = 0; i < n; i++)
 			assert_int_equal(raw_message(p.b->sock, &h, sizeof(h)), 0);
 		assert_int_equal(ohca_link_ctrl(p.b), OHCA_LINK_EV_UP);
-		/* As from poll(): while there is something to read. */
+		/* As with poll(): while there is something to read. */
 		for (;;) {
 			struct pollfd pf = { .fd = ohca_link_ctrl_fd(p.a), .events = POLLIN };
 
@@ -326,7 +327,10 @@ static void test_close(void **state)
 	ohca_link_free(p.a);
 }
 
-/* Training says nothing of a peer that is gone, which ohca_link_ctrl() does; but of a deaf one. */
+/*
+ * ohca_link_train() reports neither a peer that has closed (ohca_link_ctrl() does) nor one that
+ * does not read.
+ */
 static void test_train_unheard(void **state)
 {
 	struct ohca_link_phy phy = pair_phy();
@@ -341,7 +345,7 @@ static void test_train_unheard(void **state)
 	assert_int_equal(ohca_link_ctrl(p.a), OHCA_LINK_EV_CLOSED);
 	ohca_link_free(p.a);
 
-	/* who does not read keeps nobody from training, again and again */
+	/* a peer that does not read never stops an end from training */
 	assert_int_equal(pair_up(&p, 1, 0), 0);
 	link_hdr_init(&h, 77, sizeof(h));
 	while (!raw_message(p.a->sock, &h, sizeof(h)))
@@ -369,7 +373,7 @@ static void test_bad_ctrl(void **state)
 	expect_error(p.a, "a record of length 513");
 	pair_free(&p);
 
-	/* An FCTBS in training for which there were no credits. */
+	/* The FCTBS of a training exceeds the credits. */
 	assert_int_equal(pair_up(&p, 1, 0), 0);
 	link_hdr_init(&m.hdr, OHCA_WIRE_STATE, sizeof(m));
 	m.ack = p.a->seq;
@@ -394,7 +398,7 @@ static void test_bad_ctrl(void **state)
 	expect_error(p.a, "training failed");
 	pair_free(&p);
 
-	/* Neither a training without a number nor one that is more than enabled. */
+	/* A training without a number, or with an invalid value of enabled, is an error. */
 	for (unsigned int i = 0; i < 2; i++) {
 		assert_int_equal(pair_up(&p, 1, 0), 0);
 		link_hdr_init(&m.hdr, OHCA_WIRE_STATE, sizeof(m));
@@ -405,7 +409,7 @@ static void test_bad_ctrl(void **state)
 		pair_free(&p);
 	}
 
-	/* Twelve bits count of an FCTBS. */
+	/* Only twelve bits of an FCTBS count. */
 	assert_int_equal(pair_up(&p, 1, 0), 0);
 	m.seq = htole32(9);
 	m.enabled = 1;
@@ -418,7 +422,7 @@ static void test_bad_ctrl(void **state)
 	pair_free(&p);
 }
 
-/* A peer that floods the socket gets its answers or loses the link; we never block. */
+/* A peer that floods the socket gets its answers or loses the link, and we never block. */
 static void test_ctrl_flood(void **state)
 {
 	struct ohca_wire_state m = { .enabled = 1, .width_en = 2, .speed_en = 4 };
@@ -440,7 +444,7 @@ static void test_ctrl_flood(void **state)
 	pair_free(&p);
 }
 
-/* As many trainings as an honest peer may have begun by one recv(), and one more. */
+/* As many trainings in one recv() as an honest peer may have begun, and one more. */
 static void test_trainings(void **state)
 {
 	struct {
@@ -459,7 +463,7 @@ static void test_trainings(void **state)
 	}
 	for (unsigned int n = 4; n <= 5; n++) {
 		assert_int_equal(pair_up(&p, 1, 0), 0);
-		/* again, by a second packet */
+		/* again with a second packet */
 		for (unsigned int k = 0; k < 2; k++) {
 			for (unsigned int i = 0; i < n; i++)
 				many[i].m.seq = htole32(100 + n * k + i);
@@ -476,7 +480,7 @@ static void test_trainings(void **state)
 	}
 }
 
-/* Packets as long as they can be: some of them wait, so that others have their turn. */
+/* Packets of maximum length: one call leaves some of them, so that others get their turn. */
 static void test_long_packets(void **state)
 {
 	static struct {
@@ -510,7 +514,7 @@ static void test_long_packets(void **state)
 	pair_free(&p);
 }
 
-/* An end that is retrained again and again while the other stands still, as in a reset loop. */
+/* An end trains again and again while the other one stands still, as in a reset loop. */
 static void test_train_unread(void **state)
 {
 	struct ohca_link_phy phy = pair_phy();
@@ -527,13 +531,13 @@ static void test_train_unread(void **state)
 			;
 		assert_string_equal(ohca_link_error(p.a), "");
 	}
-	/* What waits is one message, not one for each time. */
+	/* One message waits, and not one for each training. */
 	while (recv(p.b->sock, &c, 1, MSG_DONTWAIT | MSG_PEEK | MSG_TRUNC) > 0 && messages < 9) {
 		messages++;
 		assert_int_not_equal(ohca_link_ctrl(p.b), OHCA_LINK_EV_ERROR);
 	}
 	assert_int_equal(messages, 1);
-	/* It is followed by the last training, which both come up with. */
+	/* The last training follows it, and both ends come up with it. */
 	for (int i = 0; i < 20; i++) {
 		while (ohca_link_ctrl(p.a) != OHCA_LINK_EV_NONE)
 			;
@@ -547,7 +551,7 @@ static void test_train_unread(void **state)
 	pair_free(&p);
 }
 
-/* A port whose peer goes looks for another one, also if it was disabled. */
+/* A port whose peer closes goes to Polling, even if it was disabled. */
 static void test_close_disabled(void **state)
 {
 	struct ohca_link_state st;
@@ -567,7 +571,7 @@ static void test_close_disabled(void **state)
 	ohca_link_free(p.a);
 }
 
-/* Who ends a link because of its peer tells it why, and hears nothing more of it. */
+/* An end that ends a link because of its peer sends the reason and receives nothing more. */
 static void test_broke(void **state)
 {
 	static const char junk[64] = "no message of a link";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Links over a stream: by TCP on loopback, and with somebody in between who splits, merges, cuts and
- * changes what one end says.
+ * Links over a stream: by TCP on loopback, and with a relay between the ends that splits, merges,
+ * cuts and changes what one end sends.
  */
 #include "check.h"
 
@@ -88,7 +88,7 @@ static void readable(int fd)
 	assert_int_equal(poll(&p, 1, 10000), 1);
 }
 
-/* Return: the next event of @l, for which it gets what comes. */
+/* Reads from the socket until @l has an event. Return: the event. */
 static enum ohca_link_event next_event(struct ohca_link *l)
 {
 	for (int i = 0; i < 1000; i++) {
@@ -102,7 +102,7 @@ static enum ohca_link_event next_event(struct ohca_link *l)
 	return OHCA_LINK_EV_NONE;
 }
 
-/* A listener on loopback, in @path. */
+/* Makes a listener on loopback and stores its address in @path. */
 static int listen_tcp(char *path)
 {
 	struct ohca_link_err err;
@@ -113,7 +113,7 @@ static int listen_tcp(char *path)
 	return fd;
 }
 
-/* As the daemon does it, in one thread. Return: what ohca_link_connect_finish() has. */
+/* Connects as the daemon does, in one thread. Return: the result of ohca_link_connect_finish(). */
 static int meet(const struct ohca_link_cfg *ca, const struct ohca_link_cfg *cb, struct pair *p,
 		struct ohca_link_err *err)
 {
@@ -175,7 +175,7 @@ static void tcp_up(struct pair *p, unsigned int vls, unsigned int shift)
 	settle(p);
 }
 
-/* What @from has sent is in the rings of @to, or in the sockets. */
+/* Moves what @from has sent to the rings of @to, as far as the sockets allow. */
 static void move(struct ohca_link *from, struct ohca_link *to)
 {
 	struct pollfd p[2] = {
@@ -217,13 +217,13 @@ static void test_token(void **state)
 	assert_string_equal(ohca_link_peer(p.a)->place, "leaf 1:36");
 	assert_string_equal(ohca_link_peer(p.a)->desc, "the other end");
 	pair_free(&p);
-	/* who wants no proof takes any */
+	/* a listener without a token accepts any peer */
 	a.token = NULL;
 	assert_int_equal(meet(&a, &b, &p, &err), 1);
 	pair_free(&p);
 }
 
-/* The two calls that wait, with a token and without. */
+/* The two blocking calls, with a token and without. */
 static void test_waiting(void **state)
 {
 	struct ohca_link_err err;
@@ -251,12 +251,12 @@ static void test_waiting(void **state)
 		ohca_link_free(a);
 		ohca_link_free(arg.l);
 	}
-	/* nobody listens there any more */
+	/* the listener has closed */
 	assert_null(ohca_link_connect(path, &c, 5000, &err));
 	expect_err(&err, OHCA_LINK_E_PATH, ECONNREFUSED, "the peer cannot be reached");
 }
 
-/* What is no HELLO is refused, and what is none yet stays in the socket. */
+/* A message that is no HELLO is refused, and an incomplete one stays in the socket. */
 static void test_first(void **state)
 {
 	struct ohca_wire_hello good;
@@ -306,7 +306,7 @@ static void test_first(void **state)
 		assert_int_equal(ohca_link_hello_recv(sv[0], NULL, &peer, &err), how ? -1 : 1);
 		if (how) {
 			assert_int_equal(err.code, codes[how]);
-			/* the peer reads why, behind the greeting */
+			/* the peer reads the reason after the greeting */
 			assert_int_equal(recv(sv[1], msg, sizeof(msg), 0), sizeof(msg));
 			assert_int_equal(recv(sv[1], msg, sizeof(msg), 0), sizeof(msg));
 			assert_int_equal(link_check_hdr(msg, sizeof(struct ohca_wire_error), &err), -1);
@@ -362,15 +362,15 @@ static void test_lanes(void **state)
 	pair_free(&p);
 }
 
-/* @l sleeps when it has nothing left: what is there to be done tells it. */
+/* @l can sleep when everything is sent; descriptors report new work. */
 static void expect_sleep(struct ohca_link *l)
 {
 	assert_true(ohca_link_prepare_sleep(l));
 }
 
 /*
- * A reader that does not read: one lane has no credit any more, then the other, and neither end has
- * more than that; the socket is full on the way. All of it arrives when it reads, in order.
+ * A reader that does not read: both lanes use up their credits, and no end stores more than that.
+ * The socket fills on the way. When the reader reads, everything arrives in order.
  */
 static void test_late_reader(void **state)
 {
@@ -422,13 +422,13 @@ static void test_late_reader(void **state)
 		while (ohca_link_rx_peek(p.b, 15, &f))
 			ohca_link_rx_release(p.b, 15);
 		move(p.b, p.a);
-		/* its credits came back */
+		/* the credits came back */
 		if (n[0] < 2048 / 16 + 20 && send_one(p.a, 0, 4000, (uint8_t)n[0]))
 			n[0]++;
 	}
 	assert_int_equal(got[0], n[0]);
 	assert_int_equal(got[1], n[1]);
-	/* the count goes with what goes anyway */
+	/* the count of dropped frames is sent with other records */
 	assert_true(send_one(p.a, 0, 64, 0));
 	for (int i = 0; i < 1000 && !ohca_link_vl15_dropped_by_peer(p.b); i++) {
 		move(p.a, p.b);
@@ -438,7 +438,7 @@ static void test_late_reader(void **state)
 	pair_free(&p);
 }
 
-/* More frames than one kick sends: the link sleeps all the same, and its event brings the rest. */
+/* More frames than one kick sends: the link can sleep, and its event descriptor brings the rest. */
 static void test_many_frames(void **state)
 {
 	const unsigned int all = 2000;
@@ -470,7 +470,10 @@ static void test_many_frames(void **state)
 	pair_free(&p);
 }
 
-/* What has not left when a link trains never arrives; what comes after does; no credit is lost. */
+/*
+ * What was not sent before a training never arrives, what is sent later does, and no credit is
+ * lost.
+ */
 static void test_retrain(void **state)
 {
 	const struct ohca_link_phy phy = pair_phy();
@@ -510,7 +513,7 @@ static void test_retrain(void **state)
 		}
 		expect_one(p.b, 0, 64, (uint8_t)round);
 		assert_false(ohca_link_rx_peek(p.b, 0, &f));
-		/* a message is enough for all credits */
+		/* one message returns all credits */
 		assert_true(send_one(p.b, 0, 64, 1));
 		for (int i = 0; i < 1000 && ohca_link_tx_credits(p.a, 0) < 2048; i++) {
 			move(p.b, p.a);
@@ -552,7 +555,7 @@ static void expect_end(struct ohca_link *l, const char *why)
 	assert_string_equal(ohca_link_error(l), why);
 }
 
-/* A link that cannot send ends, though its socket is well. */
+/* A link that cannot send ends, even if its socket works. */
 static void test_cannot_send(void **state)
 {
 	struct tx_lane *t;
@@ -560,7 +563,7 @@ static void test_cannot_send(void **state)
 	int other;
 
 	(void)state;
-	/* a frame that the kernel cannot read stands for one that it has no memory for */
+	/* a frame that the kernel cannot read has the effect of a lack of kernel memory */
 	tcp_up(&p, 1, 2);
 	t = &p.a->tx[0];
 	assert_true(put_one(p.a, 0, 4000, 1));
@@ -569,7 +572,7 @@ static void test_cannot_send(void **state)
 	expect_end(p.a, "the connection is lost: Bad address");
 	pair_free(&p);
 
-	/* and a set of events that takes no other one */
+	/* and a set of events that accepts no other descriptor */
 	tcp_up(&p, 1, 2);
 	other = dup(p.a->my_wake);
 	assert_true(other >= 0);
@@ -582,17 +585,17 @@ static void test_cannot_send(void **state)
 	close(other);
 }
 
-/* ---- somebody in between -------------------------------------------------------- */
+/* ---- a relay between the ends ---------------------------------------------------- */
 
 /**
- * struct between - two ends, and who passes on what they say
- * @a: listened; what comes to it is changed
+ * struct between - two ends and a relay between them
+ * @a: the listener; the relay changes what is sent to it
  * @fd: [0] the other end of @a's socket, [1] of @b's
- * @flip: byte to @a that has other bits, @mask; -1: none
+ * @flip: index of the byte to @a whose bits of @mask are inverted; -1: none
  * @cut: bytes to @a after which its socket is closed; SIZE_MAX: never
- * @step: bytes that are passed on at a time, 0: all
+ * @step: bytes that the relay passes on at a time, 0: all
  * @passed: bytes to @a so far
- * @held: what waits for the next step
+ * @held: bytes that wait for the next step
  */
 struct between {
 	struct ohca_link *a, *b;
@@ -617,7 +620,7 @@ static void to_a(struct between *w)
 		w->is_cut = true;
 	}
 	if (n && send(w->fd[0], w->held, n, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)n)
-		n = all;	/* it has closed */
+		n = all;	/* @a has closed */
 	if (w->is_cut)
 		shutdown(w->fd[0], SHUT_WR);
 	w->passed += n;
@@ -625,7 +628,7 @@ static void to_a(struct between *w)
 	memmove(w->held, w->held + n, w->held_len);
 }
 
-/* Return: whether anything moved. */
+/* Return: whether any bytes moved. */
 static bool pass(struct between *w)
 {
 	uint8_t buf[8192];
@@ -640,7 +643,7 @@ static bool pass(struct between *w)
 	return n > 0 || m > 0 || w->held_len;
 }
 
-/* Return: whether @a is still there. */
+/* Return: whether the link of @a is still open. */
 static bool run(struct between *w)
 {
 	for (int i = 0; i < 4000; i++) {
@@ -666,7 +669,7 @@ static bool run(struct between *w)
 	return ohca_link_ctrl_fd(w->a) >= 0;
 }
 
-/* Return: whether both have a link. */
+/* Return: whether both ends have a link. */
 static bool shake(struct between *w)
 {
 	uint8_t nonce[OHCA_LINK_NONCE];
@@ -681,7 +684,7 @@ static bool shake(struct between *w)
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, sa), 0);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, sb), 0);
 	w->fd[0] = sa[1];
-	/* each byte of one step takes the room of many */
+	/* a send of one byte needs much more room than that byte */
 	assert_int_equal(setsockopt(w->fd[0], SOL_SOCKET, SO_SNDBUF, &room, sizeof(room)), 0);
 	w->fd[1] = sb[1];
 	assert_int_equal(ohca_link_greet(sa[0], nonce, &err), 0);
@@ -709,7 +712,7 @@ static bool shake(struct between *w)
 	return w->a && w->b;
 }
 
-/* Frames of @b that @a has; each is as it was sent, unless something was changed. */
+/* Reads the frames that @a has received; each is as @b sent it, unless @flip changes a byte. */
 static unsigned int take(struct between *w)
 {
 	struct ohca_link_frame f;
@@ -736,8 +739,8 @@ static void give(struct between *w, unsigned int vl, size_t len)
 }
 
 /*
- * All kinds of messages in both directions. Return: frames that @a has got, of 6; its link may have
- * ended, and the other one, too.
+ * Sends all kinds of messages in both directions; either link may end. Return: frames that @a has
+ * received, of 6.
  */
 static unsigned int session(struct between *w)
 {
@@ -757,7 +760,7 @@ static unsigned int session(struct between *w)
 	give(w, 0, 12);
 	give(w, 1, 100);
 	give(w, 15, 280);
-	/* credits of @b, with a frame */
+	/* returns credits to @b, with a frame */
 	if (send_one(w->a, 1, 64, 0))
 		ohca_link_kick(w->a);
 	if (!run(w))
@@ -826,11 +829,11 @@ static void test_flip(void **state)
 		w.mask = (uint8_t)(at % 3 == 2 ? 0xff : 1u << at % 8);
 		whole += session(&w) == 6;
 	}
-	/* payload and padding matter to nobody here, the rest does */
+	/* changes of payload and padding have no effect here, others have one */
 	assert_in_range(whole, 1, all - 100);
 }
 
-/* Records that cannot be, behind a training that was right. */
+/* Invalid records after a valid training. */
 static void test_impossible(void **state)
 {
 	static const struct {
@@ -867,7 +870,7 @@ static void test_impossible(void **state)
 		assert_int_equal(next_event(p.a), OHCA_LINK_EV_ERROR);
 		if (!strstr(ohca_link_error(p.a), bad[i].why))
 			fail_msg("%u: '%s'", i, ohca_link_error(p.a));
-		/* and the peer reads it */
+		/* the peer reads the reason, too */
 		assert_int_equal(next_event(p.b), OHCA_LINK_EV_ERROR);
 		if (!strstr(ohca_link_error(p.b), bad[i].why))
 			fail_msg("%u: '%s'", i, ohca_link_error(p.b));
@@ -876,8 +879,8 @@ static void test_impossible(void **state)
 }
 
 /*
- * A peer whose messages never end: each call takes a part, what it leaves keeps the socket readable,
- * and what comes behind arrives.
+ * A peer whose messages never end: each call reads a part, the rest keeps the socket readable, and
+ * a frame after them arrives.
  */
 static void test_no_end(void **state)
 {
@@ -907,7 +910,7 @@ static void test_no_end(void **state)
 		sent += (size_t)n;
 		off = (off + (size_t)n) % sizeof(many);
 	}
-	/* more than one call receives */
+	/* more than one call reads */
 	assert_in_range(sent, (256 << 10) + 1, 1 << 30);
 	p = (struct pollfd){ .fd = ohca_link_ctrl_fd(w.a), .events = POLLIN };
 	assert_int_equal(ohca_link_ctrl(w.a), OHCA_LINK_EV_NONE);
@@ -926,7 +929,7 @@ static void test_no_end(void **state)
 	close(w.fd[1]);
 }
 
-/* More frames than there are credits for. */
+/* More frames than there are credits. */
 static void test_no_credit(void **state)
 {
 	struct ohca_wire_rec rec = { .kind = OHCA_WIRE_FRAME, .len = htole16(4000) };
@@ -948,7 +951,7 @@ static void test_no_credit(void **state)
 			if (n > 0)
 				continue;
 			assert_true(poll(either, 2, 10000) > 0);
-			/* of the one too many a part is no error yet */
+			/* a part of the frame without credits is no error yet */
 			assert_int_equal(ohca_link_ctrl(p.a), OHCA_LINK_EV_NONE);
 		}
 	assert_int_equal(next_event(p.a), OHCA_LINK_EV_ERROR);
