@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Automatic path migration (IBTA vol 1, 17.2.8): the alternate path of an RC or UC QP, and
- * the three states of it.
+ * Automatic path migration (IBTA vol 1, 17.2.8): the alternate path of a connected QP, and its
+ * three states.
  *
  * MIGRATED: there is no alternate path to migrate to. Every packet has MigReq set.
- * REARM: the driver has loaded an alternate path. Packets have MigReq clear; the first packet
- * with MigReq clear from the peer, which has then loaded one, too, makes the QP ARMED.
+ * REARM: the driver has loaded an alternate path. Packets have MigReq clear. The first packet from
+ * the peer with MigReq clear makes the QP ARMED: the peer has loaded an alternate path, too.
  * ARMED: the alternate path becomes the primary one when the retries of the primary path
- * are exhausted, when a packet with MigReq set arrives over it, or on MODIFY_QP. The QP is
- * MIGRATED then, and has no alternate path until the driver loads another one.
+ * are exhausted, when a packet with MigReq set arrives over it, or on MODIFY_QP. Then the QP is
+ * MIGRATED, and has no alternate path until the driver loads another one.
  */
 #include "engine/base/le.h"
 #include "engine/base/mem.h"

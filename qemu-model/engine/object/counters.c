@@ -94,14 +94,14 @@ void ohca_counters_unbind(struct ohca_qp *qp)
 	qp->counters = NULL;
 }
 
-/* What was counted in no set; of a port, from 1, or with 0 of the device. */
+/* Events counted in no set, at @port (from 1), or with @port 0 in the whole device. */
 static uint64_t in_no_set(const ohca_engine *e, unsigned int port, unsigned int id)
 {
 	uint64_t all = port ? of_port(e, port - 1, id) : ohca_counter(e, id), sets = 0;
 
 	for (unsigned int i = 0; i < OHCA_MAX_PORTS; i++)
 		sets += !port || port == i + 1 ? e->set_cnt[i][id] : 0;
-	/* a packet may leave by another port than its QP's while the path migrates */
+	/* while the path migrates, a packet may use another port than its QP's */
 	return all > sets ? all - sets : 0;
 }
 

@@ -11,14 +11,19 @@
 
 struct ohca_cmd;
 
-/** struct ohca_counter_set - the counters of the QPs bound to it; @refs: these QPs */
+/**
+ * struct ohca_counter_set - counters of the QPs that are bound to the set
+ * @n: number of the set
+ * @refs: number of QPs bound to it
+ * @cnt: the counters
+ */
 struct ohca_counter_set {
 	uint32_t n;
 	uint32_t refs;
 	uint64_t cnt[OHCA_CNT_NUM];
 };
 
-/* Counts in the QP's set what the device has counted. */
+/* Add @n to counter @id of the QP's set. The caller counts for the port or the device. */
 static inline void ohca_count_sets(ohca_engine *e, const struct ohca_qp *qp, enum ohca_counter id,
 				   uint64_t n)
 {
@@ -33,7 +38,7 @@ static inline void ohca_count_set(ohca_engine *e, const struct ohca_qp *qp, enum
 	ohca_count_sets(e, qp, id, 1);
 }
 
-/* Counts @n packets of @len bytes, LRH to ICRC, that the QP has received, or sent. */
+/* Count @n packets that the QP has received, or sent; @len: bytes of each, LRH to ICRC. */
 static inline void ohca_count_rx(ohca_engine *e, const struct ohca_qp *qp, uint32_t n,
 				 uint32_t len)
 {

@@ -2,9 +2,9 @@
 /*
  * Completion queues: entries, overflow, arming, moderation, resizing.
  *
- * A CQ has at most one EQE that the driver has not taken. A CQ that fires again before that
- * goes to its EQ's list of deferred CQs, which every EQ doorbell processes; so an EQ
- * cannot overflow, however often a guest arms CQs.
+ * A CQ has at most one EQE that the driver has not consumed. A CQ that fires again before that is
+ * put on its EQ's list of deferred CQs, which every EQ doorbell processes. So an EQ cannot
+ * overflow, however often a guest arms CQs.
  */
 #include "engine/base/async.h"
 #include "engine/base/cmd.h"
@@ -43,7 +43,7 @@ static uint64_t cqe_off(uint32_t index, uint8_t log_size)
 
 /* ---- events ----------------------------------------------------------------------- */
 
-/* The driver has not taken the last EQE yet. */
+/* Whether the driver has not consumed the last EQE yet. */
 static bool cq_eqe_waits(const struct ohca_cq *cq)
 {
 	const struct ohca_eq *eq = cq->eq;
@@ -84,12 +84,12 @@ static void cq_fire(ohca_engine *e, struct ohca_cq *cq)
 void ohca_cq_arm(ohca_engine *e, struct ohca_cq *cq, bool any, uint32_t ci)
 {
 	const uint32_t mask = 0xffffff;
-	uint32_t held = (cq->pi - ci) & mask;	/* not polled */
-	uint32_t news = cq->pi - cq->told;	/* came after the last event */
+	uint32_t held = (cq->pi - ci) & mask;	/* entries not polled */
+	uint32_t news = cq->pi - cq->told;	/* entries after the last event */
 
 	if (news > held)
 		news = held;
-	/* the CQ has fired, and the consumer cannot have taken that event yet */
+	/* the EQE of the last event is not written yet, so the consumer has not seen that event */
 	if (cq->eqe_due)
 		return;
 	if (any ? news != 0 : cq->pi - cq->sol_pi < news) {
@@ -101,7 +101,7 @@ void ohca_cq_arm(ohca_engine *e, struct ohca_cq *cq, bool any, uint32_t ci)
 	cq->armed = true;
 }
 
-/* A new entry fires the armed CQ, now or, if moderated, with later entries. */
+/* A new entry fires the armed CQ: now or, if the CQ is moderated, together with later entries. */
 static void cq_notify(ohca_engine *e, struct ohca_cq *cq)
 {
 	if (cq->mod_count <= 1 || cq->mod_period == 0) {
@@ -141,8 +141,10 @@ static int cq_error(ohca_engine *e, struct ohca_cq *cq)
 	return -1;
 }
 
-/* Read the consumer index again. False: the ring is full, or the record is invalid
- * (an index outside of the entries written). */
+/*
+ * Read the consumer index again. False: the ring is full, or the index is unreadable or outside of
+ * the entries written.
+ */
 static bool cq_refresh_ci(ohca_engine *e, struct ohca_cq *cq)
 {
 	uint32_t ci;
@@ -253,7 +255,7 @@ static void cq_release(ohca_engine *e, struct ohca_async *a)
 	ohca_mem_put(e, cq, sizeof(*cq));
 }
 
-/* No completion event is left; there may be one of an error. */
+/* No completion event is left; an asynchronous event may be left. */
 static void cq_number_free(ohca_engine *e, struct ohca_cq *cq)
 {
 	ohca_async_release(e, &cq->async, cq_release);
@@ -268,7 +270,7 @@ void ohca_cq_free(ohca_engine *e, struct ohca_cq *cq)
 	ohca_async_forget(&cq->async);
 	cq->eq->refs--;
 	ohca_pages_free(e, &cq->buf);
-	/* the driver would take that EQE for an event of the next CQ with this number */
+	/* else the driver would take this EQE for an event of the next CQ with this number */
 	if (cq_eqe_waits(cq))
 		ohca_list_add_tail(&cq->eq->gone, &cq->defer);
 	else
@@ -304,7 +306,7 @@ int ohca_cmd_modify_cq(struct ohca_cmd *c)
 
 	if (!cq)
 		return OHCA_ADMIN_BAD_HANDLE;
-	/* all CQs that are moderated exist now: their events have room whenever they come */
+	/* room for the events of all CQs that exist, so that no later event fails */
 	if (c->aqe.modify_cq.period_us && ohca_heap_room(c->e, &c->e->mod, c->e->cq_ids.num))
 		return OHCA_ADMIN_NO_RESOURCE;
 	cq->mod_count = ohca_le16(c->aqe.modify_cq.count);
@@ -315,8 +317,10 @@ int ohca_cmd_modify_cq(struct ohca_cmd *c)
 	return OHCA_ADMIN_OK;
 }
 
-/* Make the slots of the new ring from job->blank up to @end invalid: those whose index has the
- * bit set that a zeroed owner byte would pass for. A step of it. */
+/*
+ * Make the slots of the new ring from job->blank up to @end invalid, as far as the allowance of
+ * work covers. A slot needs a write if a zeroed owner byte would make it valid.
+ */
 static int cq_blank(ohca_engine *e, uint8_t log, uint32_t end)
 {
 	struct ohca_job *job = &e->job;
@@ -332,7 +336,10 @@ static int cq_blank(ohca_engine *e, uint8_t log, uint32_t end)
 	return job->blank == end ? OHCA_ADMIN_OK : OHCA_CMD_MORE;
 }
 
-/* Copy the entries from job->at on to the new ring. A step of it; more may be added meanwhile. */
+/*
+ * Copy the entries from job->at on to the new ring, as far as the allowance of work covers. Entries
+ * may be added between two steps.
+ */
 static int cq_move(ohca_engine *e, const struct ohca_cq *cq, uint8_t log)
 {
 	struct ohca_job *job = &e->job;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Device memory: its allocation.
+ * Allocation of device memory.
  *
- * The host owns the bytes and maps them into the guest; the guest's processes read and
- * write them through their mappings at any time, so they are as untrusted as its RAM.
+ * The host owns the memory and maps it into the guest. Processes of the guest read and write it
+ * through their mappings at any time, so it is as untrusted as the guest's RAM.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@
 #include "engine/object/dm.h"
 #include "ohca_hw.h"
 
-#define ZERO_STEP	(16u << 10)	/* bytes that are zeroed at a time */
+#define ZERO_STEP	(16u << 10)	/* bytes zeroed at a time */
 
 int ohca_dm_init(ohca_engine *e)
 {
@@ -41,14 +41,14 @@ static struct ohca_dm *dm_at(struct ohca_list *l)
 }
 
 /*
- * First fit, a step of it: where @size bytes at a multiple of @align, a power of two, are free:
- * *@off, before job->list in the list.
+ * First fit: find @size free bytes at a multiple of @align, a power of two, as far as the allowance
+ * of work covers. *@off: where they are; job->list: the next allocation behind them.
  */
 static int dm_find(ohca_engine *e, uint64_t size, uint64_t align, uint64_t *off)
 {
 	struct ohca_list *all = &e->dm_used, *l = e->job.list ? e->job.list : all->next;
 
-	/* at most as many as there are pages */
+	/* there are at most as many allocations as pages */
 	for (;; l = l->next) {
 		uint64_t end = l == all ? e->cfg.dm_size : dm_at(l)->off, at = 0;
 
@@ -68,7 +68,10 @@ static int dm_find(ohca_engine *e, uint64_t size, uint64_t align, uint64_t *off)
 	}
 }
 
-/* The new owner must not see the previous contents. A step of zeroing, from job->at[1] steps on. */
+/*
+ * Zero the memory, since the new owner must not see the previous contents, as far as the allowance
+ * of work covers. job->at[1] counts the parts of ZERO_STEP bytes that are done.
+ */
 static int dm_zero(struct ohca_cmd *c, const struct ohca_dm *dm)
 {
 	ohca_engine *e = c->e;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The owner's half of the doorbells (front/doorbell.h), which any thread has rung.
+ * The owner's half of the doorbells (front/doorbell.h). Any thread may ring them.
  *
- * The arrays may hold anything at any time, since another process may write them. What is in them
- * is read once and masked, and each word that is looked at and each number that is served is work.
+ * Another process may write the arrays, so they may contain anything at any time. The owner reads
+ * each word once and masks it, and counts each word that it reads and each number that it serves as
+ * work.
  *
- * The reader serves as many as its allowance covers. It leaves the others rung and begins with
- * them the next time, so that no number is served twice before another that was rung.
+ * The owner serves as many numbers as its allowance of work covers. It leaves the others rung and
+ * begins with them the next time, so it serves no number twice before another that was rung.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,8 +24,8 @@
 #include "engine/object/to_transport.h"
 #include "ohca_hw.h"
 
-#define ALIGN	64u	/* of the arrays */
-#define SOON	8u	/* the state of so many comes into the cache before they are served */
+#define ALIGN	64u	/* alignment of the arrays, bytes */
+#define SOON	8u	/* how many numbers ahead their state is prefetched */
 
 _Static_assert(OHCA_DB_EQS == OHCA_MAX_EQ, "a word for each EQ");
 
@@ -69,12 +70,15 @@ void ohca_db_own(ohca_engine *e, enum ohca_db_kind kind, uint32_t n, uint32_t ua
 
 void ohca_db_disown(ohca_engine *e, enum ohca_db_kind kind, uint32_t n)
 {
-	/* a life that has ended has no doorbells, and others have its numbers perhaps */
+	/* the engine of an ended life has no doorbells; its numbers may be in use again */
 	if (e->db)
 		atomic_store(&bells(e)->owner[kind][n], 0);
 }
 
-/* As many words of 64 numbers as are in use: the others have no page of memory perhaps. */
+/*
+ * Clear the owners in words of 64 numbers, if a number of the word is in use: other words may have
+ * no page of memory yet.
+ */
 static void disown(ohca_engine *e, enum ohca_db_kind kind, const struct ohca_ids *ids)
 {
 	_Atomic uint32_t *owner = bells(e)->owner[kind];
@@ -87,12 +91,12 @@ static void disown(ohca_engine *e, enum ohca_db_kind kind, const struct ohca_ids
 	}
 }
 
-/* Nobody looks at @to before he is told of it. */
+/* Relaxed, since no other thread reads @to before the move is complete. */
 #define move_word(to, from, i) \
 	atomic_store_explicit(&(to)[i], atomic_load_explicit(&(from)[i], memory_order_relaxed), \
 			      memory_order_relaxed)
 
-/* Rung numbers: a word of which no bit is in the sum has none. */
+/* Move rung numbers: a word has some only if its bit in the sum is set. */
 static void move_ring(const struct ohca_db_ring *from, const struct ohca_db_ring *to)
 {
 	for (uint32_t s = 0; s < from->sums; s++) {
@@ -107,7 +111,7 @@ static void move_ring(const struct ohca_db_ring *from, const struct ohca_db_ring
 	}
 }
 
-/* Words of 64 numbers, as disown() has them. */
+/* Move words of 64 numbers, the same words as disown(). */
 static void move_numbers(const struct ohca_doorbells *from, const struct ohca_doorbells *to,
 			 enum ohca_db_kind kind, const struct ohca_ids *ids)
 {
@@ -179,14 +183,14 @@ void ohca_admin_doorbell(ohca_engine *e, uint32_t pi)
 
 /* ---- owner ------------------------------------------------------------------------ */
 
-/* A number that is served soon. */
+/* Prefetch the state of a number that is served soon. */
 static void ring_soon(const ohca_engine *e, enum ohca_ring_kind kind, uint32_t n)
 {
 	if (kind == OHCA_RING_SQ && e->qp[n])
 		ohca_xp_soon(e->qp[n]);
 }
 
-/* @several: there are others. */
+/* Serve one number; @several: other numbers are rung. */
 static void ring_one(ohca_engine *e, enum ohca_ring_kind kind, uint32_t n, bool several)
 {
 	uint64_t w;
@@ -219,7 +223,7 @@ static void ring_one(ohca_engine *e, enum ohca_ring_kind kind, uint32_t n, bool 
 	}
 }
 
-/* These numbers of a word stay rung. */
+/* Ring numbers of a word again. */
 static void ring_keep(struct ohca_db_ring *r, uint32_t word, uint64_t bits)
 {
 	if (!bits)
@@ -229,7 +233,7 @@ static void ring_keep(struct ohca_db_ring *r, uint32_t word, uint64_t bits)
 }
 
 /*
- * Serve the rung numbers of a word from @first on; @several: there are others in other words.
+ * Serve the rung numbers of a word from @first on; @several: other words have rung numbers.
  * Return: whether all of them were served.
  */
 static bool ring_word(ohca_engine *e, enum ohca_ring_kind kind, uint32_t word, uint32_t first,
@@ -294,7 +298,7 @@ static bool ring_from(ohca_engine *e, enum ohca_ring_kind kind, uint32_t first)
 	return true;
 }
 
-/* Serve the rung numbers, those first that the last run left. */
+/* Serve the rung numbers, first those that the last run left. */
 static void ring_run(ohca_engine *e, enum ohca_ring_kind kind)
 {
 	uint32_t first = e->db->next[kind];
@@ -305,8 +309,8 @@ static void ring_run(ohca_engine *e, enum ohca_ring_kind kind)
 }
 
 /*
- * The next kind begins, and kinds are left with it, a bit each in @kinds: they share what is left
- * of the allowance since @begin, so that none of them keeps another from being served.
+ * Begin the next kind. @kinds: a bit for each kind that is left, including the next. They share
+ * what is left of the allowance since @begin, so that each of them is served.
  */
 static void ring_share(ohca_engine *e, uint64_t begin, uint32_t kinds)
 {
@@ -342,7 +346,7 @@ static void eqs_run(ohca_engine *e)
 		atomic_fetch_or(db->pending, OHCA_PEND_EQ);
 }
 
-/* Take what is pending; the host's bit stays. */
+/* Read and clear the pending bits, except the host's bit. */
 static uint32_t take_pending(const ohca_engine *e)
 {
 	_Atomic uint32_t *pending = bells(e)->pending;
@@ -361,7 +365,7 @@ bool ohca_doorbells_run(ohca_engine *e)
 	if (!ohca_db_pending(e))
 		return false;
 	pending = take_pending(e);
-	/* EQs first, to make room for the events of CQs; what they leave is for the others */
+	/* EQs first, to make room for the events of CQs; the others may use what EQs leave */
 	ohca_work_begin(e, OHCA_WORK_EQS);
 	if (pending & OHCA_PEND_EQ)
 		eqs_run(e);
@@ -407,7 +411,7 @@ void ohca_db_clear(ohca_engine *e)
 		ohca_work(e, (r->sums + r->words) * sizeof(uint64_t));
 		for (uint32_t s = 0; s < r->sums; s++)
 			atomic_store(&r->sum[s], 0);
-		/* another process may have set bits without their sums */
+		/* another process may have set bits without their bits in the sum */
 		for (uint32_t w = 0; w < r->words; w++)
 			atomic_store(&r->bits[w], 0);
 	}

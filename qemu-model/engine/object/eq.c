@@ -67,9 +67,9 @@ int ohca_eq_push(ohca_engine *e, struct ohca_eq *eq, uint8_t type, uint32_t hand
 }
 
 /*
- * The first CQ that waits. If it still has an EQE in the ring it becomes the last one. No more of
- * these wait than the ring has EQEs; so it takes as many tries as the ring has entries to fill it,
- * however many CQs wait.
+ * Try to write the EQE of the first deferred CQ. If the CQ still has an EQE in the ring, it is
+ * moved to the end of the list. At most as many CQs as the ring has entries have an EQE in it. So
+ * as many tries as the ring has entries fill the ring, however many CQs are deferred.
  */
 static void cq_try(ohca_engine *e, struct ohca_eq *eq)
 {
@@ -93,7 +93,7 @@ static void async_defer(ohca_engine *e, struct ohca_eq *eq, struct ohca_async *a
 	const uint32_t up_down = async_bit(OHCA_EVENT_PORT_ACTIVE) |
 				 async_bit(OHCA_EVENT_PORT_ERR);
 
-	/* of PORT_ACTIVE and PORT_ERR only the last one is pending */
+	/* only the last of PORT_ACTIVE and PORT_ERR stays pending */
 	if (async_bit(type) & up_down)
 		a->pending &= ~up_down;
 	a->pending |= async_bit(type);
@@ -109,7 +109,7 @@ static void async_push(ohca_engine *e, struct ohca_eq *eq, uint8_t type, struct 
 	ohca_eq_push(e, eq, type, a->handle, a->port, 0);
 }
 
-/* One event of the first object that has some. */
+/* Write one event of the first deferred object. */
 static void async_try(ohca_engine *e, struct ohca_eq *eq)
 {
 	struct ohca_async *a = ohca_container_of(eq->deferred.next, struct ohca_async, link);
@@ -125,7 +125,7 @@ void ohca_async_event(ohca_engine *e, enum ohca_event type, struct ohca_async *a
 {
 	struct ohca_eq *eq = e->async_eq;
 
-	/* events before the driver has created the EQ are dropped */
+	/* drop events before the driver has created the EQ */
 	if (!eq || !ohca_running(e))
 		return;
 	if (ohca_eq_room(eq)) {
@@ -137,7 +137,7 @@ void ohca_async_event(ohca_engine *e, enum ohca_event type, struct ohca_async *a
 	async_defer(e, eq, a, type);
 }
 
-/* The driver has not taken the object's last EQE yet. */
+/* Whether the driver has not consumed the object's last EQE yet. */
 static bool async_waits(const ohca_engine *e, const struct ohca_async *a)
 {
 	const struct ohca_eq *eq = e->async_eq;
@@ -157,7 +157,10 @@ void ohca_async_release(ohca_engine *e, struct ohca_async *a,
 	ohca_list_add_tail(&e->async_eq->gone, &a->link);
 }
 
-/* The first destroyed object is released if the driver has taken its EQE; else it is the last. */
+/*
+ * Release the first destroyed object if the driver has consumed its EQE; else move it to the end of
+ * the list.
+ */
 static void async_gone(ohca_engine *e, struct ohca_eq *eq)
 {
 	struct ohca_async *a = ohca_container_of(eq->gone.next, struct ohca_async, link);
@@ -208,12 +211,12 @@ void ohca_eq_doorbell(ohca_engine *e, struct ohca_eq *eq, uint32_t ci, bool arm)
 		ohca_count(e, OHCA_CNT_DB_BAD_INDEX);
 		return;
 	}
-	/* faults wait for entries only if there was none */
+	/* faults wait for entries only while the ring is full */
 	freed = ohca_eq_room(eq) ? 0 : ci - eq->ci;
 	eq->ci = ci;
 	if (eq->kind == OHCA_EQ_FAULT)
 		ohca_xp_fault_room(e, freed);
-	/* each of @gone has an EQE in the ring, or had one until now */
+	/* each object in @gone has an EQE in the ring, or had one until now */
 	eq->tries = eq->gone_tries = eq_size(eq);
 	ohca_eq_serve(e, eq);
 	if (arm) {
@@ -278,7 +281,7 @@ bool ohca_eq_forget(ohca_engine *e, struct ohca_eq *eq)
 		e->async_eq = NULL;
 	if (e->fault_eq == eq)
 		e->fault_eq = NULL;
-	/* nothing of the asynchronous EQ waits for the driver now */
+	/* no object of the asynchronous EQ waits for the driver from now on */
 	while (!ohca_list_empty(&eq->gone)) {
 		if (!ohca_work_left(e))
 			return false;
@@ -311,7 +314,7 @@ int ohca_cmd_destroy_eq(struct ohca_cmd *c)
 
 	if (!eq)
 		return OHCA_ADMIN_BAD_HANDLE;
-	/* the faults of regions need this EQ */
+	/* page faults of ODP regions need this EQ */
 	if (eq->refs || (eq == c->e->fault_eq && c->e->num_odp))
 		return OHCA_ADMIN_BUSY;
 	if (!ohca_eq_forget(c->e, eq))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Event queues, and asynchronous events that go to them. */
+/* Event queues, and asynchronous events, which the device writes to them. */
 #ifndef OHCA_OBJECT_EQ_H
 #define OHCA_OBJECT_EQ_H
 
@@ -17,8 +17,14 @@ struct ohca_cmd;
 
 /**
  * struct ohca_eq - event queue
- * @deferred: CQs, or objects of async events, that wait for room
- * @tries: of these so many are to be tried since the last doorbell; @gone_tries: of @gone
+ * @refs: CQs that use it
+ * @pi, @ci: producer and consumer index, free running
+ * @armed: an interrupt was requested
+ * @tries: how many entries of @deferred are still to be tried since the last doorbell
+ * @gone_tries: the same for @gone
+ * @deferred: CQs, or objects of asynchronous events, that wait for room
+ * @gone: destroyed objects with an EQE in the ring: CQs by defer, or, in the asynchronous EQ,
+ *	objects of all kinds by async.link
  */
 struct ohca_eq {
 	uint32_t eqn;
@@ -31,8 +37,7 @@ struct ohca_eq {
 	uint32_t tries, gone_tries;
 	struct ohca_pages buf;
 	struct ohca_list deferred;
-	struct ohca_list gone;	/* destroyed objects with an EQE in the ring: CQs by defer, */
-				/* or, of the asynchronous EQ, all kinds by async.link */
+	struct ohca_list gone;
 };
 
 static inline struct ohca_eq *ohca_eq_get(ohca_engine *e, uint32_t eqn)
@@ -41,36 +46,40 @@ static inline struct ohca_eq *ohca_eq_get(ohca_engine *e, uint32_t eqn)
 }
 
 /*
- * Asynchronous event @type of the object, or port, that @a belongs to. An event that finds the EQ
- * full waits at its object and needs no memory, so no guest and no peer can overflow the EQ.
+ * Raise the asynchronous event @type of the object, or port, that @a belongs to. If the EQ is full,
+ * the event waits at its object and needs no memory, so no guest and no peer can overflow the EQ.
  */
 void ohca_async_event(ohca_engine *e, enum ohca_event type, struct ohca_async *a);
 /*
- * Calls @release for an object that is destroyed, now or when the driver has taken its last EQE:
- * it would take that for an event of the next object with this number.
+ * Call @release for a destroyed object: at once, or after the driver has consumed its last EQE.
+ * Otherwise the driver would take this EQE for an event of the next object with the same number.
  */
 void ohca_async_release(ohca_engine *e, struct ohca_async *a,
 			void (*release)(ohca_engine *e, struct ohca_async *a));
 /* Whether there is room for one more EQE. */
 bool ohca_eq_room(const struct ohca_eq *eq);
-/* Append @eqe, 32 bytes, with its phase set here; as ohca_eq_push(). */
+/* Append @eqe, 32 bytes; sets its phase. Otherwise as ohca_eq_push(). */
 int ohca_eq_put(ohca_engine *e, struct ohca_eq *eq, void *eqe);
-/* Append; the caller has checked for room. -1: the EQ's memory is gone, the device is FATAL. */
+/*
+ * Append an EQE; the caller has checked for room. 0, or -1 if the EQ's memory cannot be written;
+ * the device is then in the fatal state.
+ */
 int ohca_eq_push(ohca_engine *e, struct ohca_eq *eq, uint8_t type, uint32_t handle,
 		 unsigned int port, uint32_t count);
 /*
- * The doorbell of @eq was rung: EQEs up to @ci are taken; @arm: an interrupt is wanted. As much is
- * done as the allowance of work covers; ohca_eq_serve() continues.
+ * Serve a doorbell of @eq: the driver has consumed the EQEs before @ci; @arm: it requests an
+ * interrupt. Delivers deferred events as far as the allowance of work covers; ohca_eq_serve()
+ * continues.
  */
 void ohca_eq_doorbell(ohca_engine *e, struct ohca_eq *eq, uint32_t ci, bool arm);
 /*
- * Deliver deferred events, and free the numbers of destroyed objects, as the last doorbell of @eq
- * allows: true, the allowance of work ended before.
+ * Deliver deferred events and free the numbers of destroyed objects, as the last doorbell of @eq
+ * allows. Return: true if the allowance of work ended before that was done.
  */
 bool ohca_eq_serve(ohca_engine *e, struct ohca_eq *eq);
 /*
- * Nothing waits for an EQE of @eq, or for it to be taken, any more; a step of it. Return: it is
- * done
+ * Drop what waits for room in @eq, or for the driver to consume an EQE of it, as far as the
+ * allowance of work covers. Return: true if it is done
  */
 bool ohca_eq_forget(ohca_engine *e, struct ohca_eq *eq);
 /* Free the object at destroy or reset; nothing refers to it, and ohca_eq_forget() is done. */

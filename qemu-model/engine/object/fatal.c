@@ -13,7 +13,7 @@ void ohca_fatal(ohca_engine *e, enum ohca_fatal reason)
 	if (s & OHCA_STATUS_FATAL)
 		return;
 	ohca_trace(e, OHCA_TR_FATAL, reason, 0, 0, 0);
-	/* an event tells the driver, unless the asynchronous EQ is what failed */
+	/* report it to the driver, unless an EQ has failed */
 	if (reason != OHCA_FATAL_EQ_DMA && e->async_eq && ohca_running(e) &&
 	    ohca_eq_room(e->async_eq)) {
 		ohca_dma_enter(e);

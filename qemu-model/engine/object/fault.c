@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Outstanding page faults: reported to the driver and not answered.
+ * Outstanding page faults: those that the driver has not answered.
  *
- * Each occupies one of OHCA_MAX_FAULTS slots. When the QP is destroyed, the slot stays
- * occupied until the driver answers. The memory of one process may not come for long, so the
- * slots are shared out by doorbell page, of which a process has one.
+ * Each uses one of OHCA_MAX_FAULTS slots. When its QP is destroyed, the slot stays in use until the
+ * driver answers. The pages of one process may not arrive for a long time, so the slots are shared
+ * among doorbell pages, of which each process has one.
  */
 #include <string.h>
 
@@ -79,7 +79,7 @@ void ohca_fault_forget(ohca_engine *e, uint16_t ref)
 
 void ohca_fault_reset(ohca_engine *e)
 {
-	/* the ids of faults continue, so that an old answer does not match */
+	/* keep the generations, so that a late answer does not match a new fault */
 	for (uint32_t i = 0; i < OHCA_MAX_FAULTS; i++) {
 		e->fault[i].busy = false;
 		e->fault[i].qp = NULL;

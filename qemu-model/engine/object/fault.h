@@ -16,17 +16,20 @@ struct ohca_qp;
 
 /** enum ohca_fault_side - the part of a QP that waits for a page */
 enum ohca_fault_side {
-	OHCA_FAULT_REQ,		/* requester: packets to send, or a response to put down */
+	OHCA_FAULT_REQ,		/* requester: packets to send, or a response to write */
 	OHCA_FAULT_RECV,	/* responder: a request */
 	OHCA_FAULT_READ,	/* responder: a READ response */
 	OHCA_FAULT_SIDES
 };
 
 /**
- * struct ohca_fault - a page fault that the driver has not answered
+ * struct ohca_fault - slot of a page fault that the driver has not answered
  * @qp: the QP that waits; NULL: none
+ * @id: identifies the fault to the driver; @gen: generation, which makes the next @id differ
  * @uar: the doorbell page that the fault counts against
  * @wqe_idx: OHCA_FAULT_REQ: the send WQE that needs the page
+ * @side: the part of the QP that waits
+ * @busy: the slot is in use
  */
 struct ohca_fault {
 	struct ohca_qp *qp;
@@ -42,19 +45,20 @@ _Static_assert(OHCA_MAX_FAULTS <= 1u << OHCA_FAULT_SLOT_BITS &&
 	       OHCA_FAULT_SLOT == (1u << OHCA_FAULT_SLOT_BITS) - 1, "numbers of faults");
 
 /*
- * Whether a fault of a QP of doorbell page @uar may take a slot: a page has at most as many as are
- * free. So a process whose memory does not come takes half of them, two take a third each, and
- * there is one for any other process.
+ * Whether a fault of a QP of doorbell page @uar may use a slot: only if the page has fewer slots
+ * than are free. So one process whose pages do not arrive uses at most half of the slots, two such
+ * processes use at most a third each, and one slot is free for any other process.
  */
 bool ohca_fault_may(const ohca_engine *e, uint32_t uar);
 /*
- * Report to the driver that @m is missing; @qp waits for it at @side. Return: a reference for
- * ohca_fault_forget(), or 0: too many are unanswered, of all or of its doorbell page;
- * ohca_xp_fault_room() is called when one fewer is. ohca_xp_resume() ends the wait.
+ * Report to the driver that the pages @m are missing; @side of @qp waits for them until
+ * ohca_xp_resume(). Return: a reference for ohca_fault_forget(), or 0 if the device has no fault EQ
+ * with room, or the doorbell page may not use another slot; ohca_xp_fault_room() is called when
+ * there is room again.
  */
 uint16_t ohca_fault_tell(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side side,
 			 uint32_t wqe_idx, const struct ohca_missing *m);
-/* the QP does not wait for @ref any more */
+/* The QP no longer waits for @ref; its slot stays in use until the driver answers */
 void ohca_fault_forget(ohca_engine *e, uint16_t ref);
 /* Free all slots */
 void ohca_fault_reset(ohca_engine *e);

@@ -27,8 +27,8 @@ void ohca_mcast_init(ohca_engine *e)
 }
 
 /*
- * Guests choose MGIDs, and a packet walks a chain. Multilinear hashing: without the keys no two
- * MGIDs can be said to fall into one chain with more than the probability of any two.
+ * Guests choose MGIDs, and each packet walks a chain. With multilinear hashing a guest that does
+ * not know the keys cannot choose MGIDs that share a chain more often than random ones do.
  */
 static unsigned int mgid_hash(const ohca_engine *e, const uint8_t mgid[16])
 {
@@ -104,7 +104,7 @@ static struct ohca_mcast_member *grp_member(struct ohca_mcast_grp *g, const stru
 	return NULL;
 }
 
-/* Looks up the QP of a command, its MGID's group, which may be NULL, and the QP's entry in it. */
+/* Look up the QP of a command, the group of its MGID and the QP's entry in it; both may be NULL. */
 static int find_all(struct ohca_cmd *c, struct ohca_qp **qp, struct ohca_mcast_grp **g,
 		    struct ohca_mcast_member **member)
 {

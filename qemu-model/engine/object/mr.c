@@ -42,7 +42,7 @@ struct ohca_mr *ohca_mr_by_index(ohca_engine *e, uint32_t key)
 	uint32_t idx = key >> 8;
 	struct ohca_mr *mr = idx < e->max_mr ? e->mr[idx] : NULL;
 
-	/* work requests change the tag, which the driver may not know yet */
+	/* work requests change the tag, and the driver may not know it yet */
 	return mr && (mr->key == key || mr->type == OHCA_MR_FRMR || is_window(mr)) ? mr : NULL;
 }
 
@@ -83,8 +83,8 @@ bool ohca_mw_forget(ohca_engine *e, struct ohca_qp *qp)
 }
 
 /*
- * The budget reserved for the list of an FRMR is returned while a work request changes the list,
- * and the unused rest is reserved again: no other object can take it meanwhile.
+ * Memory that is reserved for the page list of an FRMR and not allocated, bytes. A change of the
+ * list releases it and reserves the new rest. No other object can reserve it in between.
  */
 static size_t frmr_bytes(const struct ohca_mr *mr)
 {
@@ -100,7 +100,7 @@ static void frmr_pages_free(ohca_engine *e, struct ohca_mr *mr)
 
 /* ---- commands --------------------------------------------------------------------- */
 
-/* A life that has ended has the key whose tag is the next of @idx. */
+/* Whether an ended life still has the key with the next tag of @idx. */
 static bool is_old_tag(const ohca_engine *e, uint32_t idx)
 {
 	const uint32_t key = idx << 8 | (uint8_t)(e->mr_tag[idx] + 1);
@@ -118,7 +118,7 @@ static uint8_t next_tag(ohca_engine *e, uint32_t idx)
 	return ++e->mr_tag[idx];
 }
 
-/* Address range and pages of REG_MR and REREG_MR into @mr. */
+/* Load the address range and page list of REG_MR or REREG_MR into @mr. */
 static int load_translation(struct ohca_cmd *c, struct ohca_mr *mr, uint32_t access)
 {
 	const struct ohca_cmd_reg_mr *cmd = &c->aqe.reg_mr;
@@ -142,7 +142,7 @@ static int load_translation(struct ohca_cmd *c, struct ohca_mr *mr, uint32_t acc
 	return OHCA_ADMIN_OK;
 }
 
-/* The same for a region without a page. */
+/* The same for a region with on-demand paging, which begins without pages. */
 static int load_odp(struct ohca_cmd *c, struct ohca_mr *mr, uint32_t access)
 {
 	const struct ohca_cmd_reg_mr *cmd = &c->aqe.reg_mr;
@@ -171,7 +171,7 @@ static int load_odp(struct ohca_cmd *c, struct ohca_mr *mr, uint32_t access)
 	return OHCA_ADMIN_OK;
 }
 
-/* A part of device memory into @mr. */
+/* Set @mr to a part of an allocation of device memory. */
 static int load_dm(struct ohca_cmd *c, struct ohca_mr *mr)
 {
 	const struct ohca_cmd_reg_mr *cmd = &c->aqe.reg_mr;
@@ -186,7 +186,7 @@ static int load_dm(struct ohca_cmd *c, struct ohca_mr *mr)
 		return OHCA_BAD(c, reg_mr.access);
 	if (offset > dm->length)
 		return OHCA_BAD(c, reg_mr.pl_offset);
-	/* a region of 0 bytes is valid (libibverbs allows it here) */
+	/* a region of 0 bytes is valid, since libibverbs allows it */
 	if (length > dm->length - offset)
 		return OHCA_BAD(c, reg_mr.length);
 	mr->dm = dm;
@@ -236,12 +236,12 @@ static int fill_mr(struct ohca_cmd *c, struct ohca_mr *mr)
 		mr->valid = true;
 		return load_translation(c, mr, access);
 	case OHCA_MR_ODP:
-		/* flush needs pages that are present */
+		/* a flush needs pages that are present */
 		if (access & OHCA_ACCESS_FLUSH_PERSISTENT)
 			return OHCA_BAD(c, reg_mr.access);
 		return load_odp(c, mr, access);
 	case OHCA_MR_DMA:
-		/* all bus addresses: for the kernel only */
+		/* it covers all bus addresses, so only the kernel may have it */
 		if (mr->pd->uar)
 			return OHCA_BAD(c, reg_mr.pdn);
 		if (access & (OHCA_ACCESS_ZERO_BASED | OHCA_ACCESS_MW_BIND))
@@ -297,7 +297,7 @@ int ohca_cmd_reg_mr(struct ohca_cmd *c)
 	if (idx == OHCA_NO_ID) {
 		if (mr->type == OHCA_MR_FRMR)
 			ohca_mem_release(e, frmr_bytes(mr));
-		/* freed in steps, at the end of the command */
+		/* the end of the command frees the list in steps */
 		e->job.buf = mr->pages;
 		ohca_odp_free(e, mr->odp);
 		ohca_mem_put(e, mr, sizeof(*mr));
@@ -319,8 +319,8 @@ void ohca_mr_free(ohca_engine *e, struct ohca_mr *mr)
 
 	mw_unbind(mr);
 	/*
-	 * A consumer may have chosen the tag; the next key must differ from the last, and from that
-	 * of a life that has ended.
+	 * A consumer may have chosen the tag. The next key must differ from the last one, and from
+	 * a key of an ended life.
 	 */
 	if (!e->ended || (uint8_t)(e->mr_tag[idx] + 1) == (uint8_t)mr->key)
 		e->mr_tag[idx] = (uint8_t)mr->key;
@@ -391,7 +391,7 @@ int ohca_cmd_rereg_mr(struct ohca_cmd *c)
 		rc = load_translation(c, &tmp, access);
 		if (rc)
 			return rc;
-		/* the old list is freed in steps, at the end of the command */
+		/* the end of the command frees the old list in steps */
 		e->job.buf = mr->pages;
 		mr->pages = tmp.pages;
 		mr->iova = tmp.iova;
@@ -499,11 +499,11 @@ int ohca_mw_bind(ohca_engine *e, struct ohca_qp *qp, const struct ohca_hw_wqe_re
 	if (reg->pl.root || reg->pl.npages || reg->pl.page_shift || reg->pl.levels ||
 	    reg->pl.reserved || reg->pl_offset)
 		return OHCA_VE_WQE_FLAGS;
-	/* consumers set local rights, too, which a window does not have (IBTA 10.6.7.2) */
+	/* consumers also set local rights, which a window does not have (IBTA 10.6.7.2) */
 	if (access & ~(ACCESS_REMOTE | OHCA_ACCESS_ZERO_BASED | OHCA_ACCESS_LOCAL_WRITE))
 		return OHCA_VE_ACCESS;
 	access &= ~OHCA_ACCESS_LOCAL_WRITE;
-	/* a type 1 window of length 0 is unbound, and its old key with it */
+	/* binding a type 1 window with length 0 unbinds it and invalidates its old key */
 	if (length == 0) {
 		mw_unbind(mw);
 		mw->key = key;

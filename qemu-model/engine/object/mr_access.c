@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Memory behind keys: the check that a key allows an access, and the access.
+ * Access to memory by key: the check that a key permits an access, and the access.
  *
- * Only the key is kept between two accesses, so a deregistration takes effect
- * at once.
+ * Work requests keep only the key between two accesses, so a deregistration takes effect at once.
  */
 #include <string.h>
 
@@ -19,9 +18,9 @@
 #include "engine/object/rwqe.h"
 #include "ohca_hw.h"
 
-#define RUN_PAGES	4096u	/* pages looked at for the stretches of one part */
+#define RUN_PAGES	4096u	/* pages that one call of ohca_mr_runs() looks at */
 
-/* [addr, addr + len) inside @mr, whose translation is @mr's or, of a window, its region's. */
+/* Set *@r to [addr, addr + len) of @mr; for a window to the memory of its region. */
 static int range_set(struct ohca_mr *mr, uint64_t addr, uint64_t len, struct ohca_mr_range *r)
 {
 	r->len = len;
@@ -61,7 +60,7 @@ int ohca_lkey_check(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_
 	return range_set(mr, addr, len, r);
 }
 
-/* The region or window that @qp may use with @access; a vendor error or 0. */
+/* Look up the region or window that @qp may use with @access. 0 or a vendor error */
 static int rkey_mr(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_pd *pd,
 		   uint32_t rkey, uint32_t access, struct ohca_mr **out)
 {
@@ -101,7 +100,7 @@ static bool range_inside(const struct ohca_mr_range *r, uint64_t off, uint64_t n
 	return off <= r->len && n <= r->len - off;
 }
 
-/* The first 8 bytes of a range in device memory; NULL: not there, or not aligned. */
+/* Address of the first 8 bytes of a range in device memory; NULL: too short, or not aligned. */
 static void *dm_addr8(ohca_engine *e, const struct ohca_mr_range *r)
 {
 	__le64 *p = r->len < 8 ? NULL : ohca_dm_ptr(e, r->mr->dm, r->off, 8);
@@ -161,15 +160,15 @@ int ohca_mr_write(ohca_engine *e, const struct ohca_mr_range *r, uint64_t off, c
 }
 
 /**
- * struct source - what is scattered
- * @piece: where it is; @at: bytes of that which have been copied
+ * struct source - data to scatter
+ * @piece: the current piece; @at: bytes of the piece that have been copied
  */
 struct source {
 	const struct ib_piece *piece;
 	uint32_t at;
 };
 
-/* The next @n bytes of @src to the begin of @r, piece by piece; as ohca_mr_write() */
+/* Write the next @n bytes of @src to the begin of @r, piece by piece; as ohca_mr_write() */
 static int write_pieces(ohca_engine *e, const struct ohca_mr_range *r, struct source *src,
 		     uint32_t n, struct ohca_missing *m)
 {
@@ -216,8 +215,8 @@ bool ohca_mr_view(ohca_engine *e, const struct ohca_mr_range *r, struct ib_view 
 }
 
 /*
- * Bus address of the first 8 bytes of a range. -1: they are not there, or not aligned;
- * OHCA_MR_FAULT: the page is missing: *@m.
+ * Bus address of the first 8 bytes of a range. -1: the range is too short, or not aligned;
+ * OHCA_MR_FAULT: the page is missing, see *@m.
  */
 static int addr8(const struct ohca_mr_range *r, uint64_t *addr, struct ohca_missing *m)
 {
@@ -227,7 +226,7 @@ static int addr8(const struct ohca_mr_range *r, uint64_t *addr, struct ohca_miss
 	if (r->len < 8)
 		return -1;
 	if (r->mr->odp) {
-		/* pages are a multiple of 8, so that what is aligned lies in one */
+		/* the size of a page is a multiple of 8, so aligned bytes lie in one page */
 		if (r->off & 7)
 			return -1;
 		if (ohca_odp_addr(r->mr, r->off, addr, m))
@@ -269,10 +268,10 @@ unsigned int ohca_mr_runs(ohca_engine *e, const struct ohca_mr_range *r, uint64_
 	const struct ohca_pages *p = &r->mr->pages;
 	unsigned int n = 0;
 
-	/* device memory and on-demand pages are not persistent: no such right exists */
+	/* device memory and on-demand pages are not persistent: they cannot have this right */
 	if (r->mr->type == OHCA_MR_DMA || r->mr->type == OHCA_MR_DM || r->mr->odp)
 		return 0;
-	/* the walk is short also for contiguous pages */
+	/* contiguous pages are one stretch, in one iteration */
 	for (unsigned int i = 0; i < RUN_PAGES && *done < r->len; i++) {
 		uint64_t left, addr, len;
 
@@ -347,8 +346,11 @@ bool ohca_stretch_find(ohca_engine *e, uint32_t key, uint64_t addr, int prot,
 
 /* ---- scatter/gather --------------------------------------------------------------- */
 
-/* Walk the part [off, off + len) of the message that the SGEs hold. Exactly one of @dst
- * (gather) and @src (scatter) is set. A key is checked for all that its SGE has of the part. */
+/*
+ * Copy the part [off, off + len) of the message that the SGEs describe. Exactly one of @dst
+ * (gather) and @src (scatter) is set. Each key is checked for all bytes of the part that its SGE
+ * covers.
+ */
 static inline int sgl_copy(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_pd *pd,
 		    const struct ohca_sge *sge, unsigned int num, uint32_t off, uint8_t *dst,
 		    struct source *src, uint32_t len, struct ohca_missing *m)
@@ -371,7 +373,7 @@ static inline int sgl_copy(ohca_engine *e, const struct ohca_qp *qp, const struc
 			return rc;
 		rc = dst ? ohca_mr_read(e, &r, 0, dst, n, m) : write_pieces(e, &r, src, n, m);
 		if (rc == OHCA_MR_FAULT) {
-			/* the next packets need the rest */
+			/* the next packets need the rest of the SGE */
 			m->len += sge[i].length - off - n;
 			return OHCA_MR_FAULT;
 		}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Regions with on-demand paging: the table of pages, whose size follows its contents, the
+ * Regions with on-demand paging: the page table, which has nodes only for present pages, the
  * command that changes it, and accesses through it.
  */
 #include "engine/base/cmd.h"
@@ -21,9 +21,9 @@
 
 /**
  * struct ohca_odp_node - one level of the table
- * @used: entries that are not zero; a node without any is freed
- * @page: leaf: as in the contract
- * @node: above: the nodes below
+ * @used: number of entries that are not zero; a node without any is freed
+ * @page: in a leaf: pages, as UPDATE_MR_PAGES has them
+ * @node: in other nodes: the nodes of the next level
  */
 struct ohca_odp_node {
 	uint32_t used;
@@ -36,7 +36,8 @@ struct ohca_odp_node {
 /**
  * struct ohca_odp - table of pages
  * @npages: pages of the region
- * @shift: log2 of the page size; @levels: of nodes
+ * @shift: log2 of the page size; @levels: levels of nodes
+ * @root: NULL: no page is present
  */
 struct ohca_odp {
 	uint64_t npages;
@@ -67,7 +68,7 @@ static unsigned int level_shift(unsigned int level)
 	return LOG_NODE * (level - 1);
 }
 
-/* The page @index, 0 if there is none. */
+/* Entry of page @index; 0: the page is not present. */
 static uint64_t page_get(const struct ohca_odp *o, uint64_t index)
 {
 	const struct ohca_odp_node *n = o->root;
@@ -77,7 +78,7 @@ static uint64_t page_get(const struct ohca_odp *o, uint64_t index)
 	return n ? n->page[index & (NODE_ENTRIES - 1)] : 0;
 }
 
-/* Set the page @index; @page is not 0. OHCA_ADMIN_NO_RESOURCE without memory. */
+/* Set the entry of page @index; @page is not 0. OHCA_ADMIN_OK or _NO_RESOURCE (memory) */
 static int page_set(ohca_engine *e, struct ohca_odp *o, uint64_t index, uint64_t page)
 {
 	struct ohca_odp_node **link = &o->root, *above = NULL;
@@ -104,9 +105,9 @@ static int page_set(ohca_engine *e, struct ohca_odp *o, uint64_t index, uint64_t
 
 /*
  * Invalidate the pages [first, last] below @n, where @base is the first page of @n. Visits only
- * present entries; recursion is as deep as the table. Without @all it ends with the step, and
- * the next step starts again: entries that are cleared are not visited again. Return: whether @n
- * became empty, and is freed.
+ * present nodes; the recursion is as deep as the table. Without @all it ends when the allowance of
+ * work is used up; the next call begins again and does not visit freed nodes. Return: whether @n
+ * became empty and was freed.
  */
 static bool node_clear(ohca_engine *e, struct ohca_odp_node *n, unsigned int level, uint64_t base,
 		       uint64_t first, uint64_t last, bool all)
@@ -177,7 +178,7 @@ void ohca_odp_free(ohca_engine *e, struct ohca_odp *o)
 
 /* ---- the command ------------------------------------------------------------------ */
 
-/* Set @n pages from @first on to those of the mailbox; all are checked before any is set. */
+/* Set @n pages from @first on to those in the mailbox, after a check of all of them. */
 static int pages_name(struct ohca_cmd *c, struct ohca_odp *o, uint64_t first, uint32_t n)
 {
 	__le64 raw[OHCA_ODP_BATCH];
@@ -224,7 +225,7 @@ int ohca_cmd_update_mr_pages(struct ohca_cmd *c)
 	if (flags & OHCA_UPDATE_MR_INVALIDATE) {
 		if (cmd->addr)
 			return OHCA_BAD(c, update_mr.addr);
-		/* only the owner does DMA, so none is under way */
+		/* only the owner does DMA, so no DMA is under way now */
 		pages_clear(c->e, mr->odp, first, npages, false);
 		/* with work left in the step all pages were visited */
 		return ohca_work_left(c->e) ? OHCA_ADMIN_OK : OHCA_CMD_MORE;
@@ -236,7 +237,7 @@ int ohca_cmd_update_mr_pages(struct ohca_cmd *c)
 
 /* ---- access ----------------------------------------------------------------------- */
 
-/* The page at @off of the pages of @mr is not there: note what is missing. */
+/* The page at @off of @mr is not present: describe in *@m what is missing. */
 static int missing(struct ohca_missing *m, const struct ohca_mr *mr, uint64_t off, uint64_t n,
 		   bool write)
 {

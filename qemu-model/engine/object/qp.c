@@ -52,7 +52,7 @@ void ohca_qp_error(ohca_engine *e, struct ohca_qp *qp, enum ohca_event ev, uint3
 {
 	uint8_t old = qp->state;
 
-	/* what a reset or a destruction flushes may find no room: the QP does not fail of that */
+	/* the flush of a reset or a destruction may find no room in the CQ, which is no error */
 	if (old == OHCA_QPS_ERR || old == OHCA_QPS_RESET || qp->going)
 		return;
 	qp->state = OHCA_QPS_ERR;
@@ -60,7 +60,10 @@ void ohca_qp_error(ohca_engine *e, struct ohca_qp *qp, enum ohca_event ev, uint3
 	ohca_xp_state(e, qp, old, OHCA_ATTR_STATE);
 	if (ev)
 		ohca_async_event(e, ev, &qp->async);
-	/* WQEs are copied when taken: in ERR the QP takes no more from its SRQ (IBTA 11.6.3.3) */
+	/*
+	 * IBTA 11.6.3.3: in ERR the QP takes no more WQEs from its SRQ, and it has copied those
+	 * that it took
+	 */
 	if (qp->srq || qp->xrcd)
 		ohca_async_event(e, OHCA_EVENT_LAST_WQE, &qp->async);
 }
@@ -85,7 +88,7 @@ static bool type_known(const ohca_engine *e, uint8_t type)
 	return type <= OHCA_QPT_UD;
 }
 
-/* An XRC_TGT QP has only its domain. */
+/* An XRC_TGT QP has an XRC domain and nothing else. */
 static int check_target(struct ohca_cmd *c)
 {
 	const struct ohca_cmd_create_qp *cmd = &c->aqe.create_qp;
@@ -146,7 +149,7 @@ static int check_create(struct ohca_cmd *c)
 	return OHCA_ADMIN_OK;
 }
 
-/* Looks up the objects of the QP: they must exist and belong to the same doorbell page. */
+/* Look up the objects of the QP; they must exist and belong to the same doorbell page. */
 static int check_refs(struct ohca_cmd *c, struct ohca_qp *qp)
 {
 	const struct ohca_cmd_create_qp *cmd = &c->aqe.create_qp;
@@ -163,7 +166,7 @@ static int check_refs(struct ohca_cmd *c, struct ohca_qp *qp)
 	qp->uar = ohca_le32(cmd->uar);
 	if (!qp->pd)
 		return OHCA_BAD(c, create_qp.pdn);
-	/* a process has neither the kernel's rights nor its special QPs */
+	/* only the kernel may have special QPs and privileged QPs */
 	if (qp->uar != qp->pd->uar || (qp->uar && is_special(cmd->type)))
 		return OHCA_BAD(c, create_qp.uar);
 	if (qp->uar && (cmd->flags & OHCA_QP_PRIVILEGED))
@@ -174,7 +177,7 @@ static int check_refs(struct ohca_cmd *c, struct ohca_qp *qp)
 	    (cmd->type == OHCA_QPT_XRC_INI && cmd->recv_cqn))
 		return OHCA_BAD(c, create_qp.recv_cqn);
 	if (cmd->flags & OHCA_QP_SRQ) {
-		/* its PD may differ, but must have the same owner */
+		/* its PD may differ, but must belong to the same doorbell page */
 		qp->srq = ohca_srq_get(e, ohca_le32(cmd->srqn));
 		if (!qp->srq || qp->srq->uar != qp->uar || qp->srq->xrcd ||
 		    (qp->srq->tm && cmd->type != OHCA_QPT_RC))
@@ -190,7 +193,7 @@ static int check_refs(struct ohca_cmd *c, struct ohca_qp *qp)
 	return OHCA_ADMIN_OK;
 }
 
-/* The handle: a special QP's follows from its port. */
+/* Allocate the handle; that of a special QP is a function of its port. */
 static int take_handle(struct ohca_cmd *c, struct ohca_qp *qp)
 {
 	const struct ohca_cmd_create_qp *cmd = &c->aqe.create_qp;
@@ -215,7 +218,7 @@ static void put_handle(ohca_engine *e, const struct ohca_qp *qp)
 		e->special_gone &= (uint8_t)~(1u << qp->handle);
 }
 
-/* The QP holds references to its objects. */
+/* Take references to the objects of the QP. */
 static void refer(struct ohca_qp *qp)
 {
 	ohca_list_init(&qp->target);
@@ -245,7 +248,9 @@ static void forget(struct ohca_qp *qp)
 		qp->srq->refs--;
 }
 
-/* The transport's part follows that of the object, so that its address is known with the number. */
+/*
+ * The transport's part follows the object in memory, so a lookup of the QP also yields its address.
+ */
 static size_t qp_bytes(void)
 {
 	return sizeof(struct ohca_qp) + ohca_xp_bytes();
@@ -338,7 +343,7 @@ int ohca_cmd_destroy_qp(struct ohca_cmd *c)
 		return OHCA_ADMIN_BAD_HANDLE;
 	if (qp->mcast_refs)
 		return OHCA_ADMIN_BUSY;
-	/* it binds no more windows meanwhile, and takes no more tags */
+	/* so that it binds no more windows and uses no more tags between two steps */
 	qp->going = true;
 	ohca_xp_last_words(c->e, qp);
 	if (!ohca_mw_forget(c->e, qp) || !ohca_xp_tags_flush(c->e, qp))

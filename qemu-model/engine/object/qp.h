@@ -10,8 +10,8 @@
  *	            send WQE       SQE			ohca_qp_error()
  *	            (UC, UD)
  *
- * INIT takes receives, RTR receives packets, RTS sends; SQD finishes what it has begun; SQE flushes
- * the send queue and receives; ERR flushes both queues.
+ * INIT accepts receive WQEs. RTR also receives packets. RTS also sends. SQD completes the WQEs that
+ * it has begun to send. SQE flushes the send queue and receives. ERR flushes both queues.
  */
 #ifndef OHCA_OBJECT_QP_H
 #define OHCA_OBJECT_QP_H
@@ -40,21 +40,21 @@ struct ohca_xrcd;
 /**
  * struct ohca_qp - queue pair
  *
- * The first three cache lines are what messages need: sending the first two, receiving all of them.
+ * Sending a message needs the first two cache lines, receiving needs the first three.
  * @handle: number in doorbells and CQEs; @wire_qpn: number on the wire
  * @xp: the transport's part
- * @counters: set in which it counts, or NULL
- * @xrcd: of an XRC_TGT QP, else NULL; @target: on its list. Such a QP refers to no @pd,
- *	@rcq and @srq of its own, see xrc.c
+ * @counters: set of counters that it is bound to, or NULL
+ * @xrcd: XRC domain of an XRC_TGT QP, else NULL; @target: on the list of this domain. Such a QP has
+ *	no reference to @pd, @rcq and @srq, see xrc.c
  * @mig_state: enum ohca_mig_state; @alt: the alternate path; may be NULL in MIGRATED only
- * @going: it is being destroyed or reset: nothing is sent or received
- * @rq_ci: RQ WQEs taken; @rq_pi: RQ producer index as seen then, or in INIT
- * @av: primary path, little-endian as given
+ * @going: it is being destroyed or reset: it sends and receives nothing
+ * @rq_ci: consumer index of the RQ; @rq_pi: producer index of the RQ, as last read
+ * @av: primary path, little-endian as the driver gave it
  * @mig_refused: PATH_MIG_ERR was raised since the last rearm
  * @qkey, @dest_qpn, @access, @pkey_index, @path_mtu (1 to 5), @timeout, @retry_cnt, @rnr_retry,
  * @min_rnr_timer, @max_rd_atomic, @max_dest_rd_atomic: attributes, in CPU order
- * @rq_psn, @sq_psn: as given by MODIFY
- * @windows: of type 2 that are bound to it
+ * @rq_psn, @sq_psn: as set by MODIFY_QP
+ * @windows: type 2 memory windows that are bound to it
  */
 struct ohca_qp {
 	_Alignas(OHCA_CACHE_LINE)
@@ -110,7 +110,7 @@ static inline uint8_t ohca_qp_migreq(const struct ohca_qp *qp)
 	return qp->mig_state == OHCA_MIG_MIGRATED ? IB_BTH_MIGREQ : 0;
 }
 
-/* Acknowledged: RC and XRC. */
+/* Whether its service is reliable: RC or XRC. */
 static inline bool ohca_qp_reliable(const struct ohca_qp *qp)
 {
 	return qp->type == OHCA_QPT_RC || qp->type == OHCA_QPT_XRC_INI ||
@@ -118,15 +118,15 @@ static inline bool ohca_qp_reliable(const struct ohca_qp *qp)
 }
 
 /*
- * The PD whose L_Keys the QP's receive WQEs and tagged buffers have: the SRQ's, which need not be
- * the QP's (IBTA vol 1, 10.2.9.2). R_Keys, and L_Keys of send WQEs, are of the QP's PD.
+ * The PD of the L_Keys in receive WQEs and tagged buffers: the SRQ's, which may differ from the
+ * QP's (IBTA vol 1, 10.2.9.2). R_Keys, and L_Keys of send WQEs, belong to the QP's PD.
  */
 static inline const struct ohca_pd *ohca_recv_pd(const struct ohca_qp *qp)
 {
 	return qp->srq ? qp->srq->pd : qp->pd;
 }
 
-/* UD, SMI or GSI */
+/* Whether it sends datagrams: UD, SMI or GSI */
 static inline bool ohca_qp_datagram(const struct ohca_qp *qp)
 {
 	return qp->type == OHCA_QPT_SMI || qp->type == OHCA_QPT_GSI ||
@@ -137,9 +137,11 @@ static inline bool ohca_qp_datagram(const struct ohca_qp *qp)
 struct ohca_qp *ohca_qp_by_wire(ohca_engine *e, unsigned int port, uint32_t qpn);
 /* QP 0 or 1 of a port, for MADs that the agents do not handle. NULL: none, or QP 0 with smp_off */
 struct ohca_qp *ohca_qp_of_software(ohca_engine *e, unsigned int port, uint32_t qpn);
-/* Move to ERR because of an error. @ev: asynchronous event to raise, or 0. Calls
- * ohca_xp_state(); safe to call from the transport at any point of packet handling. Leaves a QP
- * as it is that is in ERR or RESET, or is being reset or destroyed. */
+/*
+ * Move to ERR because of an error. @ev: asynchronous event to raise, or 0. Calls ohca_xp_state().
+ * The transport may call it at any point of packet handling. It has no effect on a QP that is in
+ * ERR or RESET, or is being reset or destroyed.
+ */
 void ohca_qp_error(ohca_engine *e, struct ohca_qp *qp, enum ohca_event ev, uint32_t vendor_err);
 /* Move an RTS UC, UD, SMI or GSI QP to SQE after a send completed in error */
 void ohca_qp_sqe(ohca_engine *e, struct ohca_qp *qp, uint32_t vendor_err);

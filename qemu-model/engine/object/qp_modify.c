@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * MODIFY_QP: legal transitions, the attributes they need and those they may have (IBTA
- * vol 1, 10.3.1 and 11.2.5.2). Other attributes are refused: those of packets under way, as the
+ * MODIFY_QP: legal transitions, and their required and optional attributes (IBTA vol 1, 10.3.1 and
+ * 11.2.5.2). Other attributes are refused: attributes that packets under way depend on, such as the
  * path MTU and the PSNs, must not change.
  */
 #include <string.h>
@@ -28,9 +28,10 @@ enum service { SVC_RC, SVC_UC, SVC_UD, SVC_SPECIAL, SVC_XRC_INI, SVC_XRC_TGT, SV
 
 /**
  * struct transition - one legal transition
- * @services: services that have it; zero: all
- * @need: attributes it needs beside the state, by service
- * @may: those it may have
+ * @from, @to: enum ohca_qp_state
+ * @services: bit n: service n has it; zero: all have it
+ * @need: required attributes beside the state, by service
+ * @may: optional attributes, by service
  */
 struct transition {
 	uint8_t from, to;
@@ -42,7 +43,7 @@ struct transition {
 #define INIT_CONNECTED	(A(PKEY_INDEX) | A(PORT) | A(ACCESS))
 #define RTR_CONNECTED	(A(AV) | A(PATH_MTU) | A(DEST_QPN) | A(RQ_PSN))
 
-/* to and in RTS */
+/* Optional attributes of transitions to RTS. */
 #define RTS_MAY {								\
 		[SVC_RC] = A(ACCESS) | A(MIN_RNR_TIMER) | A(ALT_PATH) |		\
 			   A(PATH_MIG_STATE),					\
@@ -92,7 +93,7 @@ static const struct transition transitions[] = {
 		[SVC_SPECIAL] = A(SQ_PSN),
 		[SVC_XRC_INI] = A(SQ_PSN) | A(TIMEOUT) | A(RETRY_CNT) | A(RNR_RETRY) |
 				A(MAX_RD_ATOMIC),
-		/* consumers set these two for both, A14.4 */
+		/* consumers set these two for XRC_INI and XRC_TGT, A14.4 */
 		[SVC_XRC_TGT] = A(SQ_PSN) | A(TIMEOUT),
 	}, RTS_MAY },
 	{ OHCA_QPS_RTS, OHCA_QPS_RTS, 0, { 0 }, RTS_MAY },
@@ -142,13 +143,13 @@ static enum service service_of(const struct ohca_qp *qp)
 	}
 }
 
-/* Whether @qp may go to @to with the attributes @mask. */
+/* Whether the transition of @qp to state @to with the attributes @mask is legal. */
 static bool transition_ok(const struct ohca_qp *qp, uint8_t to, uint32_t mask)
 {
 	enum service svc = service_of(qp);
 
 	mask &= ~(A(STATE) | A(CUR_STATE));
-	/* from everywhere (IBTA vol 1, figure 124) */
+	/* legal from every state, but not from RESET to ERR (IBTA vol 1, figure 124) */
 	if (to == OHCA_QPS_RESET || to == OHCA_QPS_ERR)
 		return !mask && (to == OHCA_QPS_RESET || qp->state != OHCA_QPS_RESET);
 	for (size_t i = 0; i < sizeof(transitions) / sizeof(transitions[0]); i++) {
@@ -162,7 +163,7 @@ static bool transition_ok(const struct ohca_qp *qp, uint8_t to, uint32_t mask)
 	return false;
 }
 
-/* @at: where in the mailbox it is */
+/* Check an address vector; @at: its offset in the mailbox, for the syndrome */
 static int check_av(struct ohca_cmd *c, const struct ohca_hw_av *av, size_t at)
 {
 #define BAD_AV(member) (c->syndrome = (uint16_t)(OHCA_AQ_ENTRY_SIZE + at +	\
@@ -198,9 +199,10 @@ static int check_alt(struct ohca_cmd *c, const struct ohca_hw_qp_attr *a)
 }
 
 /*
- * Path migration. Only the device sets ARMED, after a packet of the peer; a driver that replaces
- * the alternate path of an armed QP must rearm it; and MIGRATED is refused in REARM, since a
- * peer that is not armed would not follow. Without OHCA_FEATURE_APM no QP has an alternate path.
+ * Check the attributes of path migration. Only the device sets ARMED, after a packet of the peer. A
+ * driver that replaces the alternate path of an armed QP must rearm it. MIGRATED is refused in
+ * REARM, since a peer that is not armed would not migrate. Without OHCA_FEATURE_APM no QP has an
+ * alternate path.
  */
 static int check_mig(struct ohca_cmd *c, const struct ohca_qp *qp,
 		     const struct ohca_hw_qp_attr *a, uint32_t mask)
@@ -298,7 +300,7 @@ static void apply_attr(const ohca_engine *e, struct ohca_qp *qp, const struct oh
 		ohca_mig_rearm(qp);
 }
 
-/* A QP in RESET has only its attributes of CREATE_QP. */
+/* Clear all attributes except those of CREATE_QP, for RESET. */
 static void forget_attr(ohca_engine *e, struct ohca_qp *qp)
 {
 	qp->rq_ci = qp->rq_pi = 0;
@@ -315,7 +317,7 @@ static void forget_attr(ohca_engine *e, struct ohca_qp *qp)
 		qp->port = 0;
 }
 
-/* The transition to RESET is allowed. It takes several steps if the QP has taken many tags. */
+/* Execute a legal transition to RESET. It takes several steps if the QP uses many tags. */
 static int to_reset(struct ohca_cmd *c, struct ohca_qp *qp, uint32_t mask)
 {
 	ohca_engine *e = c->e;
@@ -377,7 +379,7 @@ int ohca_cmd_modify_qp(struct ohca_cmd *c)
 	if (to != old)
 		ohca_trace(c->e, OHCA_TR_QP_STATE, qp->handle, old, to, 0);
 	if (ohca_xp_state(c->e, qp, old, mask)) {
-		/* half started: it can only be reset */
+		/* the transport has started only in part, so the QP can only be reset */
 		ohca_qp_error(c->e, qp, (enum ohca_event)0, 0);
 		return OHCA_ADMIN_NO_RESOURCE;
 	}

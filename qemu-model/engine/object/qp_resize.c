@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * RESIZE_QP: the queues of a QP move to a new buffer, in any state and with packets under way.
+ * RESIZE_QP: move the queues of a QP to a new buffer, in any state and with packets under way.
  *
- * The transport works on private copies of the WQEs that it has fetched, so it is not
- * disturbed; it finds later WQEs at the same index of the new ring.
+ * The transport uses private copies of the WQEs that it has fetched, so the move does not affect
+ * them. It finds later WQEs at the same index of the new ring.
  */
 #include <string.h>
 
@@ -20,7 +20,7 @@
 
 #define DB_OFF(member) (OHCA_DB_OFFSET + offsetof(struct ohca_hw_db, member))
 
-/** struct held - indices of the WQEs in the queues */
+/** struct held - consumer and producer indices of both queues */
 struct held {
 	uint32_t sq_ci, sq_pi, rq_ci, rq_pi;
 };
@@ -30,7 +30,7 @@ static bool has_rq(const struct ohca_qp *qp)
 	return !(qp->flags & (OHCA_QP_SRQ | OHCA_QP_NO_RQ));
 }
 
-/* Reads both queues once a step; the indices of the last step are the result. */
+/* Read the indices of both queues, once in each step; those of the last step are the result. */
 static int look(struct ohca_cmd *c, struct ohca_qp *qp, struct held *h)
 {
 	int64_t posted;
@@ -63,7 +63,7 @@ static int check(struct ohca_cmd *c, const struct ohca_qp *qp, const struct held
 	return cmd->reserved ? OHCA_BAD(c, resize_qp.reserved) : OHCA_ADMIN_OK;
 }
 
-/* Writes the record, with the event index that is in force unless the QP is in RESET. */
+/* Write the record, with the event indices of the old one unless the QP is in RESET. */
 static int put_record(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_pages *dst,
 		      const struct held *h)
 {
@@ -77,7 +77,9 @@ static int put_record(ohca_engine *e, const struct ohca_qp *qp, const struct ohc
 	       (has_rq(qp) && ohca_pages_store32(e, dst, DB_OFF(rq_pi), h->rq_pi));
 }
 
-/* Copy the WQEs that are not copied yet; then the record. A step of it. */
+/*
+ * Copy the remaining WQEs, as far as the allowance of work covers; after the last one the record.
+ */
 static int move(struct ohca_cmd *c, const struct ohca_qp *qp, const struct held *h)
 {
 	const struct ohca_cmd_resize_qp *cmd = &c->aqe.resize_qp;
@@ -114,7 +116,9 @@ int ohca_cmd_resize_qp(struct ohca_cmd *c)
 
 	if (!qp)
 		return OHCA_ADMIN_BAD_HANDLE;
-	/* an XRC target has no queue, a QP of an SRQ with tags only the device's */
+	/*
+	 * an XRC target has no queue; a QP of an SRQ with tags has only the device's own send queue
+	 */
 	if (qp->xrcd || (qp->srq && qp->srq->tm))
 		return OHCA_ADMIN_BAD_STATE;
 	rc = look(c, qp, &h);

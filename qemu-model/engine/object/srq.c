@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Receive WQEs: shared receive queues, and taking WQEs from an SRQ or a QP's own RQ.
+ * Shared receive queues, and how the device takes receive WQEs from an SRQ or a QP's own RQ.
  *
- * A WQE is copied and checked when it is taken, in order of posting; its slot
- * is free at once.
+ * The device takes WQEs in the order of posting. It copies and checks a WQE when it takes it, and
+ * the slot is free at once.
  */
 #include <string.h>
 
@@ -31,13 +31,13 @@
 
 /* ---- taking ----------------------------------------------------------------------- */
 
-/** struct rq - what an RQ and an SRQ have in common; @ci: consumer index, moved by rq_take() */
+/** struct rq - a ring of receive WQEs; @ci: consumer index, which rq_take() advances */
 struct rq {
 	struct ohca_ring ring;
 	uint32_t *ci;
 };
 
-/* WQEs posted and not taken; -1 if the record is unreadable or cannot be true. */
+/* WQEs posted and not taken; -1: the record is unreadable or its index invalid. */
 static int64_t rq_posted(ohca_engine *e, const struct rq *rq)
 {
 	uint32_t pi;
@@ -68,7 +68,7 @@ static int rq_take(ohca_engine *e, const struct rq *rq, struct ohca_rwqe *out)
 	out->total = 0;
 	out->use = OHCA_USE_PLAIN;
 	++*rq->ci;
-	/* strides of more than a cache line: most WQEs have few SGEs, read those first */
+	/* most WQEs have few SGEs, so of a larger stride read only the first cache line at first */
 	rc = ohca_pages_read(e, rq->ring.buf, off, raw, 64);
 	if (rc == 0) {
 		memcpy(&ctrl, raw, sizeof(ctrl));
@@ -180,7 +180,7 @@ bool ohca_rq_notify(ohca_engine *e, struct ohca_qp *qp, bool want)
 	rq = qp_rq(qp);
 	if (ohca_pages_load32(e, &qp->buf, DB_OFF(rq_pi), &pi))
 		return false;
-	/* an event index just behind the producer is not reached for 2^32 posts */
+	/* posts reach an event index just behind the producer index only after 2^32 posts */
 	if (ohca_pages_store32(e, &qp->buf, DB_OFF(rq_event), want ? pi : pi - 1))
 		return false;
 	/* a post between the load and the store did not ring the doorbell */
@@ -200,7 +200,7 @@ void ohca_srq_kick(ohca_engine *e, struct ohca_srq *srq)
 
 /* ---- commands --------------------------------------------------------------------- */
 
-/* Checks and sets the objects of an SRQ's type. */
+/* Check the fields that depend on the SRQ's type, and look up the objects that it needs. */
 static int srq_type(struct ohca_cmd *c, struct ohca_srq *srq)
 {
 	const struct ohca_cmd_create_srq *cmd = &c->aqe.create_srq;
@@ -330,11 +330,11 @@ int ohca_cmd_destroy_srq(struct ohca_cmd *c)
 	return OHCA_ADMIN_OK;
 }
 
-/* Arm the limit event of an SRQ with @posted WQEs, -1: unknown. */
+/* Arm the limit event of an SRQ; @posted: its WQEs, -1: unknown. */
 static void srq_limit(ohca_engine *e, struct ohca_srq *srq, uint32_t limit, int64_t posted)
 {
 	srq->limit = limit;
-	/* already below: the event is due at once (IBTA vol 1, 11.2.4.3) */
+	/* if fewer WQEs are posted, the event is due at once (IBTA vol 1, 11.2.4.3) */
 	if (limit && posted >= 0 && posted < limit) {
 		srq->limit = 0;
 		ohca_async_event(e, OHCA_EVENT_SRQ_LIMIT, &srq->async);
@@ -358,7 +358,10 @@ int ohca_cmd_modify_srq(struct ohca_cmd *c)
 	return OHCA_ADMIN_OK;
 }
 
-/* Copy the WQEs from job->at on, up to @pi; then the rest of the buffer, as it is now. A step. */
+/*
+ * Copy the WQEs from job->at up to @pi, as far as the allowance of work covers; after the last one
+ * the rest of the buffer in its current state.
+ */
 static int srq_move(ohca_engine *e, const struct ohca_srq *srq, uint8_t log, uint32_t pi)
 {
 	struct ohca_job *job = &e->job;
@@ -374,7 +377,9 @@ static int srq_move(ohca_engine *e, const struct ohca_srq *srq, uint8_t log, uin
 		return OHCA_ADMIN_DMA;
 	if (job->at[0] != pi)
 		return OHCA_CMD_MORE;
-	/* the index is the one that was checked, whatever the record has become meanwhile */
+	/*
+	 * store the index that was checked, since the guest may have changed the record since then
+	 */
 	if (ohca_pages_copy(e, &job->buf, OHCA_DB_OFFSET, &srq->buf, OHCA_DB_OFFSET,
 			    sizeof(struct ohca_hw_db)) ||
 	    ohca_pages_store32(e, &job->buf, DB_OFF(rq_pi), pi) ||

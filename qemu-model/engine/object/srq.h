@@ -19,7 +19,14 @@ struct ohca_xrcd;
 
 /**
  * struct ohca_srq - shared receive queue
- * @xrcd: of an XRC SRQ, else NULL; @tm: of one with tags, else NULL; @cq: of both, else NULL
+ * @uar: doorbell page that may ring it
+ * @ci: consumer index of the WQEs
+ * @limit: SRQ limit; 0: not armed
+ * @error: it gives no more WQEs
+ * @going: its destruction has begun; no XRC target may use it
+ * @xrcd: XRC domain of an XRC SRQ, else NULL
+ * @tm: tag list of an SRQ with tags, else NULL
+ * @cq: CQ of an XRC SRQ or an SRQ with tags, else NULL
  */
 struct ohca_srq {
 	uint32_t srqn;
@@ -29,7 +36,7 @@ struct ohca_srq {
 	uint32_t limit;
 	uint8_t log_size, log_stride;
 	bool error;
-	bool going;		/* its destruction has begun: no target takes it */
+	bool going;
 	struct ohca_pd *pd;
 	struct ohca_xrcd *xrcd;
 	struct ohca_tm *tm;
@@ -44,8 +51,10 @@ static inline struct ohca_srq *ohca_srq_get(ohca_engine *e, uint32_t srqn)
 	return srqn < e->max_srq ? e->srq[srqn] : NULL;
 }
 
-/* The SRQ's doorbell was rung: set the event index, so that no further one is needed, and
- * execute list operations */
+/*
+ * Serve a doorbell of the SRQ: set the event index so that the consumer rings no further one, and
+ * execute list operations
+ */
 void ohca_srq_kick(ohca_engine *e, struct ohca_srq *srq);
 /* Free the object at destroy or reset; nothing refers to it. */
 void ohca_srq_free(ohca_engine *e, struct ohca_srq *srq);

@@ -21,8 +21,8 @@
 #include "ohca_hw.h"
 
 #define DB_OFF(member) (OHCA_DB_OFFSET + offsetof(struct ohca_hw_db, member))
-#define TURN		64u	/* list operations of one SRQ at a time */
-#define FAR_BEHIND	0x3fffu	/* unexpected messages; half of what could be mistaken */
+#define TURN		64u	/* list operations of one SRQ in a row */
+#define FAR_BEHIND	0x3fffu	/* messages: a quarter of the range of the counts */
 
 static size_t tm_bytes(uint32_t num_tags)
 {
@@ -84,7 +84,7 @@ struct ohca_tag *ohca_tm_take(struct ohca_srq *srq, uint64_t tag)
 	return NULL;
 }
 
-/* If the counts agree, the waiting tags join the list. */
+/* If the counts are equal, move the waiting tags to the list. */
 static void in_step(struct ohca_tm *tm)
 {
 	while (tm->seen == tm->told && !ohca_list_empty(&tm->wait)) {
@@ -189,7 +189,7 @@ static bool del(struct ohca_tm *tm, const struct ohca_hw_tm_wqe *w)
 	return true;
 }
 
-/** struct outcome - the result of a list operation; @cqe: it has a CQE */
+/** struct outcome - the result of a list operation; @cqe: it needs a CQE */
 struct outcome {
 	uint8_t status;
 	uint16_t ve;
@@ -224,7 +224,7 @@ static struct outcome execute(struct ohca_tm *tm, const struct ohca_hw_tm_wqe *w
 	return o;
 }
 
-/* -1: the CQ has no room. */
+/* Write the CQE of a list operation. 0, or -1 if the CQ has no room. */
 static int complete(ohca_engine *e, struct ohca_srq *srq, const struct ohca_hw_tm_wqe *w,
 		    const struct outcome *o)
 {
@@ -248,7 +248,7 @@ static void list_broken(ohca_engine *e, struct ohca_srq *srq)
 	ohca_async_event(e, OHCA_EVENT_SRQ_ERR, &srq->async);
 }
 
-/* Operations posted and not executed; -1: the record is unreadable or cannot be true. */
+/* Operations posted and not executed; -1: the record is unreadable or its index invalid. */
 static int64_t posted(ohca_engine *e, struct ohca_srq *srq)
 {
 	struct ohca_tm *tm = srq->tm;
@@ -263,7 +263,7 @@ static int64_t posted(ohca_engine *e, struct ohca_srq *srq)
 	return pi - tm->ci;
 }
 
-/* Execute the next operation. False: the SRQ is broken. */
+/* Execute the next operation. False: the buffer is unreachable or the CQ has no room. */
 static bool list_op_run(ohca_engine *e, struct ohca_srq *srq)
 {
 	struct ohca_tm *tm = srq->tm;
@@ -278,7 +278,7 @@ static bool list_op_run(ohca_engine *e, struct ohca_srq *srq)
 		return false;
 	o = execute(tm, &w);
 	tm->ci++;
-	/* a consumer that sees the CQE or the index must find the result, and room for more */
+	/* write the CQE last: a consumer that sees it must find the result and a free slot */
 	if (ohca_pages_store32(e, &srq->buf, off + offsetof(struct ohca_hw_tm_wqe, result),
 			       o.status ? OHCA_TM_FAILED : OHCA_TM_DONE) ||
 	    ohca_pages_store32(e, &srq->buf, DB_OFF(sq_ci), tm->ci))
@@ -291,7 +291,7 @@ void ohca_tm_run(ohca_engine *e, struct ohca_srq *srq)
 	struct ohca_tm *tm = srq->tm;
 	int64_t n = 0;
 
-	/* then others have their turn */
+	/* at most TURN operations, so that other SRQs are served */
 	for (uint32_t left = TURN; left && ohca_work_left(e) && !srq->error;) {
 		n = posted(e, srq);
 		if (n == 0) {

@@ -14,7 +14,7 @@ struct ohca_hw_cqe;
 struct ohca_pages;
 struct ohca_srq;
 
-/* Headers that begin a message for an SRQ with tags, as in libibverbs' tm_types.h. */
+/* A message for an SRQ with tags begins with these headers, as in libibverbs' tm_types.h. */
 #define OHCA_TMH_LEN	16u
 #define OHCA_RVH_LEN	16u
 enum ohca_tmh_op {
@@ -32,8 +32,9 @@ enum ohca_tag_state {
 
 /**
  * struct ohca_tag - a tagged buffer
- * @link: on a list of struct ohca_tm, or of the QP whose rendezvous it is for
- * @hdr: TMH and, of a rendezvous, RVH of the message that has taken it
+ * @link: on a list of struct ohca_tm, or of the QP that receives its rendezvous
+ * @tag, @mask: it matches the tag of a message if (message tag & @mask) == @tag
+ * @hdr: TMH, and RVH of a rendezvous, of the message that uses it
  */
 struct ohca_tag {
 	struct ohca_list link;
@@ -47,10 +48,12 @@ struct ohca_tag {
 
 /**
  * struct ohca_tm - tag list of an SRQ
- * @list: tags that take part in matching, in order; @wait: tags added while the counts of
- *	unexpected messages differed
- * @seen: unexpected messages; @told: the consumer's last count of them
+ * @list: tags that messages are matched with, in order
+ * @wait: tags that were added while @seen and @told differed
+ * @seen: unexpected messages, modulo 2^16; @told: the consumer's last count of them
+ * @num_tags: size of @tag
  * @ci: list operations executed
+ * @log_ops: log2 of the size of the ring of list operations
  */
 struct ohca_tm {
 	struct ohca_list list, wait;
@@ -61,25 +64,27 @@ struct ohca_tm {
 	struct ohca_tag tag[];
 };
 
-/* The first tag that matches, taken off the list; NULL if there is none */
+/* Remove the first tag that matches @tag from the list. Return: the tag; NULL: none matches */
 struct ohca_tag *ohca_tm_take(struct ohca_srq *srq, uint64_t tag);
-/* a message is unexpected, or will not have been: its receive failed */
+/* Count an unexpected message; count it back because its receive failed */
 void ohca_tm_unexpected(struct ohca_tm *tm);
 void ohca_tm_not_unexpected(struct ohca_tm *tm);
-/* whether the consumer should send its count soon */
+/* Whether the consumer should send its count soon */
 bool ohca_tm_far_behind(const struct ohca_tm *tm);
-/* fill in the fields of a CQE for the SRQ and the message that has taken @t (or NULL) */
+/* Set the fields of a CQE for the SRQ and for the message that uses @t (or NULL) */
 void ohca_tm_cqe(const struct ohca_srq *srq, const struct ohca_tag *t, struct ohca_hw_cqe *c);
-/* the message that has taken @t is complete: frees @t, and reports it in @c */
+/* The message that uses @t is complete: free @t, and report that in @c */
 void ohca_tm_done(struct ohca_srq *srq, struct ohca_tag *t, struct ohca_hw_cqe *c);
-/* The tag list of an SRQ whose queue is there. OHCA_ADMIN_OK or _NO_RESOURCE */
+/* Create the tag list of an SRQ. OHCA_ADMIN_OK or _NO_RESOURCE */
 int ohca_tm_create(ohca_engine *e, struct ohca_srq *srq, uint32_t num_tags, uint8_t log_ops);
 void ohca_tm_free(ohca_engine *e, struct ohca_srq *srq);
-/* copy its list operations to where they are in @dst with 1 << @log_size WQEs; 0 or -1 */
+/* Copy its list operations to their place in @dst, a buffer for 1 << @log_size WQEs. 0 or -1 */
 int ohca_tm_copy(ohca_engine *e, const struct ohca_srq *srq, const struct ohca_pages *dst,
 		 uint8_t log_size);
-/* Execute list operations that are posted, as many as a turn and the allowance cover; the SRQ is
- * marked as rung if there may be more. */
+/*
+ * Execute posted list operations, as many as a turn and the allowance of work cover. Rings the
+ * doorbell of the SRQ again if there may be more.
+ */
 void ohca_tm_run(ohca_engine *e, struct ohca_srq *srq);
 
 #endif /* OHCA_OBJECT_TM_H */

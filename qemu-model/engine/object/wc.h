@@ -23,7 +23,7 @@ enum ohca_wc_status {
 	OHCA_WC_TM_RNDV_INCOMPLETE = 23,
 };
 
-/* values of enum ibv_wc_opcode; REG_MR is for the kernel only */
+/* values of enum ibv_wc_opcode; only the kernel has REG_MR */
 enum ohca_wc_opcode {
 	OHCA_WCO_SEND		= 0,
 	OHCA_WCO_RDMA_WRITE	= 1,
@@ -36,7 +36,7 @@ enum ohca_wc_opcode {
 	OHCA_WCO_FLUSH		= 8,
 	OHCA_WCO_ATOMIC_WRITE	= 9,
 	OHCA_WCO_REG_MR		= 10,
-	OHCA_WCO_MASKED_CMP_SWAP = 11,	/* the kernel's, too */
+	OHCA_WCO_MASKED_CMP_SWAP = 11,	/* only the kernel has this and the next */
 	OHCA_WCO_MASKED_FETCH_ADD = 12,
 	OHCA_WCO_RECV		= 128,
 	OHCA_WCO_RECV_IMM	= 129,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Extended reliable connected service: domains, and the SRQs of their targets
- * (IBTA vol 1, annex A14).
+ * Extended reliable connected service: XRC domains, and the SRQs of their targets (IBTA vol 1,
+ * annex A14).
  *
- * An XRC_TGT QP has no PD, no SRQ and no CQ. While it receives, its pd, srq and rcq are
- * those of the SRQ that the last request named; it holds no reference to them, so the
- * destruction of an SRQ searches the targets of its domain.
+ * An XRC_TGT QP has no PD, SRQ or CQ of its own. While it receives, its pd, srq and rcq are those
+ * of the SRQ that the last request named. It has no reference to them, so the destruction of an SRQ
+ * searches the targets of its domain.
  */
 #include "engine/base/cmd.h"
 #include "engine/base/ids.h"
