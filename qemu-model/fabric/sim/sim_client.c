@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Clients that attach, and those that are gone; see umad2sim.h. */
+/* Clients: attach, and detection of those that have ended; see umad2sim.h. */
 #include "sim_priv.h"
 
 #include <errno.h>
@@ -40,7 +40,7 @@ void fab_sim_detach(struct fab_sim *s, struct sim_client *c)
 		fab_sim_update_issm(s, c->port);
 }
 
-/* Connect @fd to the client's socket. Return: false: there is none. */
+/* Connect @fd to the client's socket. Return: false: it does not exist. */
 static bool reach_client(const struct fab_sim *s, int fd, uint32_t id)
 {
 	struct sockaddr_un un;
@@ -53,8 +53,9 @@ static bool reach_client(const struct fab_sim *s, int fd, uint32_t id)
 }
 
 /*
- * Drop clients whose process is gone: one that was killed did not disconnect, and a datagram socket
- * does not tell. A client with the number @id of the process that attaches is an earlier process.
+ * Drop clients whose process has ended: a process that was killed did not disconnect, and a
+ * datagram socket does not report it. A client with the number @id of the process that attaches is
+ * an earlier process.
  */
 static void drop_dead(struct fab_sim *s, uint32_t id)
 {
@@ -67,21 +68,21 @@ static void drop_dead(struct fab_sim *s, uint32_t id)
 	}
 }
 
-/* More datagrams than the receive buffer of a socket holds. */
+/* More datagrams than the receive buffer of a socket can have. */
 #define MOST_STRAYS	4096u
 
-/* What came to @fd before it was connected is from anybody, not from the client. */
+/* Discard what @fd received before it was connected: it may be from any sender. */
 static void forget_strays(int fd)
 {
 	uint8_t byte;
 
-	/* the client itself may go on sending */
+	/* bounded: the client itself may continue to send */
 	for (unsigned int i = 0; i < MOST_STRAYS; i++)
 		if (recv(fd, &byte, sizeof(byte), 0) < 0)
 			break;
 }
 
-/* The socket of client @i, whose process is @id. Return: -1: there is no such process. */
+/* Create the socket of client @i, whose process is @id. Return: -1: there is no such process. */
 static int socket_to(struct fab_sim *s, uint32_t i, uint32_t id)
 {
 	char suffix[24];
@@ -99,9 +100,9 @@ static int socket_to(struct fab_sim *s, uint32_t i, uint32_t id)
 }
 
 /*
- * The same of a remote client: its UDP port @id of the host that @from is at. The socket is
- * connected, so that the kernel drops what comes from elsewhere from then on. Return: -1, errno is
- * EADDRINUSE: client @i's port is somebody else's.
+ * The same for a remote client: its UDP port is @id, on the host of @from. The socket is
+ * connected, so that the kernel then drops datagrams from other addresses. Return: -1, errno is
+ * EADDRINUSE: another program has client @i's port.
  */
 static int socket_to_remote(struct fab_sim *s, uint32_t i, uint32_t id,
 			    const struct sockaddr_in *from)
@@ -121,7 +122,7 @@ static int socket_to_remote(struct fab_sim *s, uint32_t i, uint32_t id,
 	return fd;
 }
 
-/* A program whose port was another's is a new one; UDP tells of dead ones when it is sent to. */
+/* A known address is a program that has restarted; UDP reports ended programs only on a send. */
 static void drop_remote(struct fab_sim *s, uint32_t id, const struct sockaddr_in *from)
 {
 	for (uint32_t i = 0; i < s->clients; i++) {
@@ -149,10 +150,10 @@ static uint32_t drop_silent(struct fab_sim *s)
 	return i;
 }
 
-/* A number, and a socket, for the process @id. Return: the socket, -1: there is none. */
+/* Assign a number, and a socket, to the process @id. Return: the socket, -1: there is none. */
 static int add_local(struct fab_sim *s, uint32_t id, uint32_t *number)
 {
-	/* the first numbers are for remote clients only: they are UDP ports */
+	/* the first numbers are reserved for remote clients: they determine UDP ports */
 	uint32_t i = s->udp >= 0 ? FAB_SIM_REMOTE : 0;
 
 	while (i < FAB_SIM_CLIENTS && s->client[i].fd >= 0)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Control messages of clients: those that attach, and what they ask about their node. */
+/* Control messages of clients: attach, and requests for information about their node. */
 #include "sim_priv.h"
 #include "fabric/graph/names.h"
 
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* The first port with a link of host @n, else its first unless @up; FAB_NO_PORT: there is none. */
+/* The first port of host @n with a link; without @up else its first; FAB_NO_PORT: there is none. */
 static uint32_t host_port(const struct fab *f, uint32_t n, bool up)
 {
 	const struct fab_node *node = &f->node[n];
@@ -28,7 +28,7 @@ static uint32_t host_port(const struct fab *f, uint32_t n, bool up)
 	return first;
 }
 
-/* The name of host @n begins with @name, or is it. */
+/* Whether the name of host @n begins with @name, or is equal to it. */
 static bool host_is_named(const struct fab *f, uint32_t n, const char *name)
 {
 	return f->node[n].type == IB_NODE_CHANNEL_ADAPTER &&
@@ -76,7 +76,7 @@ static void put_node_info(const struct fab *f, uint32_t port, uint8_t d[64])
 	ib_node_info_pack(&ni, d);
 }
 
-/* Answer, in place, a question of a client at @port about its node. */
+/* Answer, in place, a request of a client at @port for information about its node. */
 static void get_info(const struct fab *f, uint32_t port, struct sim_ctl *ctl)
 {
 	const struct fab_port *p = &f->port[port];
@@ -163,9 +163,9 @@ static void answer_control(struct fab_sim *s, struct sim_ctl *ctl, const struct 
 }
 
 /*
- * Return: whether a request has come to @fd, and nothing longer. SIM_ERROR is an answer: with two
- * servers to which somebody writes in the name of the other one, an answer to it would be answered,
- * too, and so on.
+ * Return: whether @fd has received a request, of the right length. SIM_ERROR is an answer and is
+ * never answered: otherwise a datagram with a forged address could make two servers answer each
+ * other for ever.
  */
 static bool read_ctl(int fd, struct sim_ctl *ctl, void *from, socklen_t *len)
 {
@@ -185,7 +185,7 @@ void fab_sim_read_local(struct fab_sim *s)
 	sendto(s->ctl, &ctl, sizeof(ctl), 0, (struct sockaddr *)&from, len);
 }
 
-/* The reply is as long as the request, and goes to where that came from. */
+/* The reply is as long as the request, and is sent to its sender. */
 void fab_sim_read_udp(struct fab_sim *s)
 {
 	struct sockaddr_in from;

@@ -13,17 +13,17 @@
 #include "ib/pma.h"
 
 /*
- * What the library gives a program of a MAD: it has as much room for its own header and the MAD as
- * the datagram has for less of a header. Whatever the program finds in the last 32 bytes was never
- * sent to it.
+ * Bytes of a MAD that the library passes to a program: its buffer for its own header and the MAD
+ * has the size of the datagram, whose header is smaller. The last 32 bytes in the program's buffer
+ * were never sent to it.
  */
 #define GIVEN		224u
 
 #define BATCH		8u
-#define LEAST_ROOM	16u		/* of a client's answers, for a batch at least */
-#define TIMED_OUT	110u		/* status of a MAD that nobody answered */
+#define LEAST_ROOM	16u		/* for a client's answers, at least one batch */
+#define TIMED_OUT	110u		/* status of a MAD without an answer */
 
-/* With so many answers that wait a client is not read, and again with half of them. */
+/* A client with this many answers that wait is not read, until half of them have left. */
 #define STOP_ONE	(FAB_SIM_ANSWERS / 2)
 #define STOP_ALL	(FAB_SIM_ALL_ANSWERS / 2)
 
@@ -44,13 +44,13 @@ static uint16_t lid_from_wire(uint32_t w)
 
 /* ---- answers that wait --------------------------------------------------------- */
 
-/* Await the events of @c that it can make use of. */
+/* Set the epoll events of @c that are useful now. */
 static void watch_client(struct fab_sim *s, struct sim_client *c)
 {
 	const bool many = s->waiting >= STOP_ALL;
 	uint32_t events;
 
-	/* a client without answers that wait has no other event */
+	/* only answers that wait lead to a further event, so without any the client is read */
 	if (c->waiting && (many || c->waiting >= STOP_ONE))
 		c->stopped = true;
 	else if (!c->waiting || (!many && c->waiting <= STOP_ONE / 2))
@@ -103,13 +103,13 @@ static bool send_mad(struct fab_sim *s, struct sim_client *c, const struct sim_m
 {
 	if (send(c->fd, r, sizeof(*r), 0) == sizeof(*r))
 		return true;
-	/* its socket has no room now; with another error it would not have room later either */
+	/* no room now; after any other error it will never have room */
 	if (errno != EAGAIN && errno != EINTR)
 		c->gone = s->any_gone = true;
 	return false;
 }
 
-/* Send @r; an answer may wait until there is room. Return: false: it is lost. */
+/* Send @r; an answer may wait for room. Return: false: it is lost. */
 static bool put_mad(struct fab_sim *s, struct sim_client *c, const struct sim_mad *r,
 		    bool is_answer)
 {
@@ -141,9 +141,10 @@ static bool is_answer(const struct ib_mad_hdr *h)
 }
 
 /*
- * The client at @port that gets a MAD. A response goes to the client that sent the request, by its
- * transaction ID. A request for a subnet manager or the subnet administration goes to a client that
- * is a subnet manager; other MADs, Reports among them, preferably to one that is not.
+ * Choose the client at @port that receives a MAD. A response is for the client that sent the
+ * request, by its transaction ID. A request for a subnet manager or the subnet administration is
+ * for a client that is a subnet manager; other MADs, Reports among them, preferably for one that is
+ * not.
  */
 static struct sim_client *client_for(struct fab_sim *s, uint32_t port, const struct ib_mad_hdr *h)
 {
@@ -170,9 +171,9 @@ static struct sim_client *client_for(struct fab_sim *s, uint32_t port, const str
 }
 
 /*
- * A response says nothing about what it does not bring. The counters in those last bytes are those
- * that CapabilityMask2 promises for PortCountersExtended (16.1.4.11); PortCounters has them, too,
- * but QP1Dropped. Records in a table of the subnet administration end before.
+ * Make a response consistent with the bytes that the program receives. The counters in the last
+ * bytes are those that CapabilityMask2 announces for PortCountersExtended (16.1.4.11); PortCounters
+ * has them, too, except for QP1Dropped. Records in a table of the subnet administration end before.
  */
 static void fit_library(struct sim_mad *r)
 {
@@ -207,7 +208,7 @@ bool fab_sim_deliver(void *ctx, uint32_t port, const struct fab_mad *mad)
 		s->who = (uint32_t)(c - s->client);
 		return put_mad(s, c, &r, false);
 	}
-	/* most answers come while the request is sent */
+	/* most answers arrive during fab_mgmt_send() of the request */
 	if (s->asks == c && s->tid == r.mad.hdr.tid)
 		s->asks = NULL;
 	else if (c->requests)
@@ -217,20 +218,20 @@ bool fab_sim_deliver(void *ctx, uint32_t port, const struct fab_mad *mad)
 
 /* ---- from a client ------------------------------------------------------------- */
 
-/* Whether the sender of a MAD waits for an answer. That to a trap is TrapRepress. */
+/* Whether the sender of a MAD expects an answer. That to a trap is TrapRepress. */
 static bool is_request(const struct ib_mad_hdr *h)
 {
 	return !is_answer(h) && h->method != IB_METHOD_SEND;
 }
 
-/* The library has no clock: it is told at once that no answer comes. */
+/* The library has no clock: report at once that there will be no answer. */
 void fab_sim_time_out(struct fab_sim *s, struct sim_client *c, struct sim_mad *r)
 {
 	r->status = ib_to_be32(TIMED_OUT);
 	put_mad(s, c, r, true);
 }
 
-/* Nobody gets an answer of a client; who has asked is told, if it is a client. */
+/* An answer of a client was not delivered: report that to the requester, if it is a client. */
 static void answer_lost(struct fab_sim *s, __be64 tid)
 {
 	const uint64_t id = ib_be64(tid) >> SIM_TID_CLIENT;
@@ -274,7 +275,7 @@ static void from_client(struct fab_sim *s, uint32_t id, struct sim_mad *r)
 	s->asks = NULL;
 }
 
-/* What has come from a client, BATCH of it at most: one system call and one wait for all. */
+/* Read up to BATCH datagrams of a client: one system call and one wait for all. */
 static void read_mads(struct fab_sim *s, uint32_t id)
 {
 	struct mmsghdr msg[BATCH];
@@ -301,7 +302,7 @@ void fab_sim_serve(struct fab_sim *s, uint32_t i)
 
 	if (c->waiting)
 		send_answers(s, c);
-	/* without memory those answers are lost that do not fit the socket */
+	/* if reserve_answers() fails, answers that do not fit into the socket are lost */
 	if (!c->gone && !c->stopped && (reserve_answers(c, BATCH) || !c->waiting))
 		read_mads(s, i);
 }

@@ -13,15 +13,15 @@
 #define SIM_EV_CTL	FAB_SIM_CLIENTS
 #define SIM_EV_UDP	(FAB_SIM_CLIENTS + 1u)
 
-#define SIM_TID_CLIENT	48u	/* from this bit on a transaction ID has the client */
+#define SIM_TID_CLIENT	48u	/* from this bit on a transaction ID has the client's number */
 
 #define SIM_NO_CLIENT	UINT32_MAX
 
 /**
- * struct sim_request - a request that was delivered to somebody who answers later
+ * struct sim_request - a request that was delivered and will be answered later
  * @hdr, @dlid, @slid, @dqp, @sqp: of the request
- * @until_ns: when the client is told that no answer comes
- * @who: the client that has it, SIM_NO_CLIENT: a machine, a wire with a delay, or nobody
+ * @until_ns: time at which the client is notified that there is no answer
+ * @who: the client that received it, SIM_NO_CLIENT: a machine, a wire with a delay, or none
  * @open: neither answered nor given up
  */
 struct sim_request {
@@ -37,21 +37,21 @@ struct sim_request {
  * struct sim_client - a client
  * @fd: its socket for MADs; -1: there is no client
  * @id: the client's own socket is in<id>, or has this UDP port
- * @port: of the graph, where it is
- * @remote: where its control messages come from by UDP; sin_family 0: it is local
- * @heard_ns: when something came from it last
+ * @port: its port in the graph
+ * @remote: address of its control messages by UDP; sin_family 0: it is local
+ * @heard_ns: time of the last datagram from it
  * @is_sm: it is a subnet manager
- * @gone: to be dropped when the datagrams at hand are dealt with
- * @stopped: it is not read, as too many of its answers wait
- * @events: that are awaited of @fd
- * @answers: a ring of answers that its socket had no room for
- * @room: of @answers
+ * @gone: drop it after the current datagrams
+ * @stopped: it is not read, since too many of its answers wait
+ * @events: current epoll events of @fd
+ * @answers: a ring of answers for which its socket had no room
+ * @room: size of @answers
  * @first: the oldest one
- * @waiting: how many
+ * @waiting: their number
  * @request: a ring of requests that were delivered, and perhaps answered since
- * @requests_room: of @request
+ * @requests_room: size of @request
  * @oldest: the first one, which is open if there is one
- * @requests: how many
+ * @requests: their number
  */
 struct sim_client {
 	int fd;
@@ -77,13 +77,13 @@ struct sim_client {
  * @udp: that of remote ones; -1: none
  * @at: address of @udp
  * @name: begin of all abstract addresses
- * @now_ns: time of the event at hand
+ * @now_ns: time of the current event
  * @clients: the highest number in use, plus 1
  * @waiting: answers that wait, of all clients
  * @requests: in the rings of all clients
- * @asks: the client whose MAD is under way just now, as long as it has no answer
+ * @asks: the client whose MAD is being sent, as long as it has no answer
  * @tid: of that MAD, if it is a request
- * @who: the client that it was delivered to, or SIM_NO_CLIENT
+ * @who: the client to which it was delivered, or SIM_NO_CLIENT
  * @any_gone: a client has @gone
  * @client: by number
  */
@@ -105,67 +105,70 @@ struct fab_sim {
 	struct sim_client client[FAB_SIM_CLIENTS];
 };
 
-/** fab_sim_address() - the abstract address NAME:@suffix, with a final zero. Return: its length. */
+/**
+ * fab_sim_address() - fill in the abstract address NAME:@suffix, with a final zero. Return: its
+ *	length.
+ */
 socklen_t fab_sim_address(const struct fab_sim *s, const char *suffix, struct sockaddr_un *un);
 
 /**
- * fab_sim_bind_local() - a datagram socket at the abstract address of @suffix, with events
+ * fab_sim_bind_local() - create a datagram socket at the abstract address of @suffix, with events
  * @index: of the events
  *
- * Return: -1, errno says why.
+ * Return: -1, errno has the reason.
  */
 int fab_sim_bind_local(const struct fab_sim *s, const char *suffix, uint32_t index);
 
-/** fab_sim_bind_udp() - the same at the UDP port that is @above the control socket's */
+/** fab_sim_bind_udp() - the same at the control socket's UDP port plus @above */
 int fab_sim_bind_udp(const struct fab_sim *s, uint32_t above, uint32_t index);
 
 /**
- * fab_sim_attach() - a number, a socket and a host for the process that attaches
- * @cc: what it has sent; in place, what it is answered
+ * fab_sim_attach() - assign a number, a socket and a host to a process that attaches
+ * @cc: its request; replaced by the answer
  * @from: of a remote client, else NULL
  *
  * Return: false: it is refused.
  */
 bool fab_sim_attach(struct fab_sim *s, struct sim_connect *cc, const struct sockaddr_in *from);
 
-/** fab_sim_detach() - close the socket of @c, whose number is free then */
+/** fab_sim_detach() - close the socket of @c, whose number is then free */
 void fab_sim_detach(struct fab_sim *s, struct sim_client *c);
 
-/** fab_sim_occupied() - as of struct fab_mgmt; @ctx is the server */
+/** fab_sim_occupied() - @occupied of struct fab_mgmt; @ctx is the server */
 enum fab_occupant fab_sim_occupied(void *ctx, uint32_t port);
 
-/** fab_sim_update_issm() - @port has IsSM while a subnet manager is attached to it */
+/** fab_sim_update_issm() - set IsSM of @port while a subnet manager is attached to it */
 void fab_sim_update_issm(struct fab_sim *s, uint32_t port);
 
-/** fab_sim_read_local() - handle a control message of a local client */
+/** fab_sim_read_local() - process a control message of a local client */
 void fab_sim_read_local(struct fab_sim *s);
 
-/** fab_sim_read_udp() - handle a control message of a remote client */
+/** fab_sim_read_udp() - process a control message of a remote client */
 void fab_sim_read_udp(struct fab_sim *s);
 
-/** fab_sim_deliver() - as of struct fab_mgmt; @ctx is the server */
+/** fab_sim_deliver() - @deliver of struct fab_mgmt; @ctx is the server */
 bool fab_sim_deliver(void *ctx, uint32_t port, const struct fab_mad *mad);
 
-/** fab_sim_time_out() - tell @c that its request @r has no answer */
+/** fab_sim_time_out() - notify @c that its request @r has no answer */
 void fab_sim_time_out(struct fab_sim *s, struct sim_client *c, struct sim_mad *r);
 
 /**
- * fab_sim_await() - the request @r of @c, which @who has, is answered later
+ * fab_sim_await() - the request @r of @c, which @who has received, will be answered later
  *
- * Without room for it nobody will tell the client that there is no answer.
+ * Without room for it the client is not notified if there is no answer.
  */
 void fab_sim_await(struct fab_sim *s, struct sim_client *c, const struct sim_mad *r, uint32_t who);
 
-/** fab_sim_answered() - the answer to the request @tid of @c has come, or is @lost */
+/** fab_sim_answered() - the answer to the request @tid of @c has arrived, or is @lost */
 void fab_sim_answered(struct fab_sim *s, struct sim_client *c, __be64 tid, bool lost);
 
 /** fab_sim_left() - client @who is gone, and answers nothing any more */
 void fab_sim_left(struct fab_sim *s, uint32_t who);
 
-/** fab_sim_forget() - @c is gone, and waits for nothing any more */
+/** fab_sim_forget() - @c is gone: forget its requests */
 void fab_sim_forget(struct fab_sim *s, struct sim_client *c);
 
-/** fab_sim_serve() - send what waits for client @i, and handle MADs that have come from it */
+/** fab_sim_serve() - send what waits for client @i, and process its MADs */
 void fab_sim_serve(struct fab_sim *s, uint32_t i);
 
 #endif

@@ -33,7 +33,7 @@ static bool reserve_request(struct sim_client *c)
 	return true;
 }
 
-/* Forget the oldest ones that are over. */
+/* Remove the oldest requests that are not open. */
 static void drop_answered(struct fab_sim *s, struct sim_client *c)
 {
 	while (c->requests && !request_at(c, 0)->open) {
@@ -55,7 +55,7 @@ void fab_sim_await(struct fab_sim *s, struct sim_client *c, const struct sim_mad
 	};
 }
 
-/* @q has no answer any more. */
+/* Notify the client that @q will have no answer. */
 static void give_up(struct fab_sim *s, struct sim_client *c, struct sim_request *q)
 {
 	struct sim_mad r = {
@@ -109,7 +109,7 @@ uint64_t fab_sim_timer(struct fab_sim *s, uint64_t now_ns)
 	for (uint32_t k = 0; s->requests && k < s->clients; k++) {
 		struct sim_client *c = &s->client[k];
 
-		/* all have the same patience, so the oldest one is due first */
+		/* all have the same time limit, so the oldest one is due first */
 		while (c->requests && request_at(c, 0)->until_ns <= now_ns) {
 			give_up(s, c, request_at(c, 0));
 			drop_answered(s, c);

@@ -8,7 +8,10 @@
 #define SIM_MAGIC	0xdeadbeefu
 #define SIM_NODEID_LEN	32u
 
-/** enum sim_ctl_type - sim_ctl.type; SIM_ERROR answers what was refused, and has no answer */
+/**
+ * enum sim_ctl_type - sim_ctl.type; SIM_ERROR is the answer to a refused request, and is not
+ *	answered
+ */
 enum sim_ctl_type {
 	SIM_ERROR,
 	SIM_CONNECT,
@@ -25,8 +28,8 @@ enum sim_ctl_type {
 
 /**
  * struct sim_ctl - a control message, which is answered in place
- * @client: number of the client, as the answer to SIM_CONNECT said
- * @len: bytes of @data that matter; not looked at
+ * @client: number of the client, from the answer to SIM_CONNECT
+ * @len: valid bytes of @data; ignored
  */
 struct sim_ctl {
 	uint32_t magic;
@@ -40,9 +43,9 @@ static_assert(sizeof(struct sim_ctl) == 80, "control message");
 /**
  * struct sim_connect - data of SIM_CONNECT
  * @id: process of the client, whose socket is in<id>; in the answer the client's number
- * @qp: not looked at
+ * @qp: ignored
  * @issm: it is a subnet manager
- * @nodeid: as SIM_HOST says; in the answer H- and the NodeGUID
+ * @nodeid: SIM_HOST of the client; in the answer H- and the NodeGUID
  */
 struct sim_connect {
 	uint32_t id;
@@ -79,11 +82,11 @@ struct sim_mad {
 static_assert(sizeof(struct sim_mad) == 288, "MAD of a client");
 
 /**
- * fab_sim_find_host() - where a client attaches
+ * fab_sim_find_host() - find the port to which a client attaches
  * @name: terminated: H- and the NodeGUID in hexadecimal, or a NodeDescription, cut to what fits;
  *	empty: the first host with a link
  *
- * A host with a machine in its place, or one that is switched off, is none.
+ * Hosts that a machine replaces, or that are switched off, are not found.
  *
  * Return: the first port with a link of the channel adapter with that name, else its first;
  * FAB_NO_PORT if there is none.
