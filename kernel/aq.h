@@ -16,22 +16,23 @@ struct ohca_dev;
 
 #define OHCA_AQ_LOG_SIZE	5
 #define OHCA_AQ_SLOTS		BIT(OHCA_AQ_LOG_SIZE)
-#define OHCA_AQ_CONSUMER_SLOTS	24	/* of these, what consumers may have at a time */
+#define OHCA_AQ_CONSUMER_SLOTS	24	/* slots that commands of consumers can use at a time */
 #define OHCA_MAX_HANDLE		0xffffffu	/* doorbells carry 24 bits */
 
 /**
- * enum ohca_op_class - who waits for a command
+ * enum ohca_op_class - for whom a command is executed
  * @OHCA_OP_CONSUMER: creates, changes or reads an object for a consumer
- * @OHCA_OP_DRIVER: the driver's own, or one that others wait for
+ * @OHCA_OP_DRIVER: the driver needs it, or code that cannot fail depends on it
  * @OHCA_OP_TEARDOWN: destroys an object; it succeeds if the device is dead
  *
- * Any number of threads of any process may wait for commands of the first class. These share a part
- * of the slots, and whoever waits for one can be killed. The other slots are for commands that the
- * driver and the kernel depend on: reclaim waits for UPDATE_MR_PAGES, other processes wait for
- * PAGE_FAULT_RESUME, a teardown cannot fail, MODIFY_PORT must withdraw IsSM of a subnet manager
- * that was killed, and the counts of a set that is freed are read first. ohca_cmd.must says the
- * same of one command: the fabric waits for MAD_IFC with a MAD of its own, but a process may read
- * attributes and counters of a port from any number of threads.
+ * Any number of threads of any process may wait for commands of the first class. These commands
+ * share a part of the slots, and a thread that waits for such a slot can be killed. The other slots
+ * are for commands that the driver and the kernel depend on: reclaim waits for UPDATE_MR_PAGES,
+ * other processes wait for PAGE_FAULT_RESUME, a teardown cannot fail, MODIFY_PORT must withdraw
+ * IsSM of a subnet manager that was killed, and the driver reads the counters of a set before it
+ * frees the set. ohca_cmd.must selects these slots for a single command: another node waits for
+ * the answer to its MAD, which MAD_IFC processes, but a process may read attributes and counters of
+ * a port from any number of threads.
  */
 enum ohca_op_class {
 	OHCA_OP_CONSUMER,
@@ -39,7 +40,7 @@ enum ohca_op_class {
 	OHCA_OP_TEARDOWN,
 };
 
-/** enum ohca_slot_state - life of a command slot */
+/** enum ohca_slot_state - state of a command slot */
 enum ohca_slot_state {
 	OHCA_SLOT_FREE,
 	OHCA_SLOT_BUSY,		/* the driver fills it or reads the result */
@@ -49,7 +50,7 @@ enum ohca_slot_state {
 /**
  * struct ohca_slot - driver-owned state of one command
  * @state: enum ohca_slot_state, under ohca_aq.lock
- * @opcode: of the command submitted last, under ohca_aq.lock
+ * @opcode: opcode of the command submitted last, under ohca_aq.lock
  * @gen: generation, 24 bits; part of the cookie
  * @ahead: commands that the device had when this one was submitted
  * @error: negative errno if the command was abandoned
@@ -57,8 +58,8 @@ enum ohca_slot_state {
  * @done: completed when @resp or @error is valid
  * @in: mailbox that the device reads
  * @out: mailbox that the device writes
- * @in_dma: its bus address
- * @out_dma: its bus address
+ * @in_dma: bus address of @in
+ * @out_dma: bus address of @out
  */
 struct ohca_slot {
 	enum ohca_slot_state state;
@@ -76,16 +77,16 @@ struct ohca_slot {
 
 /**
  * struct ohca_aq - the admin queue
- * @lock: protects everything but what a slot's owner owns
+ * @lock: protects all fields except those of a slot that its owner uses
  * @sem: counts free slots
- * @consumers: counts the slots that consumers' commands may still take
+ * @consumers: counts the slots that commands of consumers can still use
  * @sq: AQ entries
  * @cq: ACQ entries
  * @sq_dma: bus address of @sq
  * @cq_dma: bus address of @cq
  * @pi: producer index of the AQ
  * @ci: consumer index of the ACQ
- * @db: the register that takes @pi
+ * @db: register AQ_DB, to which @pi is written
  * @polled: completions raise no interrupt
  * @dead: no command is accepted
  * @stray: completions without a pending command
@@ -113,16 +114,16 @@ struct ohca_aq {
 };
 
 /**
- * struct ohca_cmd - one command, as ohca_cmd_exec() takes it
- * @aqe: entry; the caller fills the opcode and body
+ * struct ohca_cmd - argument of ohca_cmd_exec()
+ * @aqe: entry; the caller sets the opcode and the body
  * @resp: completion
  * @in: data for the input mailbox, or NULL
  * @in_len: its bytes, at most OHCA_MAILBOX_SIZE
- * @in_addr: field of @aqe that takes the mailbox's address
+ * @in_addr: field of @aqe for the address of the input mailbox
  * @out: where to copy the output mailbox, or NULL
  * @out_len: its bytes, at most OHCA_MAILBOX_SIZE
- * @out_addr: field of @aqe that takes the mailbox's address
- * @must: the caller cannot fail; the command takes a slot as those of the driver do
+ * @out_addr: field of @aqe for the address of the output mailbox
+ * @must: the caller cannot fail; the command uses a slot as commands of OHCA_OP_DRIVER do
  */
 struct ohca_cmd {
 	struct ohca_hw_aqe aqe;

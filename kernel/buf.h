@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* OpenHCA driver: memory that the device reads and writes, page lists, data of requests; buf.c. */
+/* OpenHCA driver: memory that the device accesses, page lists, udata of requests; buf.c. */
 #ifndef OHCA_BUF_H
 #define OHCA_BUF_H
 
@@ -16,10 +16,10 @@ struct ohca_dev;
 /**
  * struct ohca_buf - queue memory that the device reads and writes
  * @size: bytes
- * @direct: the memory, if it is one piece; else NULL
+ * @direct: the memory if it is contiguous; else NULL
  * @dma: bus address of @direct
- * @npages: pieces of PAGE_SIZE, if it is not one piece
- * @pages: CPU addresses of these pieces
+ * @npages: pages of PAGE_SIZE if it is not contiguous
+ * @pages: CPU addresses of these pages
  * @page_dma: their bus addresses
  */
 struct ohca_buf {
@@ -34,9 +34,9 @@ struct ohca_buf {
 /**
  * ohca_buf_at - CPU address of a byte of a buffer
  * @buf: the buffer
- * @off: offset in bytes, below its size; what lies there must not cross a page
+ * @off: offset in bytes, below its size; the caller must not access bytes beyond the page
  *
- * Any context.
+ * Any context. Return: the address.
  */
 static inline void *ohca_buf_at(const struct ohca_buf *buf, size_t off)
 {
@@ -52,8 +52,8 @@ struct ohca_table {
 };
 
 /**
- * struct ohca_pl - a page list and the tables behind it
- * @hw: what goes into the command or WQE
+ * struct ohca_pl - a page list and its tables
+ * @hw: the page list for the command or WQE
  * @capacity: pages for which there are tables
  * @ntables: entries of @tables
  * @per_piece: tables in each piece of memory; a piece is a page of the kernel

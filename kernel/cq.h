@@ -24,15 +24,15 @@ struct ohca_qp;
  * @cqn: number
  * @log_size: log2 of its entries
  * @eq: its EQ
- * @obj: held by the driver until destroy, and by event handlers
+ * @obj: references of the driver, until destroy, and of event handlers
  * @resize_lock: user CQ: serializes resize; protects @umem and @log_size
  * @umem: memory of a user CQ
  * @buf: memory of a kernel CQ
- * @lock: kernel CQ: protects all that follows
+ * @lock: kernel CQ: protects all fields that follow
  * @ci: consumer index
- * @arm_sn: events taken
+ * @arm_sn: events received
  * @armed: the device may send an event; not under @lock
- * @gone: the device has destroyed it, or is about to: it is not armed again
+ * @gone: the CQ is destroyed or about to be destroyed; it must not be armed again
  * @qps: kernel QPs that complete here, by handle; a CQE must name one of them
  * @send_qps: kernel QPs that complete sends here
  * @recv_qps: kernel QPs that complete receives here

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* OpenHCA driver: its state in debugfs; debugfs.c. */
+/* OpenHCA driver: debugfs; debugfs.c. */
 #ifndef OHCA_DEBUGFS_H
 #define OHCA_DEBUGFS_H
 

@@ -2,8 +2,9 @@
 /*
  * OpenHCA driver: the device; main.c and device.c.
  *
- * Locks, outermost first. A lock is taken under those of the lines before it, if any; locks of one
- * line exclude each other, or their order is said:
+ * Locks, outermost first. Code may take a lock while it holds locks of earlier lines, not while it
+ * holds locks of later lines. Locks of one line are never held together unless their order is
+ * given:
  *
  *	ohca_function.lock
  *	ohca_qp.mutex; ohca_cq.resize_lock; ohca_srq.resize_lock
@@ -13,15 +14,15 @@
  *	umem_mutex of a struct ib_umem_odp; dma_resv of a dma-buf: the core's and the exporter's
  *	ohca_paged.set_lock
  *	ohca_aq.consumers, then ohca_aq.sem: semaphores, down while a command has a slot
- *	ohca_dev.fatal_lock: a command that times out or must not be refused
+ *	ohca_dev.fatal_lock: after a command that timed out, or that failed and must not fail
  *	ohca_cq.lock: of a QP's two CQs the one with the lower address first
  *	ohca_srq.lock
  *	ohca_sq.lock, then ohca_rq.lock
  *	ohca_aq.lock; xa_lock of ohca_dev.qps, cqs, srqs and paged, and of ohca_cq.qps
  *
- * Those from ohca_cq.lock on are spinlocks, under which nothing sleeps. A completion moves a
- * queue's tail under the CQ's lock and a post its head under the queue's; they meet in acquire and
- * release alone. paged.h says why the locks of on-demand paging are in this order.
+ * The locks from ohca_cq.lock on are spinlocks. A completion advances a queue's tail under the CQ's
+ * lock, a post advances its head under the queue's lock; only acquire and release order the two.
+ * paged.h explains the order of the locks of on-demand paging.
  */
 #ifndef OHCA_DEV_H
 #define OHCA_DEV_H
@@ -47,26 +48,26 @@ struct ohca_fault;
 #endif
 
 /**
- * enum ohca_life - what may still be asked of a device
+ * enum ohca_life - state of a device
  * @OHCA_UP: it executes commands
- * @OHCA_UNBORN: it is not identified yet; no command, and no reset
- * @OHCA_DYING: it accepts no command any more and is being reset; it may still do DMA
- * @OHCA_QUIET: it is reset: it does no DMA, so its buffers may be freed
- * @OHCA_WEDGED: it did not answer the reset either: memory that it was given is never freed, and
- *	software completes what it was given as for a quiet one
+ * @OHCA_UNBORN: it is not identified yet; the driver sends it no command and no reset
+ * @OHCA_DYING: the driver sends no more commands and resets it; it may still do DMA
+ * @OHCA_QUIET: it is reset: it does no DMA, so the driver may free its buffers
+ * @OHCA_WEDGED: it did not complete the reset: the driver never frees memory that the device may
+ *	access; software completes outstanding WQEs as for a quiet device
  *
- * Only ohca_fatal() and ohca_halt() lead to the end; each later state implies those before::
+ * Only ohca_fatal() and ohca_halt() end the state UP::
  *
  *   UNBORN --identified--> UP --ohca_fatal(), ohca_halt()--> DYING --reset--> QUIET
  *                                                              |
  *                                                              +--no answer--> WEDGED
  *
- * What else ends has a state of its own:
- * ohca_aq.dead follows DYING, when commands have failed; none is accepted.
- * ohca_function.stopped: no recovery makes another device of the function.
- * ohca_cq.gone: the CQ is being destroyed; a poller arms it no more.
+ * Related states:
+ * ohca_aq.dead: set after DYING, when all pending commands fail; the queue accepts no command.
+ * ohca_function.stopped: recovery does not create another device of the function.
+ * ohca_cq.gone: the CQ is being destroyed; pollers do not arm it.
  * ohca_paged.state: LEAVING: the device is deregistering the region, and may refuse its key;
- * GONE: it has, and no page is left to invalidate.
+ * GONE: the device has deregistered it, and no page is left to invalidate.
  */
 enum ohca_life {
 	OHCA_UP,
@@ -85,39 +86,40 @@ enum ohca_life {
  * @uar: doorbell page 0, the kernel's
  * @features: FEATURES_ACK in force
  * @version: register VERSION
- * @reset_ms: longest reset
- * @cmd_ms: longest command
+ * @reset_ms: time limit of a reset, milliseconds
+ * @cmd_ms: time limit of a command, milliseconds
  * @num_uars: doorbell pages
  * @attr: result of QUERY_DEVICE
  * @aq: admin queue
  * @async_eq: EQ of vector 0
- * @fault_eq: EQ for page faults, of vector 0, too
+ * @fault_eq: EQ for page faults, also of vector 0
  * @faults: struct ohca_fault by slot
  * @fault_wq: resolves page faults
  * @odp_wq: runs prefetches, and destroys children of implicit regions
  * @prefetches: queued prefetches
  * @comp_eqs: completion EQs
- * @num_comp_eqs: how many
+ * @num_comp_eqs: number of completion EQs
  * @num_vectors: MSI-X vectors
  * @irq_requested: vectors whose interrupt is requested
  * @uars: doorbell pages in use
- * @qps: QPs by handle: struct ohca_obj, as are the next three
- * @cqs: CQs by number
- * @srqs: SRQs by number
- * @paged: regions with on-demand paging, by key
+ * @qps: QPs by handle: struct ohca_obj
+ * @cqs: CQs by number: struct ohca_obj
+ * @srqs: SRQs by number: struct ohca_obj
+ * @paged: regions with on-demand paging by key: struct ohca_obj
  * @odp_lock: protects @odp_mms
  * @odp_mms: struct ohca_odp_mm, one for each address space with such regions
  * @odp_children: children of implicit regions
  * @ports: by port number - 1
- * @life: what may still be asked of it; set under @fatal_lock, or before anyone knows it
- * @registered: ib_core knows it
- * @early_events: by port number - 1: events before that, bits of enum ib_event_type
+ * @life: enum ohca_life; set under @fatal_lock, or before the device is published
+ * @registered: the device is registered with ib_core
+ * @early_events: by port number - 1: events before @registered, bits of enum ib_event_type
  * @fatal_lock: serializes ohca_fatal()
- * @fatal_work: reports the device's end to consumers
- * @flush_work: completes what kernel consumers post after the end
+ * @fatal_work: reports the failure of the device to consumers
+ * @flush_work: calls the handlers of kernel CQs, whose polling flushes the WQEs of a dead device
  * @health: reads STATUS every OHCA_HEALTH_PERIOD
- * @kqp_lock: the device does not reuse the handle of a kernel QP before its CQEs are removed
- * @bad_cqes: malformed CQEs, and missing ones
+ * @kqp_lock: held from DESTROY_QP of a kernel QP until its CQEs are removed, and during CREATE_QP,
+ *	so that no new QP gets its handle before
+ * @bad_cqes: CQEs that are malformed or missing
  * @bad_eqes: malformed EQEs
  * @late_eqes: EQEs of objects that are destroyed
  * @debugfs: directory of its state
@@ -191,13 +193,13 @@ static inline bool ohca_has_odp(const struct ohca_dev *dev)
 	return IS_ENABLED(CONFIG_INFINIBAND_ON_DEMAND_PAGING) && ohca_has(dev, OHCA_FEATURE_ODP);
 }
 
-/** ohca_page_sizes - bits of the page sizes that page lists and the device support */
+/** ohca_page_sizes - mask of the page sizes that page lists and the device support */
 static inline unsigned long ohca_page_sizes(const struct ohca_dev *dev)
 {
 	return le64_to_cpu(dev->attr.page_size_cap) & GENMASK(OHCA_PL_MAX_SHIFT, OHCA_PL_MIN_SHIFT);
 }
 
-/** ohca_max_qp_wr - requests that a queue of a QP may be created for */
+/** ohca_max_qp_wr - largest number of work requests of a queue of a QP */
 static inline u32 ohca_max_qp_wr(const struct ohca_hw_device_attr *a)
 {
 	return 1u << min(a->log_max_sq_bbs, a->log_max_rq_wqes);
@@ -209,7 +211,7 @@ static inline bool ohca_is_dead(const struct ohca_dev *dev)
 	return READ_ONCE(dev->life) != OHCA_UP;
 }
 
-/** ohca_is_wedged - whether memory that the device was given must never be freed; any context */
+/** ohca_is_wedged - whether memory that the device may access must never be freed; any context */
 static inline bool ohca_is_wedged(const struct ohca_dev *dev)
 {
 	return READ_ONCE(dev->life) == OHCA_WEDGED;
@@ -219,7 +221,7 @@ static inline bool ohca_is_wedged(const struct ohca_dev *dev)
  * ohca_is_quiet - whether the device is dead and has stopped all DMA
  * @dev: the device
  *
- * Any context. Only then may software complete what the device was given.
+ * Any context. Software may complete outstanding WQEs only if this returns true.
  */
 static inline bool ohca_is_quiet(const struct ohca_dev *dev)
 {

@@ -12,7 +12,7 @@ struct ohca_mmap;
  * struct ohca_dm - device memory
  * @ibdm: the core's part
  * @mmap: its pages
- * @length: bytes as asked for
+ * @length: bytes that the consumer requested
  */
 struct ohca_dm {
 	struct ib_dm ibdm;

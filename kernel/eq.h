@@ -20,7 +20,7 @@ struct ohca_dev;
  * @vector: MSI-X vector
  * @created: created in the device
  * @armed: the interrupt handler may use it
- * @name: of its interrupt
+ * @name: name of its interrupt
  */
 struct ohca_eq {
 	struct ohca_dev *dev;

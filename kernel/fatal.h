@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * OpenHCA driver: the end of a device, fatal.c; what follows for consumers, flush.c; the register
- * STATUS and the reset of the device, reset.c.
+ * OpenHCA driver: failure of a device, fatal.c; completion of outstanding WQEs after it, flush.c;
+ * the register STATUS and the reset of the device, reset.c.
  */
 #ifndef OHCA_FATAL_H
 #define OHCA_FATAL_H
@@ -24,7 +24,7 @@ void ohca_halt(struct ohca_dev *dev);
 void ohca_flush_init(struct ohca_dev *dev);
 
 /**
- * ohca_flush_kick - have the CQs of a dead device polled
+ * ohca_flush_kick - queue the work that has the CQs of a dead device polled
  * @dev: the device
  *
  * Any context.

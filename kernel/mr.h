@@ -15,9 +15,9 @@ struct ohca_paged;
 /**
  * struct ohca_mr - a memory region
  * @ibmr: the core's part
- * @umem: user memory; NULL if it is device memory or the kernel's
+ * @umem: user memory; NULL for device memory, kernel memory and on-demand paging
  * @access: enum ib_access_flags as registered
- * @paged: in place of @umem: on-demand paging
+ * @paged: state of a region with on-demand paging, else NULL
  * @pl: FRMR: page list that REG_MR names
  * @npages: FRMR: pages mapped
  */
@@ -30,7 +30,7 @@ struct ohca_mr {
 	u32 npages;
 };
 
-/** struct ohca_mw - a memory window: its state is in the device */
+/** struct ohca_mw - a memory window; only the device has its state */
 struct ohca_mw {
 	struct ib_mw ibmw;
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* OpenHCA driver: lifetime of objects that are looked up by number; obj.c. */
+/* OpenHCA driver: reference counts of objects that are looked up by number; obj.c. */
 #ifndef OHCA_OBJ_H
 #define OHCA_OBJ_H
 
@@ -11,7 +11,7 @@ struct xarray;
 
 /**
  * struct ohca_obj - reference count of an object
- * @ref: held by the driver until destroy, and by users that have looked the object up
+ * @ref: references of the driver, until destroy, and of code that has looked the object up
  * @released: completed when @ref is 0
  */
 struct ohca_obj {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* OpenHCA driver: what odp.c, odp_implicit.c and odp_mm.c share; paged.h has the rest. */
+/* OpenHCA driver: declarations of odp.c, odp_implicit.c and odp_mm.c; see also paged.h. */
 #ifndef OHCA_ODP_MM_H
 #define OHCA_ODP_MM_H
 
@@ -15,7 +15,7 @@
 
 struct ohca_dev;
 
-#define OHCA_CHILD_SHIFT	26	/* size of an implicit region's child: arrays of 256 KiB */
+#define OHCA_CHILD_SHIFT	26	/* log2 of the bytes of a child; its tables have 256 KiB */
 #define OHCA_CHILD_SIZE		BIT_ULL(OHCA_CHILD_SHIFT)
 #define OHCA_CHILD_ENTRIES	(OHCA_CHILD_SIZE >> PAGE_SHIFT)
 
@@ -23,13 +23,13 @@ struct ohca_dev;
  * struct ohca_odp_mm - the regions of one address space on one device, and their tables
  * @link: in ohca_dev.odp_mms
  * @dev: the device
- * @mm: the address space, with a reference to the structure, not to its users: the umem of an
- *	implicit region holds none, and its process may exit while another one has the region
+ * @mm: the address space, referenced by mmgrab(): the umem of an implicit region holds no
+ *	reference, and its process may exit while another process uses the region
  * @refs: regions, under ohca_dev.odp_lock
- * @lock: protects the rest, and creation and removal of children
- * @entries: entries of tables: one for each page that a region or a child covers
+ * @lock: protects the fields that follow, and creation and removal of children
+ * @entries: table entries that are charged: one for each page that a region or a child covers
  * @children: struct ohca_child, the oldest first
- * @reap: destroys children without a page
+ * @reap: destroys children without pages
  */
 struct ohca_odp_mm {
 	struct list_head link;
@@ -46,7 +46,7 @@ struct ohca_odp_mm {
  * struct ohca_child - a part of an implicit region, with its own tables
  * @link: in ohca_odp_mm.children
  * @p: the region
- * @index: its address >> OHCA_CHILD_SHIFT
+ * @index: its address in the process >> OHCA_CHILD_SHIFT
  * @umem: its tables
  */
 struct ohca_child {

@@ -1,57 +1,60 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * Regions with on-demand paging, which have no pinned memory. An explicit region (odp.c) is a range
- * of a process's address space, an implicit one (odp_implicit.c) all of it, and others lie in a
- * dma-buf (dmabuf.c). paged.c has what is the same for all.
+ * of a process's address space, an implicit region (odp_implicit.c) is all of it, and a third kind
+ * is a part of a dma-buf (dmabuf.c). All kinds share the code of paged.c.
  *
- * Life of a region:
+ * States of a region:
  *
- *	LIVE	   REG_MR has given the key, and ohca_dev.paged has the region. The device may have
- *		   any of its pages.
+ *	LIVE	   REG_MR has returned the key, and the region is in ohca_dev.paged. Its pages may
+ *		   be set in the device.
  *	   |  ^
  *	   |  | ohca_paged_dereg_abort(): windows are bound to it
  *	   v  |    ohca_paged_dereg_begin()
- *	LEAVING	   DEREG_MR is under way. The device may refuse the key in a command, which is no
- *		   error then, and may give the key to a new region, whose registration waits until
- *	   |	   this one has left ohca_dev.paged.
+ *	LEAVING	   DEREG_MR is under way. The device may refuse the key in a command, which is not
+ *		   an error in this state. The device may give the key to a new region, whose
+ *	   |	   registration waits until this region is not in ohca_dev.paged any more.
  *	   v	   ohca_paged_dereg_finish(): the device has executed DEREG_MR, or is reset
- *	GONE	   The device has none of its pages. The region leaves ohca_dev.paged; when no
- *		   reference is left, ohca_paged_ops.release() ends the notifiers and it is freed.
+ *	GONE	   No page is set in the device. The driver removes the region from ohca_dev.paged
+ *		   and waits for the last reference. Then ohca_paged_ops.release() ends the
+ *		   notifiers, and the driver frees the region.
  *
  * Page faults and prefetches look a region up in ohca_dev.paged and hold a reference. The notifier
  * or the exporter may invalidate pages until ohca_paged_ops.release() returns.
  *
- * Life of a page fault in the driver:
+ * The driver handles a page fault in these steps:
  *
- *  1. The device has no page for an access. It takes one of its fault slots and writes an event
+ *  1. The device has no page for an access. It uses one of its fault slots and writes an event
  *     with the key, the address and the length. The access waits or is repeated.
- *  2. The interrupt handler takes the event; ohca_fault_event() copies it into the driver's slot
- *     of the same number and queues its work in ohca_dev.fault_wq. There is one for each slot of
- *     the device, so no event is lost and none waits for another.
+ *  2. The interrupt handler reads the event. ohca_fault_event() copies it into the driver's slot
+ *     of the same number and queues the work of that slot in ohca_dev.fault_wq. The driver has a
+ *     slot for each slot of the device, so no event is lost and no event waits for another.
  *  3. ohca_fault_work() looks the region up and calls ohca_paged_populate(). The core faults the
  *     pages in, which may wait for storage, and maps them.
- *  4. Under the lock under which the pages are invalidated, ohca_paged_set() sets them in the
- *     device. If they were invalidated meanwhile, the core faults them in again first.
- *  5. PAGE_FAULT_RESUME answers. The device frees its slot and repeats the access; without the
- *     page it fails the access. If the page was invalidated again, the access faults again.
+ *  4. ohca_paged_set() sets the pages in the device, under the lock under which they are
+ *     invalidated. If they were invalidated after step 3, the core faults them in again first.
+ *  5. PAGE_FAULT_RESUME answers the fault. The device frees its slot and repeats the access, or
+ *     fails the access if there is no page. If the page was invalidated again, the access faults
+ *     again.
  *
- * Prefetches and the reaping of children run in ohca_dev.odp_wq, so that they never delay 3.
+ * Prefetches and the destruction of children run in ohca_dev.odp_wq, so that they never delay
+ * step 3.
  *
- * Locks; -> means that the right one is taken under the left one. dev.h has the order of all:
+ * Locks; A -> B means that B is taken while A is held. dev.h has the order of all locks:
  *
  *	ohca_odp_mm.lock -> ohca_paged.lock -> mmap_lock -> invalidate_lock, page locks
- *	ohca_dev.odp_lock			(takes none)
+ *	ohca_dev.odp_lock			(nothing is taken under it)
  *	notifier (reclaim, munmap) -> umem_mutex -> admin queue
  *	ohca_paged.lock, ohca_odp_mm.lock -> umem_mutex
  *	exporter -> dma_resv of the dma-buf -> admin queue
  *	umem_mutex, dma_resv -> ohca_paged.set_lock -> admin queue
- *	admin queue -> ohca_dev.fatal_lock	(which allocates nothing)
- *	ohca_dev.paged.xa_lock			(takes none)
+ *	admin queue -> ohca_dev.fatal_lock	(nothing is allocated under it)
+ *	ohca_dev.paged.xa_lock			(nothing is taken under it)
  *
  * The driver sets a page in the device under the lock under which the page is invalidated: the
  * umem_mutex of an address range, the reservation lock of a dma-buf. Invalidation may run in
- * reclaim; so no code allocates memory under these locks, nor in a command. No code waits for
- * memory of a process under them, nor under a lock that another process takes.
+ * reclaim, so no code allocates memory under these locks or in a command. No code waits for
+ * memory of a process under these locks, or under a lock that other processes take.
  */
 #ifndef OHCA_PAGED_H
 #define OHCA_PAGED_H
@@ -80,17 +83,17 @@ enum ohca_want {
 struct ohca_paged;
 
 /**
- * struct ohca_paged_ops - what differs between explicit and implicit regions and dma-bufs
+ * struct ohca_paged_ops - operations of a kind of region: explicit, implicit or dma-buf
  * @populate: fault in the pages of [va, va + len), counted like ohca_paged.start, and set them
  *	in the device; process context. Returns 0 or a negative errno
- * @release: release the memory, after which no page is invalidated; process context
+ * @release: release the memory; no page is invalidated after this; process context
  */
 struct ohca_paged_ops {
 	int (*populate)(struct ohca_paged *p, u64 va, u64 len, enum ohca_want want);
 	void (*release)(struct ohca_paged *p);
 };
 
-/** enum ohca_paged_state - life of a region; see above */
+/** enum ohca_paged_state - state of a region; see above */
 enum ohca_paged_state {
 	OHCA_PAGED_LIVE,
 	OHCA_PAGED_LEAVING,
@@ -108,16 +111,16 @@ enum ohca_paged_state {
  * @writable: a local or remote write right is set
  * @pdn: protection domain
  * @umem: address range, root of an implicit region, or dma-buf
- * @ops: explicit or implicit region, or dma-buf
- * @obj: held by the region until it is deregistered, and by work on it
+ * @ops: operations of its kind
+ * @obj: references of the driver, until deregistration, and of work on the region
  * @state: enum ohca_paged_state
  * @set_lock: held for reading while pages are set in the device, for writing to leave LIVE
- * @odp: region of an address space: the address space
- * @entries: entries of tables that are charged for the region: of an explicit region all, of an
- *	implicit one those of its first child
+ * @odp: address space of an explicit or implicit region
+ * @entries: table entries that are charged for the region: all of an explicit region, those of the
+ *	first child of an implicit one
  * @lock: implicit region: held for reading while a child is used, for writing to remove one
  * @children: implicit region: struct ohca_child by address >> OHCA_CHILD_SHIFT
- * @nchildren: how many, under the lock of @odp
+ * @nchildren: number of children, under the lock of @odp
  */
 struct ohca_paged {
 	struct ohca_dev *dev;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* OpenHCA driver: the PCI function, which lives longer than its devices; pci.c. */
+/* OpenHCA driver: the PCI function; pci.c. */
 #ifndef OHCA_PCI_H
 #define OHCA_PCI_H
 
@@ -18,13 +18,14 @@ struct ohca_dev;
 #define OHCA_AWAY_PERIOD	(2 * HZ)
 
 /**
- * struct ohca_function - a PCI function that the driver is bound to; lives longer than its devices
+ * struct ohca_function - a PCI function that the driver is bound to; exists from probe to remove,
+ *	while recovery replaces the device
  * @pdev: the function
  * @lock: held while the device is created or removed; outermost
  * @dev: the device, or NULL while there is none
  * @stopped: recovery is disabled until ohca_start()
- * @config: configuration space as it was when the device was first identified: it decodes memory,
- *	but is no bus master; or NULL
+ * @config: configuration space, saved when the device was first identified: memory decoding is on,
+ *	bus mastering is off; or NULL
  * @recover: recovers a device that failed
  * @tries: attempts since the device last ran for OHCA_RECOVER_CALM
  * @since: jiffies of the last attempt that succeeded
@@ -46,9 +47,9 @@ struct ohca_function {
  * ohca_recover - queue the recovery of a function whose device is dead
  * @fn: the function
  *
- * Any context. Each attempt waits twice as long as the one before. At most OHCA_RECOVER_TRIES
- * attempts follow each other until a device has run for OHCA_RECOVER_CALM. A device that is away is
- * looked for again and again: these attempts do not count.
+ * Any context. The delay before an attempt doubles with each attempt. There are at most
+ * OHCA_RECOVER_TRIES attempts until a device has run for OHCA_RECOVER_CALM. If the device is away,
+ * the driver tries every OHCA_AWAY_PERIOD without limit, and these attempts do not count.
  */
 static inline void ohca_recover(struct ohca_function *fn)
 {

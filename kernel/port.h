@@ -16,18 +16,18 @@ struct ohca_dev;
  * @lock: protects the rest
  * @pkey_block: number of the P_Key block in @pkeys
  * @guid_block: number of the GUIDInfo block in @guids
- * @pkey_until: jiffies until which @pkeys may be used, 0: not valid
- * @guid_until: of @guids
- * @prefix_until: of @prefix
+ * @pkey_until: jiffies until which @pkeys is valid; 0: it is not valid
+ * @guid_until: the same for @guids
+ * @prefix_until: the same for @prefix
  * @pkeys: P_Key block
  * @guids: GUIDInfo block
  * @prefix: GID prefix
  * @rate: active width << 16 | speed when the port was ACTIVE last; not under @lock
  *
- * The core reads the tables entry by entry on each event, while one MAD returns a
- * block; so the driver caches a block for a few milliseconds, and never across an
- * event of the port. The thread that handles events takes @lock; so a MAD under it
- * takes a slot of the driver, of which each port then has one at most.
+ * On each event the core reads the tables entry by entry, but a MAD returns a block.
+ * So the driver caches a block for a few milliseconds; an event of the port invalidates
+ * it. The interrupt thread takes @lock, so MADs under @lock are sent with
+ * ohca_cmd.must: they do not wait for commands of consumers.
  */
 struct ohca_port {
 	struct mutex lock;	/* see above */

@@ -9,8 +9,8 @@ struct ohca_dev;
 struct ohca_ucontext;
 
 /*
- * Queued prefetches of one context, and of all: WQ_MAX_ACTIVE is more, also its share of one of
- * four memory nodes.
+ * Limits of queued prefetches, of one context and of all. WQ_MAX_ACTIVE is larger than the second,
+ * and so is the part of it that one of four memory nodes gets: no prefetch waits for another.
  */
 #define OHCA_PREFETCH_CONTEXT	32
 #define OHCA_PREFETCH_ALL	128

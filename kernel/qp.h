@@ -18,7 +18,7 @@
 struct ohca_dev;
 
 /**
- * struct ohca_qp_mem - the memory of a kernel QP's queues, and their sizes
+ * struct ohca_qp_mem - memory of the queues of a kernel QP, and their sizes
  * @buf: rings and doorbell record
  * @log_sq: log2 of the SQ in BBs
  * @log_rq: log2 of the RQ in WQEs
@@ -39,15 +39,15 @@ struct ohca_qp_mem {
  * @handle: number in doorbells, commands and CQEs
  * @port: SMI and GSI: port, from 1
  * @mutex: serializes modify; protects @cap and @umem
- * @state: as last set or seen; posting reads it under no lock
+ * @state: as last set or queried; posting reads it without a lock
  * @last_wqe: the device is dead and LAST_WQE_REACHED was raised
- * @obj: held by the driver until destroy, and by event handlers
+ * @obj: references of the driver, until destroy, and of event handlers
  * @user: a QP of a process, or an XRC target
  * @has_rq: has a receive queue of its own
  * @signal_all: every send WQE generates a CQE
- * @features: of the device, for posting
- * @create_flags: as given
- * @cap: as granted
+ * @features: features of the device, copied for posting
+ * @create_flags: enum ib_qp_create_flags as requested
+ * @cap: capabilities in force
  * @umem: memory of a user QP
  * @buf: memory of a kernel QP
  * @db: kernel QP: doorbell record
@@ -84,7 +84,7 @@ static inline struct ohca_qp *to_ohca_qp(struct ib_qp *ib)
 	return container_of(ib, struct ohca_qp, ibqp);
 }
 
-/** ohca_is_special - whether a type is QP 0 or QP 1 of a port; any context */
+/** ohca_is_special - whether a type is that of QP 0 or QP 1; any context */
 static inline bool ohca_is_special(enum ib_qp_type type)
 {
 	return type == IB_QPT_SMI || type == IB_QPT_GSI;

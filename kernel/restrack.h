@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* OpenHCA driver: what `rdma resource show` has; restrack.c. */
+/* OpenHCA driver: details for `rdma resource show`; restrack.c. */
 #ifndef OHCA_RESTRACK_H
 #define OHCA_RESTRACK_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* OpenHCA driver: rings of WQEs, and how longer or shorter ones replace them; ring.c. */
+/* OpenHCA driver: resize of rings of WQEs; ring.c. */
 #ifndef OHCA_RING_H
 #define OHCA_RING_H
 
@@ -7,13 +7,13 @@
 
 struct ohca_buf;
 
-/** ohca_entries - entries of a ring with a log2 from the device; 0 if out of range */
+/** ohca_entries - entries of a ring; @log: log2 of them. Return: 0 if @log is out of range */
 static inline u32 ohca_entries(u8 log)
 {
 	return log < 32 ? 1u << log : 0;
 }
 
-/** struct ohca_ring - WQEs or blocks in a buffer; @off: of the first, in bytes */
+/** struct ohca_ring - a ring of WQEs or BBs in a buffer; @off: its offset in bytes */
 struct ohca_ring {
 	struct ohca_buf *buf;
 	size_t off;

@@ -20,12 +20,12 @@ struct ohca_dev;
  * @srqn: number
  * @log: log2 of its WQEs
  * @log_stride: log2 of the stride
- * @max_sge: SGEs a WQE
- * @obj: held by the driver until destroy, and by event handlers
+ * @max_sge: SGEs of a WQE
+ * @obj: references of the driver, until destroy, and of event handlers
  * @ops_size: bytes of list operations behind the WQEs, 0 without tags
  * @resize_lock: serializes resize; protects @umem and @log
  * @umem: memory of a user SRQ
- * @lock: kernel SRQ: protects all that follows, and @log
+ * @lock: kernel SRQ: protects all fields that follow, and @log
  * @buf: memory
  * @db: doorbell record
  * @head: producer index, free running
@@ -33,8 +33,8 @@ struct ohca_dev;
  * @room: limit of @used: the ring's size, or less during a resize
  * @num: entries of @shadow, at least the WQEs of the ring
  * @free: first free entry of @shadow, or one past the last
- * @shadow: by the index that the WQE carries as wr_id
- * @next: free list over @shadow
+ * @shadow: records of WQEs; the wr_id of a WQE is the index
+ * @next: free list: the entry after each free entry of @shadow
  */
 struct ohca_srq {
 	struct ib_srq ibsrq;

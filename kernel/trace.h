@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * OpenHCA driver: tracepoints, /sys/kernel/tracing/events/ohca. The device has a trace of its own;
- * these have the driver's side: commands with their times, page faults, counter sets that end, and
- * the device's end and recovery.
+ * OpenHCA driver: tracepoints, /sys/kernel/tracing/events/ohca: commands with their times, page
+ * faults, counter sets that are freed, failure and recovery of the device. The device has a trace
+ * of its own.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM ohca
@@ -65,7 +65,7 @@ TRACE_EVENT(ohca_fault,
 		  __entry->ret)
 );
 
-/* The task is the one whose last QP has left the set; the type is that of the QPs, or -1: any. */
+/* The current task unbinds the last QP of the set. @type: type of its QPs, or -1 for any type. */
 TRACE_EVENT(ohca_counters,
 
 	TP_PROTO(const struct ohca_dev *dev, u32 set, int type, u64 tx, u64 tx_bytes, u64 rx,

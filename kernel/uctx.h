@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* OpenHCA driver: user contexts, and what they may map; uctx.c. */
+/* OpenHCA driver: user contexts and their mappings; uctx.c. */
 #ifndef OHCA_UCTX_H
 #define OHCA_UCTX_H
 
@@ -9,7 +9,7 @@
 
 struct ohca_dev;
 
-/** enum ohca_mmap_kind - what a process may map */
+/** enum ohca_mmap_kind - kind of memory that a process may map */
 enum ohca_mmap_kind {
 	OHCA_MMAP_UAR,	/* its doorbell page */
 	OHCA_MMAP_DM,	/* device memory */
@@ -21,7 +21,7 @@ enum ohca_mmap_kind {
  * @dev: the device
  * @kind: enum ohca_mmap_kind
  * @num: number of the doorbell page, or handle of the device memory; freed with the entry
- * @offset: where it is in its BAR, bytes
+ * @offset: offset in its BAR, bytes
  */
 struct ohca_mmap {
 	struct rdma_user_mmap_entry rdma;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * OpenHCA driver: the objects without queues and memory of their own: protection domains and XRC
- * domains, pd.c; address handles, ah.c; multicast groups, mcast.c; MADs, mad.c.
+ * OpenHCA driver: objects without queues and memory: protection domains and XRC domains, pd.c;
+ * address handles, ah.c; multicast groups, mcast.c; MADs, mad.c.
  */
 #ifndef OHCA_VERBS_H
 #define OHCA_VERBS_H
@@ -21,8 +21,8 @@ struct ohca_dev;
  * @ibpd: the core's part
  * @pdn: number
  * @uar: doorbell page of its owner
- * @windows: memory windows that exist or are about to be allocated
- * @windows_made: number of windows ever allocated
+ * @windows: memory windows that exist or are being allocated
+ * @windows_made: number of allocations of windows so far
  */
 struct ohca_pd {
 	struct ib_pd ibpd;
@@ -38,7 +38,7 @@ struct ohca_xrcd {
 	u32 xrcdn;
 };
 
-/** struct ohca_ah - an address handle: nothing but its address vector */
+/** struct ohca_ah - an address handle; @av: its address vector, copied into each WQE */
 struct ohca_ah {
 	struct ib_ah ibah;
 	struct ohca_hw_av av;

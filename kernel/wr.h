@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* OpenHCA driver: the work queues of kernel QPs, and posting to them; wr.c. */
+/* OpenHCA driver: work queues of kernel QPs, and posting to them; wr.c. */
 #ifndef OHCA_WR_H
 #define OHCA_WR_H
 
@@ -10,11 +10,11 @@ struct ohca_qp;
 
 /**
  * struct ohca_sq_shadow - the driver's record of a send WQE
- * @wr_id: the consumer's
- * @byte_len: of a READ or atomic
+ * @wr_id: wr_id of the consumer
+ * @byte_len: bytes of the data
  * @opcode: enum ib_wc_opcode
- * @bbs: basic blocks, 0: no WQE starts here
- * @signaled: whether it completes with a CQE of its own
+ * @bbs: basic blocks of the WQE that starts here, 0 if none does
+ * @signaled: whether it generates a CQE
  */
 struct ohca_sq_shadow {
 	u64 wr_id;
@@ -24,7 +24,12 @@ struct ohca_sq_shadow {
 	bool signaled;
 };
 
-/** struct ohca_rq_shadow - of a receive WQE; @length: bytes posted */
+/**
+ * struct ohca_rq_shadow - the driver's record of a receive WQE
+ * @wr_id: wr_id of the consumer
+ * @length: bytes of its SGEs
+ * @used: SRQ: the WQE is posted and not completed
+ */
 struct ohca_rq_shadow {
 	u64 wr_id;
 	u32 length;
@@ -35,13 +40,13 @@ struct ohca_rq_shadow {
  * struct ohca_sq - send queue of a kernel QP
  * @lock: protects posting
  * @log: log2 of its BBs
- * @head: BB that the next WQE takes, free running
- * @tail: first BB not yet completed, free running; moved by polling
+ * @head: first BB of the next WQE, free running
+ * @tail: first BB that is not completed, free running; polling advances it
  * @room: limit of BBs posted and not completed: the ring's size, or less during a resize
- * @max_sge: SGEs a WQE
- * @max_inline: inline bytes a WQE
- * @off: where it lies in the QP's buffer
- * @shadow: by BB
+ * @max_sge: SGEs of a WQE
+ * @max_inline: inline bytes of a WQE
+ * @off: offset in the QP's buffer
+ * @shadow: records of WQEs, by BB
  */
 struct ohca_sq {
 	spinlock_t lock;	/* see above */
@@ -55,7 +60,17 @@ struct ohca_sq {
 	struct ohca_sq_shadow *shadow;
 };
 
-/** struct ohca_rq - RQ of a kernel QP, of a user QP its stride; fields as in struct ohca_sq */
+/**
+ * struct ohca_rq - receive queue of a kernel QP; for a user QP only @log_stride is set
+ * @lock: protects posting
+ * @log: log2 of its WQEs
+ * @log_stride: log2 of the stride in bytes
+ * @head: next WQE, free running
+ * @tail: first WQE that is not completed, free running; polling advances it
+ * @room: limit of WQEs posted and not completed: the ring's size, or less during a resize
+ * @max_sge: SGEs of a WQE
+ * @shadow: records of WQEs
+ */
 struct ohca_rq {
 	spinlock_t lock;	/* see above */
 	u32 log;

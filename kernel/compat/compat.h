@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * OpenHCA driver: what older kernels lack, in the form that the newest has; ops.c has the same for
- * struct ib_device_ops. Vendors of kernels port ib_core back; so no version is asked for, but
- * compat/features looks in the kernel's headers for each interface and defines OHCA_HAVE_*.
+ * OpenHCA driver: interfaces that older kernels lack, in the form of the newest kernel; ops.c does
+ * the same for struct ib_device_ops. Distributions backport ib_core, so the kernel's version does
+ * not say which interfaces exist. compat/features looks for each of them in the kernel's headers
+ * and defines OHCA_HAVE_*.
  */
 #ifndef OHCA_COMPAT_H
 #define OHCA_COMPAT_H
@@ -19,7 +20,7 @@
 #include <rdma/ib_umem_odp.h>
 #include <rdma/ib_verbs.h>
 #include <rdma/uverbs_ioctl.h>
-#ifdef OHCA_HAVE_UNALIGNED	/* else it is the architecture's */
+#ifdef OHCA_HAVE_UNALIGNED	/* else the architecture has it */
 #include <linux/unaligned.h>
 #else
 #include <asm/unaligned.h>
@@ -35,11 +36,11 @@
 #ifdef OHCA_HAVE_ATOMIC_WRITE
 static_assert(IB_WR_ATOMIC_WRITE == (int)OHCA_OP_ATOMIC_WRITE);
 
-#define OHCA_KERNEL_LACKS	0ull	/* features of the device that ib_core does not know */
+#define OHCA_KERNEL_LACKS	0ull	/* features of the device that ib_core does not support */
 #else
 /*
- * Without the feature the driver reports no capability, grants no such right, and refuses the
- * operation. The numbers of the work request and of its completion are such as no consumer uses.
+ * Without the feature the driver does not report the capabilities, does not grant the rights, and
+ * refuses the operation. IB_WR_RESERVED1 stands for it, an opcode that no consumer uses.
  */
 #define OHCA_KERNEL_LACKS		BIT_ULL(OHCA_FEATURE_MPE)
 #define IB_ACCESS_FLUSH_GLOBAL		BIT(8)
@@ -75,9 +76,9 @@ static inline struct ib_umem *ib_umem_get_va(struct ib_device *ibdev, unsigned l
 #endif
 
 /*
- * The consumer may supply the memory of a CQ by attributes, which the newest kernel has the driver
- * resolve. One kernel resolves them itself, and leaves the result in the CQ; older ones refuse them
- * where a driver does not ask for them.
+ * A consumer may supply the memory of a CQ by attributes. In the newest kernel the driver resolves
+ * them. One older kernel resolves them itself and sets ib_cq.umem. Kernels before that refuse them
+ * unless the driver supports them.
  */
 #ifndef OHCA_HAVE_UMEM_GET_CQ_BUF
 static inline struct ib_umem *ib_umem_get_cq_buf_or_va(struct ib_device *ibdev,
@@ -88,7 +89,7 @@ static inline struct ib_umem *ib_umem_get_cq_buf_or_va(struct ib_device *ibdev,
 }
 #endif
 
-/** ohca_cq_has_umem - whether the kernel has memory for a CQ that the driver does not take */
+/** ohca_cq_has_umem - whether the kernel has resolved memory for a CQ, which the driver refuses */
 static inline bool ohca_cq_has_umem(const struct ib_cq *ibcq)
 {
 #if defined(OHCA_HAVE_CQ_UMEM) && !defined(OHCA_HAVE_UMEM_GET_CQ_BUF)
@@ -111,7 +112,7 @@ static inline bool ohca_cq_has_umem(const struct ib_cq *ibcq)
 /**
  * ohca_umem_odp_is_mapped - whether a page is mapped for the device
  * @umem: umem with on-demand paging
- * @i: which page
+ * @i: index of the page
  *
  * Under @umem->umem_mutex.
  */
@@ -121,12 +122,12 @@ static inline bool ohca_umem_odp_is_mapped(const struct ib_umem_odp *umem, size_
 }
 
 /**
- * ohca_umem_odp_fault - bring pages of a process
+ * ohca_umem_odp_fault - look up pages of a process
  * @umem: umem with on-demand paging
- * @va: address of the first
+ * @va: address of the first byte
  * @len: bytes
- * @access: rights wanted: HMM_PFN_VALID, and HMM_PFN_WRITE for writing
- * @fault: fault them in; else what is present will do
+ * @access: required rights: HMM_PFN_VALID, and HMM_PFN_WRITE for writing
+ * @fault: fault missing pages in; else only pages that are present are looked up
  *
  * Process context. Return: the number of pages, with @umem->umem_mutex held, or a negative errno.
  */
@@ -139,12 +140,12 @@ static inline int ohca_umem_odp_fault(struct ib_umem_odp *umem, u64 va, u64 len,
 /**
  * ohca_umem_odp_pages - map pages for the device
  * @umem: umem with on-demand paging
- * @first: the first page
- * @n: how many
+ * @first: index of the first page
+ * @n: number of pages
  * @pages: set to their bus addresses with their rights, OHCA_ODP_*; 0 for a page that is absent
  *
  * Under @umem->umem_mutex, after ohca_umem_odp_fault() for these pages. A page that the process may
- * write has the right to be written, whatever was wanted: no write faults for it.
+ * write gets OHCA_ODP_WRITE even if @access had no HMM_PFN_WRITE, so a later write does not fault.
  * Return: the number of pages that are present, or a negative errno.
  */
 static inline int ohca_umem_odp_pages(struct ib_umem_odp *umem, size_t first, int n, __le64 *pages)
@@ -164,7 +165,7 @@ static inline int ohca_umem_odp_pages(struct ib_umem_odp *umem, size_t first, in
 		addr = hmm_dma_map_pfn(ibdev->dma_device, &umem->map, first + i, &state);
 		if (ib_dma_mapping_error(ibdev, addr))
 			return -EFAULT;
-		/* the core counts a page off when it is unmapped */
+		/* the core decrements it when it unmaps a page */
 		if (!(pfn & HMM_PFN_DMA_MAPPED))
 			umem->npages++;
 		pages[i] = cpu_to_le64(addr | rights);
@@ -191,9 +192,9 @@ static inline int ohca_umem_odp_fault(struct ib_umem_odp *umem, u64 va, u64 len,
 }
 
 /*
- * The core has mapped them, and has noted the rights that were wanted of those that were faulted
- * in, even if a page had more. So a prefetch for reading would revoke the right to write that a
- * prefetch for writing, which ran before it, has brought.
+ * The core has mapped the pages and has stored the required rights in dma_list, even if a page has
+ * more. Without the right to write that is added here, a prefetch for reading would revoke the
+ * right to write that an earlier prefetch for writing has set.
  */
 static inline int ohca_umem_odp_pages(struct ib_umem_odp *umem, size_t first, int n, __le64 *pages)
 {

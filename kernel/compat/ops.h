@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* OpenHCA driver: the members of struct ib_device_ops that differ between kernels; ops.c. */
+/* OpenHCA driver: members of struct ib_device_ops that differ between kernels; ops.c. */
 #ifndef OHCA_COMPAT_OPS_H
 #define OHCA_COMPAT_OPS_H
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: (GPL-2.0 WITH Linux-syscall-note) OR Linux-OpenIB */
 /*
- * OpenHCA: what the kernel driver and the rdma-core provider say to each other.
+ * OpenHCA: requests of the rdma-core provider and responses of the kernel driver.
  *
- * All structures are multiples of 8 bytes, native-endian. A request may grow at
- * its end: a driver refuses a longer one (-EOPNOTSUPP) unless the excess is zero,
- * and treats what a shorter one leaves out as zero. A response may grow too;
- * comp_mask tells which optional fields are valid. OHCA_UVERBS_ABI_VERSION changes
- * only if that is not enough.
+ * The size of each structure is a multiple of 8 bytes; fields are native-endian. A
+ * request may grow at its end: a driver refuses a longer request (-EOPNOTSUPP) unless
+ * the excess is zero, and treats fields that a shorter request does not have as zero.
+ * A response may grow, too; comp_mask says which optional fields are valid.
+ * OHCA_UVERBS_ABI_VERSION changes only if that is not enough.
  */
 #ifndef OHCA_ABI_USER_H
 #define OHCA_ABI_USER_H
@@ -16,34 +16,34 @@
 
 #define OHCA_UVERBS_ABI_VERSION	1
 
-/** enum ohca_query_context_attrs - what is added to UVERBS_METHOD_QUERY_CONTEXT */
+/** enum ohca_query_context_attrs - attributes added to UVERBS_METHOD_QUERY_CONTEXT */
 enum ohca_query_context_attrs {
 	/* out: struct ohca_alloc_ucontext_resp */
 	OHCA_ATTR_QUERY_CONTEXT_RESP = (1U << UVERBS_ID_NS_SHIFT),
 };
 
-/** enum ohca_alloc_dm_attrs - what is added to UVERBS_METHOD_DM_ALLOC */
+/** enum ohca_alloc_dm_attrs - attributes added to UVERBS_METHOD_DM_ALLOC */
 enum ohca_alloc_dm_attrs {
 	OHCA_ATTR_ALLOC_DM_RESP = (1U << UVERBS_ID_NS_SHIFT),	/* out: struct ohca_dm_resp */
 };
 
-/** enum ohca_dm_methods - what is added to UVERBS_OBJECT_DM */
+/** enum ohca_dm_methods - methods added to UVERBS_OBJECT_DM */
 enum ohca_dm_methods {
 	OHCA_METHOD_DM_QUERY = (1U << UVERBS_ID_NS_SHIFT),
 };
 
-/** enum ohca_query_dm_attrs - of OHCA_METHOD_DM_QUERY */
+/** enum ohca_query_dm_attrs - attributes of OHCA_METHOD_DM_QUERY */
 enum ohca_query_dm_attrs {
 	OHCA_ATTR_QUERY_DM_HANDLE = (1U << UVERBS_ID_NS_SHIFT),	/* the device memory */
 	OHCA_ATTR_QUERY_DM_RESP,				/* out: struct ohca_dm_resp */
 };
 
-/** enum ohca_pd_methods - what is added to UVERBS_OBJECT_PD */
+/** enum ohca_pd_methods - methods added to UVERBS_OBJECT_PD */
 enum ohca_pd_methods {
 	OHCA_METHOD_PD_QUERY = (1U << UVERBS_ID_NS_SHIFT),
 };
 
-/** enum ohca_query_pd_attrs - of OHCA_METHOD_PD_QUERY */
+/** enum ohca_query_pd_attrs - attributes of OHCA_METHOD_PD_QUERY */
 enum ohca_query_pd_attrs {
 	OHCA_ATTR_QUERY_PD_HANDLE = (1U << UVERBS_ID_NS_SHIFT),	/* the protection domain */
 	OHCA_ATTR_QUERY_PD_RESP,				/* out: struct ohca_alloc_pd_resp */
@@ -52,10 +52,10 @@ enum ohca_query_pd_attrs {
 /**
  * struct ohca_alloc_ucontext_req
  * @comp_mask: zero
- * @hw_major: OHCA_MAJOR that the provider was built with; another than the
- *	device's is refused with -EPROTO
+ * @hw_major: OHCA_MAJOR that the provider was built with
  *
- * A program of 32 bits is refused with -EOPNOTSUPP: it may split a doorbell into two stores.
+ * The driver returns -EPROTO if @hw_major differs from the device's major version. It
+ * returns -EOPNOTSUPP to a 32-bit program, which may split a doorbell into two stores.
  */
 struct ohca_alloc_ucontext_req {
 	__u32 comp_mask;
@@ -67,14 +67,14 @@ struct ohca_alloc_ucontext_req {
  * @comp_mask: zero
  * @hw_version: register OHCA_REG_VERSION
  * @features: FEATURES_ACK in force
- * @uar_mmap_key: offset to mmap, one page, PROT_READ | PROT_WRITE, MAP_SHARED
+ * @uar_mmap_key: offset for mmap() of the doorbell page, PROT_READ | PROT_WRITE, MAP_SHARED
  * @uar_mmap_size: bytes to map
  * @max_inline: largest inline message in bytes
  * @log_max_sq_bbs: log2 of the largest SQ in basic blocks
  * @log_max_rq_wqes: log2 of the largest RQ
  * @log_max_srq_wqes: log2 of the largest SRQ
  * @log_max_cqe: log2 of the largest CQ
- * @max_sge: SGEs a WQE
+ * @max_sge: SGEs of a WQE
  * @reserved: zero
  * @timestamp_khz: rate of completion timestamps
  */
@@ -102,9 +102,9 @@ struct ohca_alloc_pd_resp {
 
 /**
  * struct ohca_dm_resp - device memory
- * @mmap_key: offset to mmap, MAP_SHARED
- * @mmap_size: bytes to map; the memory begins with the first
- * @length: its bytes
+ * @mmap_key: offset for mmap(), MAP_SHARED
+ * @mmap_size: bytes to map; the device memory begins at the first byte of the mapping
+ * @length: bytes of the device memory
  */
 struct ohca_dm_resp {
 	__aligned_u64 mmap_key;
@@ -115,7 +115,7 @@ struct ohca_dm_resp {
 /**
  * struct ohca_create_cq_req
  * @comp_mask: zero
- * @log_size: log2 of the CQEs in the buffer; must hold the cqe asked for
+ * @log_size: log2 of the CQEs in the buffer; not less than the requested cqe
  * @buf_addr: page aligned address of the CQ buffer (ohca_layout.h)
  * @buf_size: its bytes, at least ohca_cq_buf_size()
  */
@@ -161,26 +161,27 @@ struct ohca_create_qp_req {
 	__aligned_u64 buf_size;
 };
 
-/** struct ohca_create_qp_resp - @handle: the number doorbells and CQEs use */
+/** struct ohca_create_qp_resp - @handle: number of the QP in doorbells and CQEs */
 struct ohca_create_qp_resp {
 	__u32 comp_mask;
 	__u32 handle;
 };
 
 /**
- * struct ohca_modify_qp_req - only with IB_QP_CAP: what the queues of the QP become
+ * struct ohca_modify_qp_req - with IB_QP_CAP only: the new sizes and buffer of the QP's queues
  * @comp_mask: zero
- * @log_sq: log2 of the SQ in basic blocks; must hold @max_send_wr
- * @log_rq: log2 of the RQ in WQEs; must hold @max_recv_wr; 0 for a QP without one
+ * @log_sq: log2 of the SQ in basic blocks; the SQ must hold @max_send_wr WQEs
+ * @log_rq: log2 of the RQ in WQEs; the RQ must hold @max_recv_wr WQEs; 0 for a QP without an RQ
  * @reserved: zero
- * @buf_addr: page aligned address of the QP buffer that they move to (ohca_layout.h)
- * @buf_size: its bytes, at least ohca_qp_buf_size() with the stride that the RQ has
- * @max_send_wr: as of struct ibv_qp_cap
+ * @buf_addr: page aligned address of the new QP buffer (ohca_layout.h)
+ * @buf_size: its bytes, at least ohca_qp_buf_size() with the present stride of the RQ
+ * @max_send_wr: as in struct ibv_qp_cap
  * @max_recv_wr: the same; ignored for a QP without an RQ
  *
- * Behind IB_USER_VERBS_EX_CMD_MODIFY_QP, which has no capabilities of its own; the older
- * command brings no driver's part. The device fills the buffer; -EINVAL if what is
- * outstanding does not fit. Nothing is posted meanwhile.
+ * Driver data of IB_USER_VERBS_EX_CMD_MODIFY_QP, which has no field for capabilities;
+ * IB_USER_VERBS_CMD_MODIFY_QP has no driver data. The device copies outstanding WQEs to
+ * the buffer. The driver returns -EINVAL if they do not fit. The process must not post
+ * meanwhile.
  */
 struct ohca_modify_qp_req {
 	__u32 comp_mask;
@@ -219,14 +220,14 @@ struct ohca_create_srq_resp {
 };
 
 /**
- * struct ohca_modify_srq_req - only with IB_SRQ_MAX_WR: the buffer that the SRQ moves to
+ * struct ohca_modify_srq_req - with IB_SRQ_MAX_WR only: the new buffer of the SRQ
  * @comp_mask: zero
- * @log_size: log2 of its WQEs; must hold the max_wr asked for
+ * @log_size: log2 of its WQEs; it must hold the requested max_wr
  * @buf_addr: page aligned address of the SRQ buffer (ohca_layout.h)
- * @buf_size: its bytes, as of struct ohca_create_srq_req
+ * @buf_size: its bytes, as in struct ohca_create_srq_req
  *
- * The device fills the buffer; -EINVAL if what it has not taken does not fit. Nothing is
- * posted meanwhile.
+ * The device copies the WQEs that it has not used to the buffer. The driver returns -EINVAL
+ * if they do not fit. The process must not post meanwhile.
  */
 struct ohca_modify_srq_req {
 	__u32 comp_mask;
