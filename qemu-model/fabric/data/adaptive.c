@@ -2,10 +2,8 @@
 /*
  * Adaptive routing: a group is a set of ports that all lead nearer to the destination of a packet.
  * The packet leaves by the port of the group with the smallest load. The load of a port is the
- * blocks
- * in the buffer behind its wire and on their way to it, plus the blocks of the heads that wait for
- * the
- * wire.
+ * blocks in the buffer behind its wire and on their way to it, plus the blocks of the heads that
+ * wait for the wire.
  *
  * A flow keeps its port until none of its packets has arrived for a time (flowlets): its earlier
  * packets have arrived by then. If receivers accept packets in any order, packets of UC and RDMA
@@ -14,9 +12,8 @@
  * everything that may arrive in any order as WRITEs of one packet (engine/transport/ahead.h). All
  * other packets of RC, XRC and UD keep their order: a responder answers a PSN that is not the next
  * one by NAK, and IPoIB expects its packets in order. Among equal ports the switch chooses that of
- * the
- * LinearForwardingTable, or the one that the flow has, so without load a fabric forwards exactly by
- * that table.
+ * the LinearForwardingTable, or the one that the flow has, so without load a fabric forwards
+ * exactly by that table.
  *
  * If the port of the LinearForwardingTable has no link, or is not Active, packets of all service
  * levels leave by other ports of the group, without a subnet manager. Packets that are not spread
@@ -63,8 +60,7 @@ static uint32_t load_of(const struct fab_data *d, const struct fab_dport *in,
 
 /*
  * Find the port of @g with the smallest load. @*best and @*load begin with a port and its load: a
- * port
- * with an equal load does not replace it.
+ * port with an equal load does not replace it.
  */
 static void find_least(const struct fab_data *d, const struct fab_dport *in,
 		       const struct fab_node *n, const struct fab_adaptive_group *g, uint8_t sl,

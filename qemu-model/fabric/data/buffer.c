@@ -2,11 +2,10 @@
 /*
  * Input buffers of ports at local wires. Credits (7.9.4): a lane has FAB_LANE_BLOCKS blocks of
  * 64 bytes; the previous port sends only packets that fit. A buffer is at most twice the blocks
- * that
- * are charged for its packet, so the packets of a full lane use at most twice its memory, whatever
- * their sizes. Used buffers are kept for later packets: memory is allocated only when more packets
- * of a
- * size wait than in the last minutes. Buffers that were not needed for a minute are freed.
+ * that are charged for its packet, so the packets of a full lane use at most twice its memory,
+ * whatever their sizes. Used buffers are kept for later packets: memory is allocated only when more
+ * packets of a size wait than in the last minutes. Buffers that were not needed for a minute are
+ * freed.
  */
 #include "congestion.h"
 
@@ -17,8 +16,7 @@
 
 /*
  * Buffer sizes in bytes: a short packet; an MTU of 256, or a MAD, up to an MTU of 4,096, each with
- * the
- * longest headers; and the headers that are kept of a packet whose payload is not read.
+ * the longest headers; and the headers that are kept of a packet whose payload is not read.
  */
 static const uint16_t room[FAB_BUFFER_SIZES] = { 128, 384, 640, 1152, 2176, OHCA_LINK_MAX_FRAME, FAB_HEADERS };
 

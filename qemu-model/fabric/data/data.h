@@ -5,11 +5,10 @@
  *
  * A wire joins two ports of the graph, or leaves the process as a link (link/link.h): a virtual
  * machine then replaces the host at the other end. A packet enters by the ring of a link and
- * crosses
- * switch after switch as function calls, as long as nothing makes it wait. If it leaves by another
- * link, its bytes are copied once, from ring to ring. A packet that must wait for credit or for its
- * turn is copied into the input buffer of the port that it has reached, and the previous port gets
- * its credit back. Lanes never wait for each other.
+ * crosses switch after switch as function calls, as long as nothing makes it wait. If it leaves by
+ * another link, its bytes are copied once, from ring to ring. A packet that must wait for credit or
+ * for its turn is copied into the input buffer of the port that it has reached, and the previous
+ * port gets its credit back. Lanes never wait for each other.
  *
  * An HCA of this process can replace a host, too (hport.h). A packet that it sends crosses the
  * fabric at once, outside of rounds, as long as nothing makes it wait. A packet for it is delivered
@@ -46,12 +45,10 @@
  *
  * A packet that fab_out_send() sends over a wire of the graph arrives at once. If nothing waits in
  * its lane, lane_arrive() makes it the head, head_go_on() decides on it, and head_pass() forwards
- * it
- * if its output has no rate and no other packet waits for that output; head_spread() does the same
- * for each copy of a multicast packet. These functions call each other, for up to FAB_WALK wires
- * for
- * one packet and its copies. Where the packet must wait it is stored in the input buffer of that
- * port, and the previous port gets its credit back.
+ * it if its output has no rate and no other packet waits for that output; head_spread() does the
+ * same for each copy of a multicast packet. These functions call each other, for up to FAB_WALK
+ * wires for one packet and its copies. Where the packet must wait it is stored in the input buffer
+ * of that port, and the previous port gets its credit back.
  *
  * The states of a port in the data path:
  *

@@ -3,8 +3,7 @@
  * Ports of HCAs that this process hosts (hca/). Such a port replaces a host of the graph, as a
  * virtual machine does that attaches by a link, but its wire is a function call. A packet from the
  * HCA crosses switches, until it has to wait, before fab_hport_commit() returns. A packet for the
- * HCA
- * is passed to it in place.
+ * HCA is passed to it in place.
  *
  *	from the HCA	fab_hport_begin() checks its credit: room in the input buffer of the
  *			switch's port, as at wires of the graph, and a wire that is ready. A packet
@@ -17,8 +16,7 @@
  *
  * So fab_data_round(), fab_data_timer(), fab_mgmt_timer() and other functions of the fabric call an
  * HCA, also while another HCA of the process sends. While an HCA itself sends, the fabric calls
- * only
- * its ops.room(), for packets that return to it, which must return false.
+ * only its ops.room(), for packets that return to it, which must return false.
  *
  * Owner thread only.
  */
@@ -89,9 +87,8 @@ void fab_hport_detach(struct fab_hport *h);
  * @len: bytes from LRH to the end of the ICRC field
  *
  * Return: the buffer to build it in, valid until fab_hport_commit(), for one HCA at a time. NULL:
- * the
- * link is down, the lane has no credits, or the wire is sending another packet; fab_hport_ready()
- * reports when the lane has room. A packet of VL15 is lost then.
+ * the link is down, the lane has no credits, or the wire is sending another packet;
+ * fab_hport_ready() reports when the lane has room. A packet of VL15 is lost then.
  */
 uint8_t *fab_hport_begin(struct fab_hport *h, unsigned int vl, uint32_t len);
 
