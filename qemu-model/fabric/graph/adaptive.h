@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Adaptive routing of a switch: groups of output ports, each of which leads a LID one switch nearer
- * to its port. Which ports these are is a matter of cables and forwarding tables alone
- * (mgmt/adaptive.c); by which of them a packet leaves is one of what waits there (data/adaptive.c).
+ * to its port. Cables and forwarding tables alone determine these ports (mgmt/adaptive.c). The load
+ * determines by which of them a packet leaves (data/adaptive.c).
  */
 #ifndef OHCA_FABRIC_GRAPH_ADAPTIVE_H
 #define OHCA_FABRIC_GRAPH_ADAPTIVE_H
@@ -11,15 +11,15 @@
 
 #define FAB_ADAPTIVE_GROUPS	255u	/* of a switch; LIDs that would need one more have none */
 #define FAB_ADAPTIVE_FLOWS	2048u	/* of a switch, which its groups share */
-#define FAB_ADAPTIVE_GAP_NS	1000000u	/* usual gap */
+#define FAB_ADAPTIVE_GAP_NS	1000000u	/* default gap */
 
 /**
- * struct fab_adaptive_cfg - how packets of groups are spread
- * @sls: service levels whose packets are, a bit for each; those of others leave by the port of the
- *	LinearForwardingTable while that has a link
- * @any_order: their receivers take packets of UC and RDMA WRITEs of RC in any order
- * @gap_ns: of which nothing has come for so long, times the rate scale, is a flow that may go
- *	another way. Packets of before that are supposed to have arrived
+ * struct fab_adaptive_cfg - configuration of adaptive routing
+ * @sls: service levels whose packets are spread, a bit for each; packets of others leave by the
+ *	port of the LinearForwardingTable while that has a link
+ * @any_order: receivers accept packets of UC and RDMA WRITEs of RC in any order
+ * @gap_ns: a flow without packets for this time, multiplied by the rate scale, may change its port:
+ *	its earlier packets are assumed to have arrived
  */
 struct fab_adaptive_cfg {
 	uint16_t sls;
@@ -28,7 +28,7 @@ struct fab_adaptive_cfg {
 };
 
 /**
- * struct fab_adaptive_group - ports
+ * struct fab_adaptive_group - a group of ports
  * @port: a bit for each
  * @first, @mask: the flows of this group are @first to @first + @mask of struct fab_adaptive.flow
  */
@@ -38,14 +38,15 @@ struct fab_adaptive_group {
 };
 
 /**
- * struct fab_adaptive - of a switch with adaptive routing
- * @lids: LIDs that may have groups; 0: they are not all made yet. @room: elements of @of
- * @groups: of @group
+ * struct fab_adaptive - state of a switch with adaptive routing
+ * @lids: LIDs that may have groups; 0: not all groups are made yet
+ * @room: elements of @of
+ * @groups: elements of @group
  * @of: group of a LID, from 1; 0: it has none
  * @group: [@groups]
- * @flow: the port by which packets of a flow leave, and from bit 8 on, in ns, when the last one
- *	came; a flow is all packets whose SLIDs, DLIDs and SLs lead here, 0: there was none
- * @any: the port of those that may come in any order
+ * @flow: the port by which packets of a flow leave, and from bit 8 on the time of the last one, in
+ *	ns; 0: there was none. A flow is all packets whose SLIDs, DLIDs and SLs have this index
+ * @any: the port for packets of a flow that may arrive in any order
  */
 struct fab_adaptive {
 	struct fab_adaptive_cfg cfg;
@@ -57,16 +58,16 @@ struct fab_adaptive {
 	uint8_t any[FAB_ADAPTIVE_FLOWS];
 };
 
-/** fab_adaptive_free() - the switch @sw has no adaptive routing, if it had any */
+/** fab_adaptive_free() - switch adaptive routing off at switch @sw, if it is on */
 void fab_adaptive_free(struct fab_switch *sw);
 
-/** fab_adaptive_changed() - what switches have of it is another: fab.any_order is what they say now */
+/** fab_adaptive_changed() - update fab.any_order after a change of a switch's configuration */
 void fab_adaptive_changed(struct fab *f);
 
-/** fab_adaptive_bytes() - memory that it takes */
+/** fab_adaptive_bytes() - bytes of its memory */
 size_t fab_adaptive_bytes(const struct fab_switch *sw);
 
-/** fab_adaptive_has() - port @num, at most 255, is one of @g */
+/** fab_adaptive_has() - whether port @num, at most 255, is in @g */
 static inline bool fab_adaptive_has(const struct fab_adaptive_group *g, unsigned int num)
 {
 	return g->port[num / 64] >> (num % 64) & 1;
@@ -76,8 +77,8 @@ static inline bool fab_adaptive_has(const struct fab_adaptive_group *g, unsigned
  * fab_adaptive_group() - the group of @lid at switch @sw
  * @num: its port in the LinearForwardingTable
  *
- * While any table of the fabric is another one than when groups were made, ways by these might lead
- * in a circle: there are none then.
+ * While any table of the fabric differs from the one with which groups were made, paths by groups
+ * might form a loop: then there are no groups.
  *
  * Return: NULL: it has none.
  */
@@ -95,8 +96,8 @@ static inline const struct fab_adaptive_group *fab_adaptive_group(const struct f
 }
 
 /**
- * fab_adaptive_varies() - packets with @lid and @sl may leave @sw by other ports than @num, which
- *	the LinearForwardingTable says, though that has a link
+ * fab_adaptive_varies() - whether packets with @lid and @sl may leave @sw by other ports than @num,
+ *	the port of the LinearForwardingTable, even if that has a link
  */
 static inline bool fab_adaptive_varies(const struct fab *f, const struct fab_switch *sw,
 				       uint16_t lid, uint8_t sl, unsigned int num)

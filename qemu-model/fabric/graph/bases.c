@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What counters had counted when they were reset, of ports that have counted MADs only; see graph.h.
+ * Bases of counters, which are their values at the last reset, of ports that have counted MADs
+ * only; see graph.h.
  */
 #include "graph.h"
 
@@ -10,7 +11,7 @@
 #define BASE(member)	offsetof(struct ib_pma_port, base.member)
 #define EXT(member)	offsetof(struct ib_pma_port, ext_base.member)
 
-/* What fab_counters() has of MADs, and a Set of an attribute resets. */
+/* Counters of MADs in fab_counters() that a Set of an attribute resets. */
 static const uint16_t offset[] = {
 	BASE(xmit_data), BASE(rcv_data), BASE(xmit_pkts), BASE(rcv_pkts),
 	BASE(xmit_data_sl), BASE(rcv_data_sl),
@@ -30,7 +31,7 @@ void fab_bases(const struct fab *f, uint32_t p, struct ib_pma_port *pma)
 
 bool fab_keep_bases(struct fab *f, uint32_t p, const struct ib_pma_port *pma)
 {
-	/* a large array of zeros takes memory where it is written only */
+	/* of a large array of zeros only the pages that are written need memory */
 	if (!f->bases)
 		f->bases = calloc(f->ports, sizeof(*f->bases));
 	if (!f->bases)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What managers have set of congestion control; see graph.h. */
+/* Congestion control settings of ports; see graph.h. */
 #include "graph.h"
 
 #include <stdlib.h>
@@ -14,7 +14,7 @@ static unsigned int elements(const struct fab *f, uint32_t p)
 
 struct ib_cc *fab_cc(struct fab *f, uint32_t p)
 {
-	/* a large array of zeros takes memory where it is written only */
+	/* of a large array of zeros only the pages that are written need memory */
 	if (!f->cc)
 		f->cc = calloc(f->ports, sizeof(*f->cc));
 	if (f->cc && !f->cc[p])

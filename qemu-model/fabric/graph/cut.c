@@ -14,7 +14,7 @@
  * @from, @to: its switches
  * @next: the next arc that leaves @from
  * @kbps: its rate
- * @left: of that, the flow of the other direction added
+ * @left: residual capacity
  */
 struct arc {
 	uint32_t from, to;
@@ -24,16 +24,16 @@ struct arc {
 
 /**
  * struct net - switches and cables between them
- * @hosts: how many there are in all
+ * @hosts: number of hosts
  * @count: [switches] its hosts
- * @rate: [switches] of their links together
+ * @rate: [switches] sum of the rates of their links
  * @arc: [@arcs]
  * @first: [switches] the first arc that leaves it
- * @supply, @demand: [switches] what its hosts have left to send, and to get
- * @level: [switches] arcs from a switch with a supply
- * @at: [switches] the arc to be tried next
+ * @supply, @demand: [switches] what its hosts can still send, and receive
+ * @level: [switches] number of arcs from a switch with a supply
+ * @at: [switches] the next arc to try
  * @queue: [switches] in the order of @level
- * @path: [switches] arcs from a supply to where the search is
+ * @path: [switches] arcs from a supply to the current switch of the search
  */
 struct net {
 	const struct fab *f;
@@ -51,7 +51,7 @@ static uint64_t kbps_of(const struct ib_port_info *pi)
 	return ib_link_data_kbps(pi->width_active, pi->speed_active, pi->speed_ext_active);
 }
 
-/* The switch of host @n, or FAB_NONE: it is none. */
+/* The switch of host @n, or FAB_NONE: it is not a host. */
 static uint32_t leaf_of(const struct fab *f, const struct fab_node *n)
 {
 	const uint32_t at = n->type == IB_NODE_CHANNEL_ADAPTER ? fab_next_switch(f, fab_port_of(n, 1)) :
@@ -90,7 +90,7 @@ static void fill(struct net *t)
 	}
 }
 
-/* Levels from all supplies. Return: whether they reach a demand. */
+/* Compute the levels from all supplies. Return: whether they reach a demand. */
 static bool find_levels(struct net *t)
 {
 	uint32_t n = 0;
@@ -118,7 +118,7 @@ static bool find_levels(struct net *t)
 	return reached;
 }
 
-/* What fits through @path, of @n arcs, from switch @from to @to flows. */
+/* Send as much as possible by @path, of @n arcs, from switch @from to @to. Return: the flow. */
 static uint64_t send_by(struct net *t, uint32_t from, uint32_t to, uint32_t n)
 {
 	uint64_t kbps = t->supply[from] < t->demand[to] ? t->supply[from] : t->demand[to];
@@ -134,7 +134,7 @@ static uint64_t send_by(struct net *t, uint32_t from, uint32_t to, uint32_t n)
 	return kbps;
 }
 
-/* All that the levels let flow from the supply of switch @from. */
+/* Send the supply of switch @from as far as the levels allow. Return: the flow. */
 static uint64_t push(struct net *t, uint32_t from)
 {
 	uint64_t sum = 0;
@@ -150,7 +150,7 @@ static uint64_t push(struct net *t, uint32_t from)
 		} else if (a == NOWHERE) {
 			if (!n)
 				break;
-			/* nothing more leaves this switch: the arc that led here is done */
+			/* no more can leave this switch: skip the arc that led here */
 			s = t->arc[t->path[--n]].from;
 			t->at[s] = t->arc[t->at[s]].next;
 		} else if (t->arc[a].left && t->level[t->arc[a].to] == t->level[s] + 1) {
@@ -163,7 +163,7 @@ static uint64_t push(struct net *t, uint32_t from)
 	return sum;
 }
 
-/* The flow from supplies to demands, which are used up. */
+/* Compute the flow from supplies to demands, which are used up. */
 static uint64_t max_flow(struct net *t)
 {
 	uint64_t sum = 0;
@@ -219,7 +219,7 @@ static struct fab_cut leaf_cut(struct net *t, uint32_t leaf)
 	return c;
 }
 
-/* @each is no more than what the cut lets each host send to each other one. */
+/* Limit @each to what the cut allows each host to send to each other one. */
 static uint64_t bound(uint64_t each, const struct fab_cut *c)
 {
 	const double n = c->hosts + c->others;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * How much the cables of a fabric can carry from some hosts to others, whatever the forwarding tables are:
- * maximum flows, by E. A. Dinic's algorithm. What tables and traffic make of it is less.
+ * Capacity of the cables of a fabric from some hosts to others, whatever the forwarding tables are:
+ * maximum flows, by E. A. Dinic's algorithm. Tables and traffic use less of it.
  *
- * A host is a channel adapter whose first port is at a switch; each cable has the data rate of its link in either
- * direction.
+ * A host is a channel adapter whose first port is at a switch. Each cable has the data rate of its
+ * link in each direction.
  */
 #ifndef OHCA_FABRIC_GRAPH_CUT_H
 #define OHCA_FABRIC_GRAPH_CUT_H
@@ -12,10 +12,10 @@
 #include "graph.h"
 
 /**
- * struct fab_cut - from some hosts to all others
- * @hosts, @others: how many these are
+ * struct fab_cut - a cut: from some hosts to all others
+ * @hosts, @others: numbers of hosts on both sides
  * @kbps: the maximum flow from @hosts to @others
- * @sent_kbps: rates of the links of @hosts together
+ * @sent_kbps: sum of the rates of the links of @hosts
  */
 struct fab_cut {
 	uint32_t hosts, others;
@@ -23,11 +23,12 @@ struct fab_cut {
 };
 
 /**
- * struct fab_cuts - those that tell most of a fabric
+ * struct fab_cuts - the cuts that characterise a fabric
  * @half: from the first half of the hosts, in their order
- * @leaf: of the hosts of one switch to all others, that with the least flow for what the hosts can send
+ * @leaf: from the hosts of one switch to all others, the one with the least flow in relation to
+ *	what the hosts can send
  * @node: that switch, or FAB_NONE: all hosts are at one
- * @each_kbps: what each host can send, and get, if each sends as much to each other one
+ * @each_kbps: rate at which each host can send and receive if each sends equally to all others
  */
 struct fab_cuts {
 	struct fab_cut half, leaf;
@@ -36,12 +37,12 @@ struct fab_cuts {
 };
 
 /**
- * fab_cuts_find() - the cuts of a sealed fabric with two hosts at least
+ * fab_cuts_find() - find the cuts of a sealed fabric with at least two hosts
  *
- * No host can have more than @each_kbps, since all packets from one side of a cut to the other one are part of its flow.
- * Whether there is a cut with less is not looked at.
+ * @each_kbps is an upper bound, since all packets from one side of a cut to the other are part of
+ * its flow. Other cuts might give a lower bound; they are not checked.
  *
- * Return: false: out of memory, or there are no two hosts.
+ * Return: false: out of memory, or there are less than two hosts.
  */
 bool fab_cuts_find(const struct fab *f, struct fab_cuts *c);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A fabric while it is generated. generate.c reads the plan; gen_kinds.c has a function for each
- * kind of fabric; that adds nodes and cables by gen_build.c, which gen_names.c gives their names;
+ * A fabric while it is generated. generate.c reads the plan. gen_kinds.c has a function for each
+ * kind of fabric, which adds nodes and cables by gen_build.c; gen_names.c gives them their names;
  * gen_damage.c changes cables at the end. Private to these.
  */
 #ifndef OHCA_FABRIC_GEN_H
@@ -10,10 +10,10 @@
 #include "generate.h"
 
 #define GEN_MAX_ARGS	4u
-#define GEN_LEVELS	3u	/* of cables: of hosts, of leaves, of spines to what is above */
+#define GEN_LEVELS	3u	/* of cables: from hosts, from leaves, from spines upwards */
 
 /**
- * struct gen_cable - a cable; they are plugged when all are known
+ * struct gen_cable - a cable; cables are plugged when all are known
  * @a, @b: its ports, that of the lower level first
  * @level: below GEN_LEVELS
  * @rate: as topo_rate() numbers them
@@ -34,8 +34,8 @@ struct gen_cable {
  * @ports: of the switch, 4x
  * @boards: most leaves of a director; it has half as many spines
  * @split: each port can be two of 2x
- * @sharp: one port more is that of an aggregation node
- * @mlx4: the driver of the adapter; else it is mlx5
+ * @sharp: it has one more port, for an aggregation node
+ * @mlx4: the driver of the adapter is mlx4; else it is mlx5
  */
 struct gen_model {
 	const char *speed;
@@ -49,16 +49,16 @@ struct gen_model {
 };
 
 /**
- * struct gen - the fabric
- * @f: itself
- * @plan: of it
+ * struct gen - the fabric while it is generated
+ * @f: the fabric
+ * @plan: its plan
  * @arg: [@args] the numbers of the SPEC
  * @count: nodes by enum ib_node_type
- * @next_port: [FAB_MAX_NODES] the first that is free
+ * @next_port: [FAB_MAX_NODES] the first free port
  * @cable: [@cables], room for @cables_cap
  * @rate: of cables by level
- * @machines: how many there are; @adapters: of each; 0: one, and a host is named by @role and its
- *	number, which is @first for the first one: "host1"
+ * @machines: number of machines; @adapters: adapters of each. 0: one, and the name of a host is
+ *	@role and its number, which is @first for the first one: "host1"
  * @failed: an error was written to @why[@size]
  */
 struct gen {
@@ -80,10 +80,10 @@ struct gen {
 };
 
 /**
- * struct gen_place - where a switch is
+ * struct gen_place - place of a switch
  * @level: 0: it has hosts or all switches are alike, 1: it is above these, 2: above those
- * @group, @group_num: the part that it belongs to; NULL: none
- * @role, @num: what it is in this part, "leaf" 1
+ * @group, @group_num: the part that contains it; NULL: none
+ * @role, @num: its role in this part, "leaf" 1
  */
 struct gen_place {
 	unsigned int level;
@@ -93,13 +93,15 @@ struct gen_place {
 	uint32_t num;
 };
 
-/** gen_fail() - the plan is impossible; the first reason counts. Return: false. */
+/**
+ * gen_fail() - report that the plan is impossible; only the first reason is kept. Return: false.
+ */
 __attribute__((format(printf, 2, 3))) bool gen_fail(struct gen *g, const char *fmt, ...);
 
 /* ---- gen_names.c ---- */
 
 /**
- * gen_rates() - @g->rate of the plan's speed
+ * gen_rates() - set @g->rate by the plan's speed
  * Return: false after gen_fail(), also if no product has them.
  */
 bool gen_rates(struct gen *g);
@@ -107,26 +109,26 @@ bool gen_rates(struct gen *g);
 /** gen_model() - the product for a switch of @level; NULL: names are plain */
 const struct gen_model *gen_model(const struct gen *g, unsigned int level);
 
-/** gen_switch_ports() - how many a switch of @level has if @ports are needed; 0 after gen_fail() */
+/** gen_switch_ports() - ports of a switch of @level if @ports are needed; 0 after gen_fail() */
 unsigned int gen_switch_ports(struct gen *g, unsigned int level, unsigned int ports);
 
-/** gen_host_name() - name of adapter @adapter of machine @machine, both from 0 */
+/** gen_host_name() - write the name of adapter @adapter of machine @machine, both from 0 */
 void gen_host_name(const struct gen *g, uint32_t machine, uint32_t adapter,
 		   char name[FAB_DESC_LEN + 1]);
 
-/** gen_switch_name() - name of a switch */
+/** gen_switch_name() - write the name of a switch */
 void gen_switch_name(const struct gen *g, const struct gen_place *at, char name[FAB_DESC_LEN + 1]);
 
 /** gen_guid() - NodeGUID number @n, from 1, of that type */
 uint64_t gen_guid(const struct gen *g, enum ib_node_type type, uint32_t n);
 
-/** gen_host_ids() - IDs and GUIDs of adapter @node beside its NodeGUID */
+/** gen_host_ids() - set IDs and GUIDs of adapter @node, except for its NodeGUID */
 void gen_host_ids(struct gen *g, uint32_t node);
 
-/** gen_switch_ids() - the same of switch @node */
+/** gen_switch_ids() - the same for switch @node */
 void gen_switch_ids(struct gen *g, uint32_t node, const struct gen_place *at);
 
-/** gen_aggregation() - an aggregation node at the last port of each switch */
+/** gen_aggregation() - add an aggregation node at the last port of each switch */
 void gen_aggregation(struct gen *g);
 
 /* ---- gen_build.c ---- */
@@ -138,35 +140,37 @@ void gen_aggregation(struct gen *g);
 bool gen_fits(struct gen *g, uint64_t hosts, uint64_t switches, uint64_t ports);
 
 /**
- * gen_hosts() - the hosts: @n channel adapters of @ports ports, @each of every machine; 0: see
- * struct gen
+ * gen_hosts() - add the hosts: @n channel adapters of @ports ports, @each of every machine; 0: see
+ *	struct gen
  */
 void gen_hosts(struct gen *g, uint32_t n, uint32_t each, unsigned int ports);
 
-/** gen_switch() - a switch that needs @ports ports */
+/** gen_switch() - add a switch that needs @ports ports */
 void gen_switch(struct gen *g, unsigned int ports, struct gen_place at);
 
-/** gen_node() - a node with that name and GUID. Return: its index; FAB_NONE after gen_fail(). */
+/**
+ * gen_node() - add a node with that name and GUID. Return: its index; FAB_NONE after gen_fail().
+ */
 uint32_t gen_node(struct gen *g, enum ib_node_type type, unsigned int ports, uint64_t guid,
 		  const char *name);
 
-/** gen_cable() - a cable of @level between the next free ports of two nodes */
+/** gen_cable() - add a cable of @level between the next free ports of two nodes */
 void gen_cable(struct gen *g, unsigned int level, uint32_t a, uint32_t b);
 
-/** gen_add_cable() - one between two ports */
+/** gen_add_cable() - add a cable between two ports */
 void gen_add_cable(struct gen *g, const struct gen_cable *c);
 
-/** gen_plug() - all cables are known: connect them */
+/** gen_plug() - connect the cables, when all are known */
 void gen_plug(struct gen *g);
 
 /* ---- gen_kinds.c ---- */
 
-/** gen_make() - read the SPEC and make it. Return: false after gen_fail(). */
+/** gen_make() - read the SPEC and make the fabric. Return: false after gen_fail(). */
 bool gen_make(struct gen *g);
 
 /* ---- gen_damage.c ---- */
 
-/** gen_damage() - the plan's damage. Return: false after gen_fail(). */
+/** gen_damage() - apply the plan's damage. Return: false after gen_fail(). */
 bool gen_damage(struct gen *g, struct fab_damages *damages);
 
 #endif

@@ -2,10 +2,10 @@
 /*
  * Damage of a generated fabric: cables that are missing, slow or swapped; see generate.h.
  *
- * A tree of cables between switches that reaches all switches is chosen at random. Other cables
- * between switches may be missing or swapped, all of them at once: the tree keeps the switches
- * connected without a way through an adapter, which forwards nothing. Cables of hosts are never
- * missing. Those of two adapters of one machine may be swapped: each of the two stays at a switch.
+ * A random spanning tree of cables between switches is chosen. All other cables between switches
+ * may be missing or swapped at once: the tree connects the switches without a path through an
+ * adapter, which forwards nothing. Cables of hosts are never missing. Cables of two adapters of one
+ * machine may be swapped: each of the two stays at a switch.
  */
 #include "gen.h"
 
@@ -18,10 +18,10 @@
 
 /*
  * struct wreck - damage while it is chosen
- * @order: [g->cables] cables in the order in which they are looked at
+ * @order: [g->cables] random order of the cables
  * @used: [g->cables] it has damage already
- * @tree: [g->cables] it is one of the tree
- * @root: [nodes] as a chain that ends at itself: which switches the tree connects
+ * @tree: [g->cables] it is in the tree
+ * @root: [nodes] a chain that ends at itself; switches with the same end are connected by the tree
  */
 struct wreck {
 	struct gen *g;
@@ -55,7 +55,7 @@ static bool is_switch(const struct wreck *w, uint32_t port)
 	return w->g->f->node[node_at(w, port)].type == IB_NODE_SWITCH_DEVICE;
 }
 
-/* An order by chance, and the tree of the cables between switches that come first in it. */
+/* Choose a random order, and the tree of the first cables between switches. */
 static void choose_tree(struct wreck *w)
 {
 	const struct gen *g = w->g;
@@ -91,7 +91,7 @@ static struct fab_damage *note(struct wreck *w, enum fab_damage_kind kind, uint3
 	return d;
 }
 
-/* A cable between switches without which all switches are connected. */
+/* Whether cable @i is between switches, and not in the tree. */
 static bool is_spare(const struct wreck *w, uint32_t i)
 {
 	const struct gen_cable *c = &w->g->cable[i];
@@ -111,7 +111,9 @@ static bool remove_cables(struct wreck *w, uint32_t n)
 			      "stay connected", n);
 }
 
-/* The cables between hosts and switches that are of the same machine; hosts come first. */
+/*
+ * Whether both cables connect hosts of the same machine to switches; hosts have the lower indices.
+ */
 static bool same_machine(const struct wreck *w, const struct gen_cable *a, const struct gen_cable *b)
 {
 	const uint32_t each = w->g->adapters;
@@ -119,7 +121,7 @@ static bool same_machine(const struct wreck *w, const struct gen_cable *a, const
 	return each && node_at(w, a->a) / each == node_at(w, b->a) / each;
 }
 
-/* Whether cable @j may have the second end of @i, and the other way round. */
+/* Whether cables @i and @j may exchange their second ends. */
 static bool swaps(const struct wreck *w, uint32_t i, uint32_t j)
 {
 	const struct gen_cable *a = &w->g->cable[i], *b = &w->g->cable[j];
@@ -202,7 +204,7 @@ static bool slow_cables(struct wreck *w, uint32_t n)
 	return !n || gen_fail(w->g, "%u cables fewer can be slow", n);
 }
 
-/* What is missing is a cable no more. */
+/* Remove missing cables. */
 static void forget_missing(struct wreck *w)
 {
 	uint32_t n = 0;
@@ -250,7 +252,7 @@ bool gen_damage(struct gen *g, struct fab_damages *damages)
 	return !g->failed;
 }
 
-/* A port as commands take it: S- or H-, the NodeGUID and the number. */
+/* Write a port as commands accept it: S- or H-, the NodeGUID and the number. */
 static void put_end(const struct fab *f, uint32_t p, FILE *out)
 {
 	const struct fab_node *n = &f->node[f->port[p].node];

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Nodes with all their ports come first, and hosts have the number of their port. */
+/* Nodes with several ports come first; the number of a host is that of its first port. */
 static void star(struct gen *g)
 {
 	const uint32_t n = (uint32_t)g->arg[0], nodes = g->args > 1 ? (uint32_t)g->arg[1] : 0;
@@ -33,13 +33,13 @@ static void star(struct gen *g)
 			gen_cable(g, 0, i, sw);
 }
 
-/* The leaf of channel adapter @h of a fat tree, of @half below each leaf. */
+/* The leaf of channel adapter @h of a fat tree with @half adapters below each leaf. */
 static uint32_t leaf_of(uint32_t h, uint32_t half, uint32_t rails)
 {
 	return h / (half * rails) * rails + h % rails;
 }
 
-/* Leaves with half of their ports down, spines with all of them. */
+/* Leaves with half of their ports down, spines with all ports down. */
 static void fat_tree2(struct gen *g, uint32_t k, uint32_t rails)
 {
 	const uint32_t half = k / 2, hosts = k * half;
@@ -108,7 +108,7 @@ static void fat_tree(struct gen *g)
 		fat_tree3(g, (uint32_t)k, rails);
 }
 
-/* Switch @i has the hosts from @i * @each on. */
+/* Switch number i, from 0, gets the hosts i * @each and following. */
 static void hosts_to_switches(struct gen *g, uint32_t first, uint32_t switches, uint32_t each)
 {
 	for (uint32_t i = 0; i < switches * each; i++)
@@ -136,7 +136,7 @@ static void grid(struct gen *g, const uint64_t dim[3], uint64_t each)
 		for (uint32_t i = 0; i < n; i++) {
 			uint32_t at = i / step % size;
 
-			/* of two switches in a row each is the other's next one */
+			/* a ring of two switches has one cable, not two */
 			if (at + 1 < size || size > 2)
 				gen_cable(g, 1, first + i,
 					  first + i - at * step + (at + 1) % size * step);
@@ -225,9 +225,9 @@ static void dragonfly_plus(struct gen *g)
 }
 
 /*
- * Rail r of every machine of a unit is at leaf r of the unit, so that rails need no spine. Adapter
- * a has the rails from a * ports on, one for each port.
- * A leaf has as many links up as down; spines are as large as leaves.
+ * Rail r of every machine of a unit is at leaf r of the unit, so that traffic within a rail needs
+ * no spine. Adapter a has the rails from a * ports on, one for each port. A leaf has as many links
+ * up as down; spines are as large as leaves.
  */
 static void rails(struct gen *g)
 {
@@ -279,7 +279,9 @@ static uint64_t next_random(uint64_t *state)
 	return z ^ z >> 31;
 }
 
-/* A tree, so that all is one fabric; then links between any two that have a port left. */
+/*
+ * A tree, so that all switches are connected; then links between random switches with a free port.
+ */
 static void random_graph(struct gen *g)
 {
 	uint64_t state = g->arg[0];
@@ -300,7 +302,7 @@ static void random_graph(struct gen *g)
 			   (struct gen_place){ .role = "switch", .num = i });
 	hosts_to_switches(g, first, (uint32_t)n, (uint32_t)each);
 	for (uint32_t i = 1; i < n && !g->failed; i++) {
-		/* one of those before has a port left: a tree has fewer links than ports */
+		/* ends: a tree has fewer links than ports, so an earlier switch has a free port */
 		do {
 			a = first + (uint32_t)(next_random(&state) % i);
 		} while (g->next_port[a] > degree + each);
@@ -332,7 +334,9 @@ static const struct {
 	{ "random", 2, 4, random_graph },
 };
 
-/* The numbers behind the colon. A torus has its sizes first, 1 for what is not said. */
+/*
+ * Parse the numbers behind the colon. A torus has its sizes first, 1 for those that are not given.
+ */
 static bool parse_args(struct gen *g, const char *p, bool is_torus)
 {
 	char sep = is_torus ? 'x' : ',';
@@ -359,7 +363,7 @@ static bool parse_args(struct gen *g, const char *p, bool is_torus)
 	return true;
 }
 
-/* No number may be so large that products overflow; a seed may be anything. */
+/* Check that no number is so large that products overflow; a seed may be anything. */
 static bool small(const struct gen *g, bool is_random)
 {
 	for (unsigned int i = is_random; i < g->args; i++)

@@ -10,14 +10,14 @@
 #define VENDOR		0x2c9u
 #define SWITCH_GUIDS	0xb8599f0300000000ull	/* prefixes of this vendor */
 #define ADAPTER_GUIDS	0x0c42a10300000000ull
-#define CHASSIS_GUIDS	0x0000000000800000ull	/* beside those of switches */
+#define CHASSIS_GUIDS	0x0000000000800000ull	/* added to those of switches */
 #define AGGREGATION_ID	0xcf09u
-#define AGGREGATION	0x10u			/* its GUID less that of its switch */
-#define IMAGE_OF_MLX4	3u			/* SystemImageGUID less NodeGUID */
+#define AGGREGATION	0x10u			/* its GUID minus that of its switch */
+#define IMAGE_OF_MLX4	3u			/* SystemImageGUID minus NodeGUID */
 
 /*
- * A switch has as many ports as its front, and ibnetdiscover shows one more of those that have an
- * aggregation node. Q3400 has four chips, one for each plane; here it is one.
+ * A switch has the ports of its front, and ibnetdiscover shows one more if it has an
+ * aggregation node. Q3400 has four chips, one for each plane; here it has one.
  */
 static const struct gen_model models[] = {
 	{ "4xQDR", "IS5030", "IS5300", 0xbd36, 0x673c, 36, 36, .mlx4 = true },
@@ -54,7 +54,7 @@ static bool is_split(const struct gen *g, unsigned int level)
 	       (level + 1 < GEN_LEVELS && !strcmp(topo_rate_lanes(g->rate[level + 1]), "2"));
 }
 
-/* "HDR" is "4xHDR". Return: 0: it is none. */
+/* Parse a rate; "HDR" is "4xHDR". Return: 0: not valid. */
 static uint8_t rate_of(const char *s, size_t len)
 {
 	char text[16];
@@ -121,7 +121,7 @@ unsigned int gen_switch_ports(struct gen *g, unsigned int level, unsigned int po
 	return has + m->sharp;
 }
 
-/* Digits of numbers up to @n, at least @least. */
+/* Number of digits of @n, at least @least. */
 static int digits(uint32_t n, int least)
 {
 	int d = 1;

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-/* What does not depend on the kind of fabric. */
+/* Check what does not depend on the kind of fabric. */
 static bool plan_is_good(struct gen *g)
 {
 	const struct fab_plan *plan = g->plan;

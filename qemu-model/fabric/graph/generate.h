@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Fabrics made by a rule. The same plan always gives the same names, GUIDs, cables and damage.
+ * Generated fabrics. The same plan always gives the same names, GUIDs, cables and damage.
  * Documentation/topology.rst has the rules.
  */
 #ifndef OHCA_FABRIC_GENERATE_H
@@ -26,17 +26,17 @@
 #define FAB_MAX_DAMAGE	1000u	/* cables of each kind of damage */
 
 /**
- * struct fab_plan - what to make
+ * struct fab_plan - plan of a fabric
  * @spec: as above
- * @speed: rates of cables by level, hosts' first, as "4xHDR,NDR"; the last one holds for higher
+ * @speed: rates of cables by level, hosts' first, as "4xHDR,NDR"; the last one is valid for higher
  *	levels; NULL: 4xEDR
- * @nvidia: names, GUIDs, IDs and numbers of ports as NVIDIA's products have them
+ * @nvidia: names, GUIDs, IDs and numbers of ports as in NVIDIA's products
  * @aggregation: with @nvidia an aggregation node at each switch
  * @chassis: with @nvidia leaves and spines of a fat tree are boards of directors
  * @rails: adapters of each machine of a fat tree, 0: 1
  * @seed: chooses the cables with damage
- * @missing, @slow, @swapped: cables that are missing, that are slow, and pairs whose ends are
- *	swapped; at most FAB_MAX_DAMAGE
+ * @missing, @slow, @swapped: numbers of cables that are missing, of slow ones, and of pairs whose
+ *	ends are swapped; at most FAB_MAX_DAMAGE
  */
 struct fab_plan {
 	const char *spec;
@@ -52,8 +52,8 @@ struct fab_plan {
 };
 
 /**
- * enum fab_damage_kind - what is wrong with a cable
- * @FAB_DAMAGE_MISSING: it is not there
+ * enum fab_damage_kind - kind of damage of a cable
+ * @FAB_DAMAGE_MISSING: the cable does not exist
  * @FAB_DAMAGE_SLOW: its rate is lower than that of others
  * @FAB_DAMAGE_SWAPPED: two cables have each other's second end
  */
@@ -64,10 +64,10 @@ enum fab_damage_kind {
 };
 
 /**
- * struct fab_damage - one piece of damage
- * @port: the ends, as index in struct fab: of the cable as it should be; swapped, @port[0] is
- *	connected to @port[1] and @port[2] to @port[3] now, and [0] to [3] and [2] to [1] is right
- * @is, @was: of a slow cable the rate that it has and that it should have
+ * struct fab_damage - one damage
+ * @port: the ends, as index in struct fab, of the cable as planned. Swapped: @port[0] is
+ *	connected to @port[1] and @port[2] to @port[3]; planned are [0] to [3] and [2] to [1]
+ * @is, @was: for a slow cable its rate, and its planned rate
  */
 struct fab_damage {
 	enum fab_damage_kind kind;
@@ -84,27 +84,27 @@ struct fab_damages {
 /**
  * fab_generate() - fill in an empty fabric
  * @spec: as above
- * @why: of an error: what is wrong and what is possible
+ * @why: for an error: what is wrong and what is possible
  * @size: of @why
  *
  * Hosts come before switches: node 0 is a host. Links are 4x and EDR.
  *
- * Return: false if @spec is none or the fabric would be too large; it may only be freed then.
- * Otherwise fab_seal() is next.
+ * Return: false if @spec is not valid or the fabric would be too large; then it may only be freed.
+ * Otherwise call fab_seal() next.
  */
 bool fab_generate(struct fab *f, const char *spec, char *why, size_t size);
 
 /**
- * fab_generate_plan() - the same with more than a SPEC
+ * fab_generate_plan() - the same with a whole plan
  * @damages: filled in, empty after an error; may be NULL if the plan has no damage
  *
- * Whatever is missing, cables between switches connect all switches, and no host loses a cable.
+ * With any damage, cables between switches still connect all switches, and no host loses a cable.
  * Aggregation nodes come last, and their cables have no damage.
  */
 bool fab_generate_plan(struct fab *f, const struct fab_plan *plan, struct fab_damages *damages,
 		       char *why, size_t size);
 
-/** fab_damage_write() - a comment of a topology file about @d (Documentation/topology.rst) */
+/** fab_damage_write() - write a comment of a topology file about @d (Documentation/topology.rst) */
 void fab_damage_write(const struct fab *f, const struct fab_damage *d, FILE *out);
 
 #endif

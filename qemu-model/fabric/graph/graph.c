@@ -11,7 +11,7 @@
 #include "ib/packet.h"
 #include "ib/rate.h"
 
-/* As those of the switch and of the HCA. */
+/* The same as those of our switch and HCA. */
 #define SW_VENDOR	0x525400u
 #define SW_DEVICE	0x0ca8u
 #define CA_DEVICE	0x0ca0u
@@ -79,7 +79,7 @@ void fab_free(struct fab *f)
 	free(f);
 }
 
-/* Room for @want entries of @size bytes in the array *@p. Return: false if out of memory. */
+/* Make room for @want entries of @size bytes in the array *@p. Return: false if out of memory. */
 static bool graph_room(void *p, uint32_t *cap, uint32_t want, size_t size)
 {
 	uint32_t n = *cap ? *cap : 64;
@@ -172,12 +172,12 @@ uint8_t fab_vl_code(unsigned int vls)
 
 /* ---- sealing ------------------------------------------------------------------- */
 
-/* Indices of the tables that every port begins with. */
+/* Indices of the initial tables of every port. */
 struct defaults {
 	uint32_t ca_pkeys, sw_pkeys, sl2vl, vlarb;
 };
 
-/* One reference to each is kept, so that they stay. */
+/* Get one reference to each, which is kept, so that they stay. */
 static bool get_defaults(struct fab *f, struct defaults *d)
 {
 	uint16_t pkeys[FAB_SW_PKEYS] = { IB_DEFAULT_PKEY };
@@ -266,7 +266,7 @@ static bool negotiate(struct fab_port *p, const struct fab_port *q, struct fab_l
 				  q->pi.mtu_cap, q->pi.vl_cap);
 }
 
-/* Whether somebody is at port @p, so that its link can come up. */
+/* Whether port @p is in use, so that its link can come up. */
 static bool is_on(const struct fab *f, uint32_t p)
 {
 	const struct fab_node *n = &f->node[f->port[p].node];
@@ -290,7 +290,7 @@ bool fab_link_up(struct fab *f, uint32_t p)
 	if (fab_outside(f, p) || !fab_may_train(f, p) || a->pi.phys_state == IB_PHYS_DISABLED ||
 	    b->pi.phys_state == IB_PHYS_DISABLED)
 		return false;
-	/* a port that sleeps answers one that polls (5.7) */
+	/* a port that sleeps answers one that polls (5.7), but two sleeping ports do not train */
 	if (a->pi.phys_state == IB_PHYS_SLEEP && b->pi.phys_state == IB_PHYS_SLEEP)
 		return false;
 	if (!negotiate(a, b, at_most) || !negotiate(b, a, at_most))
@@ -334,7 +334,7 @@ uint64_t fab_claimed_port_guid(const struct fab *f, uint32_t p)
 	if (claims == FAB_NONE)
 		return 0;
 	n = &f->node[claims - 1];
-	/* a port that it has, and that has a GUID */
+	/* choose a port that exists and has a GUID */
 	if (n->sw != FAB_NONE)
 		num = 0;
 	else if (!num || num > n->nports)
@@ -424,7 +424,10 @@ void fab_drop_sl2vl(struct fab *f, const struct fab_node *n)
 static void reset_switch(struct fab *f, const struct fab_node *n)
 {
 	struct fab_switch *sw = &f->sw[n->sw];
-	/* nothing goes that way until a subnet manager has written the table */
+	/*
+	 * lft_sum and lids stay: without a table there is no route until a subnet manager writes
+	 * one
+	 */
 	const uint32_t sum = sw->lft_sum, subnet = sw->subnet;
 	struct fab_lids *lids = sw->lids;
 
@@ -551,7 +554,7 @@ bool fab_lids_make(struct fab *f, const struct fab_node *n)
 	return sw->lids;
 }
 
-/* Once for each change of the table, however often it is asked. */
+/* Done once for each change of the table, however often LIDs are read. */
 static void find_lids(struct fab_switch *sw, unsigned int nports)
 {
 	memset(sw->lids, 0, (nports + 1) * sizeof(*sw->lids));
@@ -565,7 +568,7 @@ static void find_lids(struct fab_switch *sw, unsigned int nports)
 	sw->lids_old = false;
 }
 
-/* What leads to the machine at port @at of a switch. */
+/* The LIDs that lead to the machine at port @at of a switch. */
 static struct fab_lids machine_lids(const struct fab *f, uint32_t at)
 {
 	const struct fab_node *n = &f->node[f->port[at].node];

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The graph of a fabric: nodes, ports, and which port is cabled to which.
+ * The graph of a fabric: nodes, ports, and the cables between ports.
  *
- * Two flat arrays hold all of it; a node or a port is an index. Data that most nodes do not have,
- * or that is equal in most of them, is stored elsewhere: forwarding tables grow as far as a subnet
+ * Two flat arrays contain it; a node or a port is an index. Data that most nodes do not have, or
+ * that is equal in most of them, is stored elsewhere: forwarding tables grow as far as a subnet
  * manager writes them, and P_Key, SLtoVLMapping and VLArbitration tables are interned (pool.h). So
  * a host costs some hundred bytes, and a subnet of 49,151 LIDs fits into a small process.
  *
  * A graph is filled in with fab_add_node() and fab_cable(), by a topology file or a generator,
- * and then sealed: fab_seal() makes the PortInfo of every port and trains the links. Owner
+ * and then sealed: fab_seal() sets the PortInfo of every port and trains the links. Owner
  * thread only.
  */
 #ifndef OHCA_FABRIC_GRAPH_H
@@ -32,14 +32,14 @@
 #define FAB_LFT_CAP	49152u		/* LinearFDBCap: every unicast LID */
 #define FAB_MFT_CAP	4096u		/* MulticastFDBCap */
 /*
- * Entries of a P_KeyTable at most. OpenSM does not enforce on a switch port whose table is smaller
- * than that of the host it leads to: one block more.
+ * Maximum entries of a P_KeyTable. OpenSM enables no enforcement at a switch port whose table is
+ * smaller than that of its host, so a switch has one block more.
  */
 #define FAB_CA_PKEYS	128u
 #define FAB_SW_PKEYS	160u
-#define FAB_SIM_PKEYS	64u	/* where no machine attaches: as in ibsim */
+#define FAB_SIM_PKEYS	64u	/* if no machine can attach: as in ibsim */
 #define FAB_VLARB_CAP	IB_VLARB_MAX
-#define FAB_DATA_VLS	8u	/* unless a fabric has another number */
+#define FAB_DATA_VLS	8u	/* default of a fabric */
 
 /**
  * struct fab_node - a switch, channel adapter or router
@@ -47,14 +47,15 @@
  * @sys_guid: SystemImageGUID
  * @first: port *n* is @first + *n*; only a switch has port 0
  * @sw: index of its struct fab_switch, or FAB_NONE
- * @claims: whose GUIDs its agent tells: 0: its own, FAB_NONE: GUID 0, else those of the node before that index
+ * @claims: GUIDs that its agent reports: 0: its own, FAB_NONE: GUID 0, else those of node @claims -
+ *	1
  * @pma: its performance agent once something was set there, else NULL
  * @vendor_id: 24 bits
  * @type: enum ib_node_type
  * @nports: external ports
  * @base_port0: a switch with a base port 0, not an enhanced one
  * @off: it is switched off: its links stay down
- * @empty: only those of its ports have a link whose place a machine has
+ * @empty: only ports that a machine replaces have a link
  */
 struct fab_node {
 	uint64_t guid;
@@ -75,30 +76,30 @@ struct fab_node {
 struct fab_adaptive;
 struct fab_fault;
 
-/** struct fab_limit - masks of the widths and speeds that a cable lets through, as of PortInfo */
+/** struct fab_limit - masks of the widths and speeds that a cable supports, as of PortInfo */
 struct fab_limit {
 	uint8_t width;
 	uint8_t speed;
 	uint8_t speed_ext;
 };
 
-#define FAB_TRAPS	4u	/* of a port that may wait: 128 or 144, 129, 256, and one more */
+#define FAB_TRAPS	4u	/* of a port that may be pending: 128 or 144, 129, 256, and one more */
 
 /**
- * struct fab_extra - what few ports ever have: traps, an M_Key lease, alias GUIDs, counters of
- *	other than MADs
- * @port: whose it is
+ * struct fab_extra - rare part of a port, which few ports have: traps, an M_Key lease, alias GUIDs,
+ *	counters of packets other than MADs
+ * @port: the port
  * @timer: of fab_mgmt.ends
- * @outside: its wire leads out of the process, or it is that of the host whose place is there
- * @remote: a wire to another host's fabric is for it, see remote.h
+ * @outside: its wire leaves the process, or it is the port of a host that is replaced
+ * @remote: it is for a wire to another host's fabric, see remote.h
  * @unplugged: its cable is pulled, see fault.h
  * @limit: of its cable, see fault.h
- * @fault: what its wire does to packets that leave, or NULL
- * @end: of a port with a LID; its traps are in @trap
+ * @fault: effects of its wire on packets that leave, or NULL
+ * @end: state of a port with a LID; its traps are in @trap
  * @guid: GUIDInfo, the first the PortGUID
  * @stuck: a bit for each counter of mgmt/counter.h that reads as all ones, see fault.h
- * @ctr: what was counted, without the port's rcv_mads and xmit_mads
- * @pma: bases of all that was counted
+ * @ctr: counters, without the port's rcv_mads and xmit_mads
+ * @pma: bases of all counters
  */
 struct fab_extra {
 	uint32_t port;
@@ -120,10 +121,10 @@ struct fab_extra {
 
 /**
  * struct fab_mad_bases - bases of a port without a rare part, which has counted MADs only
- * @value: what of its struct ib_pma_port may differ from 0, see bases.c
+ * @value: the members of its struct ib_pma_port that may differ from 0, see bases.c
  *
  * A performance manager may reset the counters of all ports of a large fabric. A rare part for each
- * of them would take 20 times as much memory.
+ * of them would need 20 times as much memory.
  */
 struct fab_mad_bases {
 	uint64_t value[FAB_MAD_BASES];
@@ -132,7 +133,7 @@ struct fab_mad_bases {
 /**
  * struct fab_pma - performance agent of a node that was asked to sample
  * @agent: the agent
- * @node: whose it is
+ * @node: its node
  * @timer: of fab_mgmt.samples
  */
 struct fab_pma {
@@ -143,15 +144,15 @@ struct fab_pma {
 
 /**
  * struct fab_port - a port; those of a node follow each other
- * @pi: PortInfo in force. Before fab_seal() only the LID, the LMC and what it supports of
+ * @pi: PortInfo in force. Before fab_seal() only the LID, the LMC and the supported
  *	widths and speeds, 0: as the node's other ports
  * @guid: PortGUID of a port with a LID, else 0
- * @rcv_mads, @xmit_mads: packets with a MAD that came and left, all of them of the same length;
+ * @rcv_mads, @xmit_mads: MAD packets that were received and sent, all of them of the same length;
  *	of port 0 those of the switch's agents
- * @extra: index in fab.extra, 0: nothing of it was needed yet
+ * @extra: index in fab.extra, 0: it has no rare part yet
  * @peer: port at the other end of the cable, or FAB_NO_PORT
  * @node: its node
- * @sl2vl_set: a subnet manager wrote a table that leads out of it
+ * @sl2vl_set: a subnet manager has written a table for this output
  * @pkeys: P_Key table, in fab.ca_pkeys or fab.sw_pkeys
  * @sl2vl: SLtoVLMappingTable, in fab.sl2vl; of a switch's port, for packets from any port, until
  *	struct fab_switch has tables of its own
@@ -172,26 +173,26 @@ struct fab_port {
 };
 static_assert(sizeof(struct fab_port) == 128, "a port is the most of a large fabric");
 
-/** struct fab_lids - the unicast LIDs that a switch sends out of a port: the first, and how many */
+/** struct fab_lids - the unicast LIDs that a switch sends by a port: the first, and their number */
 struct fab_lids {
 	uint16_t first;
 	uint16_t count;
 };
 
 /**
- * struct fab_switch - what only a switch has
+ * struct fab_switch - data that only a switch has
  * @si: SwitchInfo
- * @lft: [@lft_blocks] blocks of 64 ports; of LIDs behind them there is no route
+ * @lft: [@lft_blocks] blocks of 64 ports; later LIDs have no route
  * @mft: [FAB_MFT_CAP / IB_MFT_PER_BLOCK] blocks, or NULL; a block has
  *	[IB_MFT_PER_BLOCK][@mft_positions] masks, NULL: all zero
- * @sl2vl: [(ports + 1) * (ports + 1)] tables in fab.sl2vl by input and output port, or NULL: no
- *	output port has other tables for some input ports than for others
- * @lids: [ports + 1] of what the LinearForwardingTable has, of a switch with a machine; NULL: it
- *	never had one. @lids_old: the table has changed since
+ * @sl2vl: [(ports + 1) * (ports + 1)] tables in fab.sl2vl by input and output port, or NULL: the
+ *	table of each output port is the same for all input ports
+ * @lids: [ports + 1] LIDs by port in the LinearForwardingTable, if a machine was ever at the
+ *	switch; else NULL. @lids_old: the table has changed since
  * @subnet: number of its subnet, see subnet.h
  * @adaptive: adaptive routing, see adaptive.h; NULL: it is off
- * @lft_sum: of the LinearForwardingTable when groups for adaptive routing were made last;
- *	@lft_differs: it is another one, and counted in fab.lfts_differ
+ * @lft_sum: checksum of the LinearForwardingTable with which groups for adaptive routing were made;
+ *	@lft_differs: the table has changed, and is counted in fab.lfts_differ
  */
 struct fab_switch {
 	struct ib_switch_info si;
@@ -211,9 +212,10 @@ struct fab_switch {
 #define FAB_PREFIX_ROUTES 64u
 
 /**
- * struct fab_prefix_route - the way of a router to a subnet in which it has no port, see prefix_route.h
+ * struct fab_prefix_route - route of a router to a subnet in which it has no port, see
+ *	prefix_route.h
  * @router: its node
- * @prefix: GIDPrefix of the subnet; 0: of each for which the router has no other way
+ * @prefix: GIDPrefix of the subnet; 0: default route of the router
  * @next: port of another router, in a subnet of both
  */
 struct fab_prefix_route {
@@ -235,21 +237,24 @@ struct fab_desc {
  * @sw: [@switches]
  * @extra: [@extras]; the first is NULL
  * @bases: [@ports], or NULL: no port without a rare part has any
- * @cc: [@ports] congestion control of those with a LID, NULL: nothing was set; or NULL: of none
- * @adaptive: switches with adaptive routing; @lfts_differ: those with another
- *	LinearForwardingTable than when groups were made; @turns: [@ports] while groups are made, see mgmt/adaptive.c;
- *	@filled_to: and those of which LIDs were not; @any_order: service levels, a bit for each, whose
+ * @cc: [@ports] congestion control settings of ports with a LID, NULL: none; or NULL: no port has
+ *	any
+ * @adaptive: number of switches with adaptive routing
+ * @lfts_differ: number of these whose LinearForwardingTable has changed since groups were made
+ * @turns: [@ports] while groups are made, see mgmt/adaptive.c; @filled_to: the first LID whose
+ *	groups are not made yet
+ * @any_order: service levels, a bit for each, whose
  *	packets some switch spreads in any order
  * @vls: data VLs of every port: 1, 2, 4, 8 or 15
  * @mtu: MTU code of every port
- * @site: in bits 32 to 39 of each NodeGUID, so that several fabrics that are joined have GUIDs of their
- *	own; 0 unless the fabric is generated
- * @ca_num_pkeys, @sw_num_pkeys: entries of a P_KeyTable that agents of a host, and of a switch,
- *	have: multiples of IB_PKEYS_PER_BLOCK, FAB_CA_PKEYS and FAB_SW_PKEYS at most. The others
- *	are 0
- * @route: [@routes] of routers
+ * @site: in bits 32 to 39 of each NodeGUID, so that several fabrics that are joined have different
+ *	GUIDs; 0 unless the fabric is generated
+ * @ca_num_pkeys, @sw_num_pkeys: entries of a P_KeyTable of a host, and of a switch, that agents
+ *	show: multiples of IB_PKEYS_PER_BLOCK, FAB_CA_PKEYS and FAB_SW_PKEYS at most. The others are
+ *	0
+ * @route: [@routes] routes of routers
  * @by_guid: nodes by NodeGUID
- * @by_desc: by NodeDescription, of several with the same one the first, once it is sealed
+ * @by_desc: nodes by NodeDescription, the first of several with the same one, once it is sealed
  * @by_port_guid: ports by PortGUID, once it is sealed
  */
 struct fab {
@@ -285,34 +290,34 @@ struct fab {
 };
 
 /**
- * fab_new() - an empty fabric; FAB_DATA_VLS, MTU 4096, P_KeyTables of the largest size
+ * fab_new() - create an empty fabric; FAB_DATA_VLS, MTU 4096, P_KeyTables of the largest size
  *
  * Until a node is added the caller may change these. Return: NULL if out of memory.
  */
 struct fab *fab_new(void);
 
-/** fab_free() - free all of it; NULL is none */
+/** fab_free() - free the fabric; NULL does nothing */
 void fab_free(struct fab *f);
 
 /**
- * fab_add_node() - one more node, all its ports without a cable
+ * fab_add_node() - add a node; its ports have no cables yet
  * @nports: external ports, 1 to FAB_MAX_NODE_PORTS
- * @guid: NodeGUID, which no other node has, without fab.site. PortGUIDs are the same of a switch, and @guid + n
- *	of port n of any other node
+ * @guid: NodeGUID, which no other node has, without fab.site. PortGUIDs are the same for a switch,
+ *	and @guid + n for port n of any other node
  * @desc: NodeDescription, not terminated
- * @len: its length; what is beyond FAB_DESC_LEN is left out
+ * @len: its length; bytes beyond FAB_DESC_LEN are left out
  *
- * Return: its index; FAB_NONE if out of memory, or a limit is reached, or there is one with that
- * GUID.
+ * Return: its index; FAB_NONE if out of memory, or a limit is reached, or a node has that GUID
+ * already.
  */
 uint32_t fab_add_node(struct fab *f, enum ib_node_type type, unsigned int nports, uint64_t guid,
 		      const char *desc, size_t len);
 
-/** fab_cable() - a cable between ports @a and @b, neither of which has one */
+/** fab_cable() - connect ports @a and @b, neither of which has a cable */
 void fab_cable(struct fab *f, uint32_t a, uint32_t b);
 
 /**
- * fab_seal() - the fabric is complete: make every port's PortInfo, train the links
+ * fab_seal() - complete the fabric: set every port's PortInfo, train the links
  *
  * A port without a width or speed of its own has the best of its node's others; if there is
  * none, 4x and EDR. Links come up in state Init. Two ends without a common width or speed stay
@@ -322,16 +327,16 @@ void fab_cable(struct fab *f, uint32_t a, uint32_t b);
  */
 bool fab_seal(struct fab *f);
 
-/** fab_claimed_guid() - the NodeGUID that the agent of @node tells, see fault.h */
+/** fab_claimed_guid() - the NodeGUID that the agent of @node reports, see fault.h */
 uint64_t fab_claimed_guid(const struct fab *f, uint32_t node);
 
-/** fab_claimed_port_guid() - the PortGUID that it tells of port @p */
+/** fab_claimed_port_guid() - the PortGUID that it reports for port @p */
 uint64_t fab_claimed_port_guid(const struct fab *f, uint32_t p);
 
-/** fab_extra() - the rare part of port @p, made if there is none. Return: NULL if out of memory. */
+/** fab_extra() - get or create the rare part of port @p. Return: NULL if out of memory. */
 struct fab_extra *fab_extra(struct fab *f, uint32_t p);
 
-/** fab_extra_init() - rare part of port @p in which nothing has happened yet */
+/** fab_extra_init() - initialise a rare part of port @p */
 void fab_extra_init(struct fab_extra *x, const struct fab *f, uint32_t p);
 
 /** fab_extra_of() - the rare part of port @p, or NULL */
@@ -340,71 +345,74 @@ static inline struct fab_extra *fab_extra_of(const struct fab *f, uint32_t p)
 	return f->port[p].extra ? f->extra[f->port[p].extra] : NULL;
 }
 
-/** fab_bases() - bases of port @p, which has no rare part; pma->ctr is left as it is */
+/** fab_bases() - fill in the bases of port @p, which has no rare part; pma->ctr is not changed */
 void fab_bases(const struct fab *f, uint32_t p, struct ib_pma_port *pma);
 
 /**
- * fab_keep_bases() - @pma are the bases of port @p of a sealed fabric from now on; the port has no
- *	rare part, and counters of MADs alone were reset
+ * fab_keep_bases() - store the bases @pma of port @p of a sealed fabric; the port has no
+ *	rare part, and only counters of MADs were reset
  *
- * Return: false if out of memory: they are as before.
+ * Return: false if out of memory: they are unchanged.
  */
 bool fab_keep_bases(struct fab *f, uint32_t p, const struct ib_pma_port *pma);
 
-/** fab_forget_bases() - port @p, which may have a rare part, has none of fab_keep_bases() */
+/** fab_forget_bases() - remove the bases of fab_keep_bases() of port @p, if it has any */
 void fab_forget_bases(struct fab *f, uint32_t p);
 
-/** fab_cc_of() - what was set of congestion control at end port @p, or NULL */
+/** fab_cc_of() - congestion control settings of end port @p, or NULL */
 static inline struct ib_cc *fab_cc_of(const struct fab *f, uint32_t p)
 {
 	return f->cc ? f->cc[p] : NULL;
 }
 
-/** fab_cc() - the same of a sealed fabric, made if there is none. Return: NULL if out of memory. */
+/** fab_cc() - get or create them, in a sealed fabric. Return: NULL if out of memory. */
 struct ib_cc *fab_cc(struct fab *f, uint32_t p);
 
-/** fab_forget_cc() - nothing was set at end port @p, if anything was */
+/** fab_forget_cc() - remove the settings of end port @p, if there are any */
 void fab_forget_cc(struct fab *f, uint32_t p);
 
-/** fab_free_cc() - the same of all ports, whose array goes, too */
+/** fab_free_cc() - remove the settings of all ports, and free the array */
 void fab_free_cc(struct fab *f);
 
-/** fab_cc_bytes() - memory that it takes */
+/** fab_cc_bytes() - bytes of their memory */
 size_t fab_cc_bytes(const struct fab *f);
 
-/** fab_limit_of() - what the cable at port @p lets through */
+/** fab_limit_of() - widths and speeds that the cable at port @p supports */
 static inline struct fab_limit fab_limit_of(const struct fab *f, uint32_t p)
 {
 	return f->port[p].extra ? f->extra[f->port[p].extra]->limit :
 				  (struct fab_limit){ 0xff, 0xff, 0xff };
 }
 
-/** fab_outside() - the wire of port @p is not one of the graph, see struct fab_extra */
+/** fab_outside() - whether the wire of port @p is not one of the graph, see struct fab_extra */
 static inline bool fab_outside(const struct fab *f, uint32_t p)
 {
 	return f->port[p].extra && f->extra[f->port[p].extra]->outside;
 }
 
-/** fab_switch_off() - each link of host @node goes down until a machine has the port's place */
+/** fab_switch_off() - take each link of host @node down until a machine replaces the port */
 void fab_switch_off(struct fab *f, uint32_t node);
 
 /**
- * fab_reset_node() - forget what managers wrote to @node, and what it has counted
+ * fab_reset_node() - clear what managers wrote to @node, and its counters
  * Return: false if out of memory.
  */
 bool fab_reset_node(struct fab *f, uint32_t node);
 
 /**
- * fab_own_sl2vl() - switch @n has SLtoVLMappingTables for each pair of ports, those of its output ports
+ * fab_own_sl2vl() - give switch @n SLtoVLMappingTables for each pair of ports, equal to those of
+ *	its output ports
  *
- * Nothing changes if it has them already. Return: false if out of memory.
+ * Does nothing if it has them already. Return: false if out of memory.
  */
 bool fab_own_sl2vl(struct fab *f, const struct fab_node *n);
 
-/** fab_drop_sl2vl() - switch @n has the SLtoVLMappingTables of its output ports again */
+/**
+ * fab_drop_sl2vl() - remove these tables of switch @n: those of its output ports are valid again
+ */
 void fab_drop_sl2vl(struct fab *f, const struct fab_node *n);
 
-/** fab_may_train() - the cable at port @p is plugged, and the nodes at both ends are on */
+/** fab_may_train() - whether the cable at port @p is plugged, and the nodes at both ends are on */
 bool fab_may_train(const struct fab *f, uint32_t p);
 
 /** fab_link_up() - train the link of port @p and its peer. Return: false: it stays down. */
@@ -425,7 +433,9 @@ static inline uint32_t fab_port_of(const struct fab_node *node, unsigned int num
 	return node->first + num;
 }
 
-/** fab_next_switch() - the switch at the other end of the link at port @p; FAB_NONE: there is none */
+/**
+ * fab_next_switch() - the switch at the other end of the link at port @p; FAB_NONE: there is none
+ */
 static inline uint32_t fab_next_switch(const struct fab *f, uint32_t p)
 {
 	const uint32_t peer = f->port[p].peer;
@@ -465,36 +475,36 @@ static inline unsigned int fab_last_end(const struct fab_node *node)
 	return node->type == IB_NODE_SWITCH_DEVICE ? 0 : node->nports;
 }
 
-/** fab_bytes() - memory that the fabric takes now, without the allocator's own */
+/** fab_bytes() - bytes of memory of the fabric, without the allocator's own */
 size_t fab_bytes(const struct fab *f);
 
 /**
- * fab_machine_at() - the switch's port at which the machine that has the place of host port @p is
+ * fab_machine_at() - the switch's port at which a machine replaces host port @p
  *
- * Return: FAB_NO_PORT: @p is a switch's, or no machine has its place.
+ * Return: FAB_NO_PORT: @p is a switch's, or no machine replaces it.
  */
 uint32_t fab_machine_at(const struct fab *f, uint32_t p);
 
 /**
  * fab_end_lid() - the LID of end port @p, 0: none
  *
- * The port of a machine is not in the graph: its LID is the first that its switch has a route for.
+ * The port of a machine is not in the graph: its LID is the first for which its switch has a route.
  */
 uint16_t fab_end_lid(const struct fab *f, uint32_t p);
 
-/** fab_end_lmc() - its LMC; that of a machine's port by the LIDs that its switch has a route for */
+/** fab_end_lmc() - its LMC; for a machine's port by the LIDs for which its switch has a route */
 uint8_t fab_end_lmc(const struct fab *f, uint32_t p);
 
 /**
- * fab_lids_make() - make room for what fab_end_lid() finds of machines at switch @n
+ * fab_lids_make() - allocate what fab_end_lid() needs for machines at switch @n
  * Return: false: out of memory.
  */
 bool fab_lids_make(struct fab *f, const struct fab_node *n);
 
-/** fab_lft_changed() - the LinearForwardingTable of @sw may be another one, or end elsewhere */
+/** fab_lft_changed() - the LinearForwardingTable of @sw, or its length, may have changed */
 void fab_lft_changed(struct fab *f, struct fab_switch *sw);
 
-/** fab_lft_sum() - a number that is another one of another LinearForwardingTable */
+/** fab_lft_sum() - a checksum of the LinearForwardingTable */
 uint32_t fab_lft_sum(const struct fab_switch *sw);
 
 #endif

@@ -70,7 +70,7 @@ bool fab_hash_add(struct fab_hash *h, uint32_t hash, uint32_t index)
 	return true;
 }
 
-/* Moves later entries of the same run up, so that no search stops too early. */
+/* Move later entries of the same run up, so that no search stops too early. */
 void fab_hash_del(struct fab_hash *h, uint32_t hash, uint32_t index)
 {
 	const uint32_t mask = h->size - 1;

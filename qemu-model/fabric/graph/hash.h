@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A hash table of 32-bit indices into an array of the caller, which compares keys (fab_hash_eq).
- * Open addressing; an entry keeps its hash, so that growing and deleting need no keys.
+ * Open addressing; an entry stores its hash, so that growing and deleting need no keys.
  */
 #ifndef OHCA_FABRIC_HASH_H
 #define OHCA_FABRIC_HASH_H
@@ -45,14 +45,14 @@ static inline uint32_t fab_hash_u64(uint64_t v)
 /** fab_hash_bytes() - hash of @len bytes */
 uint32_t fab_hash_bytes(const void *p, size_t len);
 
-/** fab_hash_find() - index of @key, FAB_NONE if it is not there */
+/** fab_hash_find() - index of @key, FAB_NONE if it is not in the table */
 uint32_t fab_hash_find(const struct fab_hash *h, uint32_t hash, fab_hash_eq eq, const void *ctx,
 		       const void *key);
 
-/** fab_hash_add() - add @index, which is not there yet. Return: false if out of memory. */
+/** fab_hash_add() - add @index, which is not in the table. Return: false if out of memory. */
 bool fab_hash_add(struct fab_hash *h, uint32_t hash, uint32_t index);
 
-/** fab_hash_del() - remove @index, which is there */
+/** fab_hash_del() - remove @index, which is in the table */
 void fab_hash_del(struct fab_hash *h, uint32_t hash, uint32_t index);
 
 /** fab_hash_free() - free the slots; the table is empty */

@@ -44,7 +44,7 @@ static uint32_t find_desc(const struct fab *f, const char *text, size_t len)
 	       fab_hash_find(&f->by_desc, fab_hash_bytes(text, len), desc_is, f, &key);
 }
 
-/* The first node of a description has it. Return: false: out of memory. */
+/* Add a description; the first node with it keeps it. Return: false: out of memory. */
 static bool add_desc(struct fab *f, uint32_t node)
 {
 	const char *desc = f->desc[node].text;
@@ -55,7 +55,7 @@ static bool add_desc(struct fab *f, uint32_t node)
 	       fab_hash_add(&f->by_desc, hash, node);
 }
 
-/* The same of a PortGUID, if port @p has one. */
+/* The same for the PortGUID of port @p, if it has one. */
 static bool add_port_guid(struct fab *f, uint32_t p)
 {
 	const uint64_t guid = f->port[p].guid;
@@ -85,7 +85,7 @@ uint32_t fab_find_guid(const struct fab *f, uint64_t guid)
 	return fab_hash_find(&f->by_guid, fab_hash_u64(guid), node_guid_is, f, &guid);
 }
 
-/* *@guid of the @len bytes @text. Return: false: they are none. */
+/* Parse the @len bytes @text as *@guid. Return: false: not a GUID. */
 static bool is_guid(const char *text, size_t len, uint64_t *guid)
 {
 	const bool marked = len > 2 && (!memcmp(text, "0x", 2) ||
@@ -122,7 +122,9 @@ static uint32_t find_node(const struct fab *f, const char *text, size_t len)
 	uint64_t guid = 0;
 	const bool is = is_guid(text, len, &guid);
 
-	/* programs name nodes so, whatever another node, whose machine chooses its name, is called */
+	/*
+	 * programs use this form: a machine, which chooses its name, must not be able to claim it
+	 */
 	if (is && len == strlen("0x0123456789abcdef"))
 		i = fab_find_guid(f, guid);
 	if (i == FAB_NONE)
@@ -164,9 +166,9 @@ uint32_t fab_find_port_guid(const struct fab *f, const char *name)
 	return is_guid(name, strlen(name), &guid) ? fab_port_with_guid(f, guid) : FAB_NO_PORT;
 }
 
-/* ---- names that are none ------------------------------------------------------- */
+/* ---- unknown names ------------------------------------------------------------- */
 
-/* Bytes that @name and NodeDescription @desc begin with alike. */
+/* Length of the common beginning of @name and NodeDescription @desc. */
 static unsigned int alike(const char *name, const char *desc)
 {
 	unsigned int n = 0;

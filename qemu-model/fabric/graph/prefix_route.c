@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Ways of routers to other subnets; see prefix_route.h. */
+/* Routes of routers to other subnets; see prefix_route.h. */
 #include "prefix_route.h"
 
 #include <errno.h>
@@ -10,14 +10,14 @@
 #include "names.h"
 #include "subnet.h"
 
-#define MAX_NAME	128u	/* of a router, in the text of a way */
+#define MAX_NAME	128u	/* of a router, in the text of a route */
 
 static bool is_router(const struct fab *f, uint32_t node)
 {
 	return f->node[node].type == IB_NODE_ROUTER_DEVICE;
 }
 
-/* The 64 bits of @text up to @end. Return: false: they are none. */
+/* Parse the 64 bits of @text up to @end. Return: false: not valid. */
 static bool hex64(const char *text, const char *end, uint64_t *v)
 {
 	char *rest;
@@ -27,13 +27,13 @@ static bool hex64(const char *text, const char *end, uint64_t *v)
 	return !errno && rest == end && *text != '-' && *text != '+' && *v;
 }
 
-/* Of FE80::/10, which no router forwards (4.1.1). */
+/* Whether it is in FE80::/10, which no router forwards (4.1.1). */
 static bool is_link_local(uint64_t prefix)
 {
 	return prefix >> 54 == 0x3fa;
 }
 
-/* Whether @r has the router and the prefix of another way. */
+/* Whether another route has the router and the prefix of @r. */
 static bool is_there(const struct fab *f, const struct fab_prefix_route *r)
 {
 	for (uint32_t i = 0; i < f->routes; i++)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Which switches are in one subnet; see subnet.h. */
+/* Finds the subnets of switches; see subnet.h. */
 #include "subnet.h"
 
 #include <stdlib.h>
 
-/* All switches that hang together with that of node @start are in @subnet. @stack: [switches] */
+/* Put all switches that are connected to that of node @start into @subnet. @stack: [switches] */
 static void subnet_walk(struct fab *f, uint32_t start, uint32_t subnet, uint32_t *stack)
 {
 	uint32_t depth = 0;

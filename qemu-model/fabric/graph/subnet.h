@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Subnets of a graph. Ports are in one subnet if a packet gets from one to the other over switches
- * alone; channel adapters and routers have ports in several of them, each with its own subnet
- * manager. A LID is that of one port in each subnet. Two ports that have a cable without a switch
- * between them are a subnet, too.
+ * Subnets of a graph. Ports are in one subnet if switches alone connect them; channel adapters and
+ * routers have ports in several of them, each with its own subnet manager. In each subnet a LID
+ * belongs to one port. Two ports that have a cable without a switch between them are a subnet, too.
  *
- * Subnets are made by cables, whether their links are up or not. Owner thread only.
+ * Cables determine subnets, whether their links are up or not. Owner thread only.
  */
 #ifndef OHCA_FABRIC_SUBNET_H
 #define OHCA_FABRIC_SUBNET_H
@@ -25,7 +24,7 @@ static inline uint32_t fab_subnet_of(const struct fab *f, uint32_t p)
 		n = &f->node[f->port[port->peer].node];
 	if (n->sw != FAB_NONE)
 		return f->sw[n->sw].subnet;
-	/* switches have the numbers below these */
+	/* switches use the numbers below these */
 	return f->switches + (port->peer != FAB_NO_PORT && port->peer < p ? port->peer : p);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What a reader of topology files finds becomes nodes and cables; see topo_file.h. */
+/* Makes nodes and cables of what readers of topology files have parsed; see topo_file.h. */
 #include "topo_file.h"
 #include "names.h"
 
@@ -112,7 +112,7 @@ void topo_full(struct topo *t)
 {
 	topo_error(t, t->line, "too large: %u nodes and %u ports are possible, or memory is short",
 		   FAB_MAX_NODES, FAB_MAX_PORTS);
-	t->errors += MAX_ERRORS;	/* later errors would only follow from this one */
+	t->errors += MAX_ERRORS;	/* later errors would only be consequences of this one */
 }
 
 uint32_t topo_add_node(struct topo *t, enum ib_node_type type, unsigned int nports, uint64_t guid,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What only the whole topology file shows: both ends of each cable, parts, double values. */
+/* Checks that need the whole topology file: both ends of each cable, parts, duplicate values. */
 #include "topo_file.h"
 #include "subnet.h"
 
@@ -16,7 +16,7 @@ static const struct topo_node *cable_node_of(const struct topo *t, uint32_t port
 	return &t->node[t->f->port[port].node];
 }
 
-/* FDR10 only where a tool can ask for it. */
+/* FDR10 is set only where a tool can read it. */
 static void set_rate(const struct topo *t, uint32_t port, uint8_t rate)
 {
 	const struct fab_node *n = &t->f->node[t->f->port[port].node];
@@ -27,7 +27,7 @@ static void set_rate(const struct topo *t, uint32_t port, uint8_t rate)
 		pi->speed_supported &= (uint8_t)~IB_SPEED_FDR10;
 }
 
-/* The port at the other end as the line says it, or FAB_NO_PORT: there is no such port. */
+/* The port at the other end, as in the line, or FAB_NO_PORT: there is no such port. */
 static uint32_t named_end(const struct topo *t, const struct topo_cable *c)
 {
 	uint32_t n;
@@ -61,7 +61,7 @@ static uint32_t far_end(struct topo *t, const struct topo_cable *c)
 	return FAB_NO_PORT;
 }
 
-/* The line of @c names @far; the line of @far, @back, has to name @c. */
+/* The line of @c names @far; check that the line of @far, @back, names @c. */
 static bool ends_agree(struct topo *t, const struct topo_cable *c, uint32_t far,
 		       const struct topo_cable *back)
 {
@@ -80,18 +80,18 @@ static bool ends_agree(struct topo *t, const struct topo_cable *c, uint32_t far,
 	return false;
 }
 
-/* The rate of the end @c of a cable: of two that differ the lower one holds. 0: it is not said */
+/* The rate of the end @c of a cable: the lower one if the ends differ. 0: it is not given */
 static uint8_t end_rate(const struct topo_cable *c, const struct topo_cable *back)
 {
 	const uint8_t a = c->rate, b = back->rate;
 
-	/* a tool did not find it out at one end */
+	/* the tool did not know it at one end */
 	if (a == TOPO_RATE_UNKNOWN)
 		return b == TOPO_RATE_UNKNOWN ? 0 : b;
 	return a && b && b != TOPO_RATE_UNKNOWN && a != b ? topo_rate_lower(a, b) : a;
 }
 
-/* The first of two lines about a cable warns if they have rates that differ. */
+/* Warn at the first of two lines about a cable if their rates differ. */
 static void warn_of_rates(struct topo *t, const struct topo_cable *c, const struct topo_cable *back)
 {
 	const uint8_t a = c->rate, b = back->rate;
@@ -105,7 +105,7 @@ static void warn_of_rates(struct topo *t, const struct topo_cable *c, const stru
 		  topo_rate_lower(a, b) == a ? text_a : text_b);
 }
 
-/* The end @c of a cable gets its rate. The other end is not touched: it has a turn of its own. */
+/* Set the rate of the end @c of a cable. The other end is set by its own line. */
 static void set_end(struct topo *t, const struct topo_cable *c, const struct topo_cable *back)
 {
 	const uint8_t rate = end_rate(c, back);
@@ -156,7 +156,7 @@ static bool cable_guid_is(const void *ctx, uint32_t index, const void *key)
 	return f->port[index].guid == *(const uint64_t *)key;
 }
 
-/* The PortGUID of port @p is that of no port before. */
+/* Check that no earlier port has the PortGUID of port @p. */
 static void check_port_guid(struct topo *t, struct fab_hash *h, uint32_t p)
 {
 	const uint64_t guid = t->f->port[p].guid;
@@ -175,7 +175,7 @@ static void check_port_guid(struct topo *t, struct fab_hash *h, uint32_t p)
 		topo_error(t, 0, "out of memory");
 }
 
-/* A LID of a subnet. */
+/* A LID in a subnet. */
 struct cable_lid {
 	uint32_t subnet;
 	uint32_t lid;
@@ -191,7 +191,7 @@ static bool cable_lid_is(const void *ctx, uint32_t index, const void *key)
 	       fab_subnet_of(f, index) == k->subnet;
 }
 
-/* Nor are its LIDs those of another one of its subnet, whose ports are in @h by their LIDs. */
+/* Check that no port of its subnet in @h has one of its LIDs, and add them. */
 static void check_lid(struct topo *t, struct fab_hash *h, uint32_t p)
 {
 	const struct ib_port_info *pi = &t->f->port[p].pi;
@@ -264,7 +264,7 @@ static uint32_t walk(const struct fab *f, uint32_t start, uint32_t part, uint32_
 	return count;
 }
 
-/* The part of the first node is the fabric. */
+/* Check that all nodes are in the part of the first node. */
 static void check_parts(struct topo *t)
 {
 	const struct fab *f = t->f;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * ibdiagnet2.db_csv of ibdiagnet: sections of tables between START_NAME and END_NAME, the first
- * line of each names its columns. Of the sections NODES, PORTS and LINKS some columns are read,
- * by their names; other sections and columns are left out.
+ * ibdiagnet2.db_csv of ibdiagnet: sections of tables between START_NAME and END_NAME; the first
+ * line of each names its columns. Some columns of the sections NODES, PORTS and LINKS are read,
+ * by their names; other sections and columns are ignored.
  */
 #include "topo_file.h"
 
@@ -61,7 +61,7 @@ static const struct {
 	{ "NodeGUID2", CSV_GUID2 },
 };
 
-/* The next field of a line: "text", which may hold commas, or anything up to a comma. */
+/* Parse the next field of a line: "text", which may contain commas, or anything up to a comma. */
 static bool csv_field(struct topo_cur *c, struct topo_name *n)
 {
 	struct topo_cur q;
@@ -93,7 +93,7 @@ static uint8_t csv_column(const struct topo_name *n)
 	return CSV_NONE;
 }
 
-/* The line that names the columns. */
+/* Parse the line that names the columns. */
 static void csv_header(struct topo *t, struct topo_cur *c)
 {
 	struct topo_csv *s = &t->csv;
@@ -110,7 +110,7 @@ static void csv_header(struct topo *t, struct topo_cur *c)
 			   "of ibdiagnet2.db_csv", csv_sections[s->section].name);
 }
 
-/* A number of a row: decimal or 0x; 0 without the column, and for N/A. */
+/* Parse a number of a row: decimal or 0x; 0 without the column, and for N/A. */
 static bool csv_number(const struct topo_name *text, uint64_t max, uint64_t *v)
 {
 	struct topo_cur c;

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Topology files of IBDM (ibdiagnet -t, ibdmchk, ibmgtsim), a section for each system:
+ * Topology files of IBDM (ibdiagnet -t, ibdmchk, ibmgtsim), with a section for each system:
  *	MTS2400 SL1-1
  *		P1 -4x-5G-> MT23108 H-1 P1
- * kind and name of a system, and for each cable its port, the rate, which may be left out, and
+ * kind and name of a system, and for each cable its port, the rate, which is optional, and
  * kind, name and port of the other end. One of the ends is enough. A system with several chips
- * has inner cables that only IBDM's own definitions of systems (.ibnl) have, so that its ports,
+ * has inner cables that only IBDM's own definitions of systems (.ibnl) describe, so its ports,
  * as L1/P1, are refused.
  */
 #include "topo_file.h"
 
 #include <string.h>
 
-/* P7, or 7, or U1/P7 */
+/* Parse P7, or 7, or U1/P7 */
 static bool ibdm_port(const struct topo_name *w, uint8_t *num)
 {
 	struct topo_cur c = { w->p, w->p + w->len };
@@ -26,7 +26,7 @@ static bool ibdm_port(const struct topo_name *w, uint8_t *num)
 	return true;
 }
 
-/* A system by its name; its kind if that of a switch is known by how such are called. */
+/* Fill in a system: its name, and its type if its kind looks like that of a switch. */
 static void ibdm_system(const struct topo_name *kind, const struct topo_name *name,
 			struct topo_end *e)
 {
@@ -40,7 +40,7 @@ static void ibdm_system(const struct topo_name *kind, const struct topo_name *na
 			e->type = IB_NODE_SWITCH_DEVICE;
 }
 
-/* -> or -4x-10G->. Return: false: it is neither. */
+/* Parse -> or -4x-10G->. Return: false: it is neither. */
 static bool ibdm_arrow(const struct topo_name *w, uint8_t *rate)
 {
 	struct topo_cur c = { w->p, w->p + w->len };
@@ -68,7 +68,7 @@ static bool ibdm_arrow(const struct topo_name *w, uint8_t *rate)
 	return *rate;
 }
 
-/* Behind a port's name. */
+/* Parse what follows a port's name. */
 static void ibdm_cable(struct topo *t, const struct topo_name *port, struct topo_cur *c)
 {
 	struct topo_name arrow, kind, name, far, more;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Lines of what ibnetdiscover prints and ibsim reads; see topology.h. */
+/* Reads the lines that ibnetdiscover prints and ibsim reads; see topology.h. */
 #include "topo_file.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 
 #define EXT_SPEEDS	(15u | IB_SPEED_EXT_XDR)	/* mask of e= and extspeed= */
 
-/* A node's name: not empty, not too long. */
+/* Parse a node's name: not empty, not too long. */
 static bool node_id(struct topo *t, struct topo_cur *c, struct topo_name *id)
 {
 	topo_skip_space(c);
@@ -26,8 +26,8 @@ static bool node_id(struct topo *t, struct topo_cur *c, struct topo_name *id)
 }
 
 /*
- * What ibnetdiscover writes behind #: an own part, a description in quotes, another part. A
- * description may hold quotes itself. Return: false if it has no closing quote.
+ * Split what ibnetdiscover writes behind #: a part before, a description in quotes, a part behind.
+ * A description may itself contain quotes. Return: false if it has no closing quote.
  */
 static bool comment(struct topo *t, struct topo_cur *c, struct topo_cur *before,
 		    struct topo_name *desc, struct topo_cur *after)
@@ -58,7 +58,7 @@ static bool comment(struct topo *t, struct topo_cur *c, struct topo_cur *before,
 	return true;
 }
 
-/* The number that follows @word somewhere in @c, UINT32_MAX if it is larger; 0: there is none. */
+/* The number behind @word anywhere in @c, UINT32_MAX if it is larger; 0: there is none. */
 static uint32_t number_after(struct topo_cur c, const char *word)
 {
 	uint64_t v;
@@ -125,7 +125,7 @@ static void ibnet_section(struct topo *t, enum ib_node_type type, struct topo_cu
 
 /* ---- ports --------------------------------------------------------------------- */
 
-/* (guid) and [ext 5] in any order behind a port. Return: false after an error. */
+/* Parse (guid) and [ext 5] in any order behind a port. Return: false after an error. */
 static bool port_extras(struct topo *t, struct topo_cur *c, uint64_t *guid)
 {
 	uint64_t v;
@@ -148,7 +148,7 @@ static bool port_extras(struct topo *t, struct topo_cur *c, uint64_t *guid)
 	return false;
 }
 
-/* w=4 s=7 e=3: masks of what the port supports, as ibsim has them */
+/* Parse w=4 s=7 e=3: masks of what the port supports, as in ibsim's files */
 static bool port_options(struct topo *t, struct topo_cur *c, struct ib_port_info *pi)
 {
 	for (;;) {
@@ -192,7 +192,7 @@ static uint8_t comment_rate(struct topo *t, struct topo_cur c)
 			last = w;
 	if (!last.p)
 		return 0;
-	/* most cables have the rate of the one before */
+	/* most cables have the rate of the previous one */
 	if (last.len == t->rate_text.len && !memcmp(last.p, t->rate_text.p, last.len))
 		return t->rate;
 	rate = topo_rate(last.p, last.len);
@@ -255,7 +255,7 @@ static void port_line(struct topo *t, struct topo_cur *c)
 
 /* ---- lines --------------------------------------------------------------------- */
 
-/* name=value above a section. Return: false if it is none that is known. */
+/* Parse name=value above a section. Return: false if it is not a known one. */
 static bool ibnet_attribute(struct topo *t, struct topo_cur *c)
 {
 	struct topo_attrs *a = &t->attrs;
@@ -313,7 +313,7 @@ static const struct {
 	{ "Rt", IB_NODE_ROUTER_DEVICE },
 };
 
-/* The kind of node whose section begins there. Return: 0: none does; else *@rest is behind it. */
+/* The kind of node whose section begins at @c. Return: 0: none does; else *@rest follows it. */
 static uint8_t section_kind(const struct topo_cur *c, struct topo_cur *rest)
 {
 	for (unsigned int i = 0; i < IB_ARRAY_SIZE(kinds); i++) {
@@ -343,7 +343,7 @@ static void ibnet_line(struct topo *t, struct topo_cur *c)
 		ibnet_section(t, type, &rest);
 		return;
 	}
-	/* with -g ibnetdiscover says which chassis nodes are in */
+	/* ibnetdiscover -g writes which chassis contains nodes */
 	if (topo_starts(c, "Chassis ") || topo_starts(c, "Non-Chassis Nodes"))
 		return;
 	if (!ibnet_attribute(t, c))
@@ -351,7 +351,7 @@ static void ibnet_line(struct topo *t, struct topo_cur *c)
 			   "[N], NAME=VALUE, or a comment with # before it");
 }
 
-/* A section, a port, NAME=VALUE, or what -g writes. */
+/* Whether it is a section, a port, NAME=VALUE, or a line of -g. */
 static bool ibnet_is(struct topo_cur c)
 {
 	struct topo_cur rest;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Topology files as files: read as a whole, written in ibnetdiscover's format. */
+/* Topology files: read as a whole, written in ibnetdiscover's format. */
 #include "topo_file.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 
 #define FIRST_READ	65536u
 
-/* All of @fd, at most FAB_MAX_FILE + 1 bytes. Return: NULL, errno says why. */
+/* Read all of @fd, at most FAB_MAX_FILE + 1 bytes. Return: NULL, errno has the reason. */
 static char *read_all(int fd, size_t *len)
 {
 	size_t cap = FIRST_READ;
@@ -78,7 +78,7 @@ static char kind_letter(const struct fab_node *n)
 	       n->type == IB_NODE_CHANNEL_ADAPTER ? 'H' : 'R';
 }
 
-/* A description may hold any bytes but those that would end its line. */
+/* Write a description without the bytes that would end its line. */
 static void write_desc(const struct fab *f, uint32_t n, FILE *out)
 {
 	const char *d = f->desc[n].text;

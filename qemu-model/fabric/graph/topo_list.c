@@ -8,8 +8,8 @@
 #include "topo_file.h"
 
 /*
- * A node; @end.nports: of the largest port that was seen. @many: of more than one port was said
- * something; @node: its index in the fabric
+ * A node; @end.nports: at least the largest port that was seen. @many: more than one of its ports
+ * was seen; @node: its index in the fabric
  */
 struct topo_item {
 	struct topo_end end;
@@ -19,7 +19,7 @@ struct topo_item {
 	bool said_nports;
 };
 
-/* Something that was said of a port. */
+/* Data of a port. */
 struct topo_seen {
 	uint64_t guid;
 	uint32_t item;
@@ -29,14 +29,14 @@ struct topo_seen {
 	uint8_t rate;
 };
 
-/* A cable as a line says it. */
+/* A cable, as in a line. */
 struct topo_link {
 	uint32_t line;
 	uint32_t item[2];
 	uint8_t num[2];
 };
 
-/* Room for one more of @size bytes. Return: NULL after an error. */
+/* Make room for one more of @size bytes. Return: NULL after an error. */
 static void *list_room(struct topo *t, void **array, uint32_t n, uint32_t *cap, size_t size)
 {
 	if (n == *cap) {
@@ -93,7 +93,7 @@ static uint32_t new_item(struct topo *t, const struct topo_end *e)
 	return l->items++;
 }
 
-/* What @e adds to what is known of a node. After an error nobody looks at it. */
+/* Add the data in @e to that of its node. After an error the result is not used. */
 static void merge(struct topo *t, struct topo_item *item, const struct topo_end *e)
 {
 	struct topo_end *i = &item->end;
@@ -209,7 +209,7 @@ static void build_node(struct topo *t, struct topo_item *item)
 	}
 }
 
-/* PortGUIDs and LIDs: a switch has one of each, at its port 0. */
+/* Set PortGUID and LID: a switch has one of each, at its port 0. */
 static void build_port(struct topo *t, const struct topo_seen *s)
 {
 	const struct topo_item *item = &t->list.item[s->item];
@@ -227,7 +227,7 @@ static void build_port(struct topo *t, const struct topo_seen *s)
 	}
 }
 
-/* The end of cable @c at @port; a cable may be in two lines, one from each of its ends. */
+/* Add the end of cable @c at @port; a cable may be in two lines, one from each of its ends. */
 static void build_end(struct topo *t, uint32_t *at, const struct topo_cable *c)
 {
 	struct topo_cable *was;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Nodes, ports and cables that a topology file lists cable by cable. Private to the readers. */
+/* Nodes, ports and cables of a topology file that lists cables. Private to the readers. */
 #ifndef OHCA_FABRIC_TOPO_LIST_H
 #define OHCA_FABRIC_TOPO_LIST_H
 
@@ -9,14 +9,14 @@
 struct topo;
 
 /**
- * struct topo_end - a port of a node as a line says it; 0: the line does not say
- * @key: tells nodes apart
+ * struct topo_end - a port of a node, as in a line; 0: the line does not have the value
+ * @key: identifies the node
  * @by_name: nodes with the same @key and another @name are different ones
  * @type: enum ib_node_type
  * @nports: of the node
- * @num: the port; of a switch 0 is its own
+ * @num: the port; 0: a switch itself
  * @name: NodeDescription
- * @guid: NodeGUID. Without one it is the PortGUID of a node with one port, and @key of another
+ * @guid: NodeGUID. Without one a node with one port has its PortGUID, and any other node @key
  * @port_guid: PortGUID
  * @rate: of its link, as topo_rate() numbers them
  *
@@ -25,7 +25,7 @@ struct topo;
 struct topo_end {
 	uint64_t key;
 	bool by_name;
-	bool has_ids;			/* @vendor_id and @device_id are said */
+	bool has_ids;			/* @vendor_id and @device_id are given */
 	uint8_t type;
 	uint8_t nports;
 	uint8_t num;
@@ -40,7 +40,7 @@ struct topo_end {
 	uint64_t port_guid;
 };
 
-/** struct topo_list - what was said: nodes and their ports, cables */
+/** struct topo_list - all nodes and their ports, and cables */
 struct topo_list {
 	struct topo_item *item;
 	uint32_t items, items_cap;
@@ -51,19 +51,19 @@ struct topo_list {
 	struct fab_hash by_key;
 };
 
-/** topo_list_end() - line @t->line says this. Return: the node, or FAB_NONE after an error. */
+/** topo_list_end() - add the end in line @t->line. Return: the node, or FAB_NONE after an error. */
 uint32_t topo_list_end(struct topo *t, const struct topo_end *e);
 
-/** topo_list_cable() - line @t->line says that a cable has these ends */
+/** topo_list_cable() - add the cable in line @t->line, which has these ends */
 void topo_list_cable(struct topo *t, const struct topo_end *a, const struct topo_end *b);
 
 /** topo_list_find() - the node with that key, or FAB_NONE */
 uint32_t topo_list_find(const struct topo *t, uint64_t key);
 
-/** topo_list_build() - all lines are read: make the nodes and the ends of the cables */
+/** topo_list_build() - after all lines: make the nodes and the ends of the cables */
 void topo_list_build(struct topo *t);
 
-/** topo_list_free() - give its memory back */
+/** topo_list_free() - free its memory */
 void topo_list_free(struct topo_list *l);
 
 #endif

@@ -15,7 +15,7 @@ static uint8_t lst_kind(const struct topo_name *w)
 {
 	struct topo_name k = *w;
 
-	/* -SM: the subnet manager is there */
+	/* -SM: a subnet manager runs there */
 	if (k.len > 3 && !memcmp(k.p + k.len - 3, "-SM", 3))
 		k.len -= 3;
 	return topo_is(&k, "SW") ? IB_NODE_SWITCH_DEVICE :
@@ -23,14 +23,14 @@ static uint8_t lst_kind(const struct topo_name *w)
 	       topo_is(&k, "Rt") || topo_is(&k, "RT") ? IB_NODE_ROUTER_DEVICE : 0;
 }
 
-/* NAME:VALUE, hexadecimal */
+/* Parse NAME:VALUE, hexadecimal */
 static bool lst_field(struct topo_cur *c, const char *name, uint64_t max, uint64_t *v)
 {
 	topo_skip_space(c);
 	return topo_take_word(c, name) && topo_hex(c, max, v);
 }
 
-/* {DESCRIPTION}, which may hold braces, or none; LID: follows */
+/* Parse {DESCRIPTION}, which may contain braces, or nothing; LID: follows */
 static bool lst_name(struct topo_cur *c, struct topo_name *n)
 {
 	topo_skip_space(c);
@@ -52,7 +52,7 @@ static bool lst_name(struct topo_cur *c, struct topo_name *n)
 	return false;
 }
 
-/* What is in braces. Return: false: something is wrong. */
+/* Parse the contents of braces. Return: false: not valid. */
 static bool lst_end(struct topo_cur *c, struct topo_end *e)
 {
 	uint64_t nports, vendor, device, rev, lid, num;
@@ -73,7 +73,7 @@ static bool lst_end(struct topo_cur *c, struct topo_end *e)
 	digits = c->p;
 	if (!lst_field(c, "DevID:", UINT32_MAX, &device))
 		return false;
-	/* OpenSM writes 16 bits and four zeros behind them at the second end */
+	/* for the second end OpenSM writes 16 bits and four zeros behind them */
 	if (c->p - digits == 8 + (ptrdiff_t)strlen("DevID:"))
 		device >>= 16;
 	if (device > 0xffff || !lst_field(c, "Rev:", UINT32_MAX, &rev) || !lst_name(c, &e->name) ||
@@ -91,7 +91,7 @@ static bool lst_end(struct topo_cur *c, struct topo_end *e)
 	return topo_take(c, '}');
 }
 
-/* NAME=VALUE */
+/* Parse NAME=VALUE */
 static bool lst_word(struct topo_cur *c, const char *name, struct topo_name *n)
 {
 	topo_skip_space(c);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What ibnetdiscover -p prints, a line for each port:
+ * The output of ibnetdiscover -p, a line for each port:
  *	SW    12  1 0x0002c90200400020 4x EDR - CA     5  1 0x0002c90300a1b2c1 ( 'leaf' - 'node1' )
- * kind, LID, port, PortGUID, width, speed, and the same of the other end; without a cable the
- * name alone. It has no NodeGUIDs: see struct topo_end.
+ * kind, LID, port, PortGUID, width, speed, and the same of the other end; without a cable only
+ * the name. It has no NodeGUIDs: see struct topo_end.
  */
 #include "topo_file.h"
 
@@ -11,7 +11,7 @@
 
 #include "ib/packet.h"
 
-/* "SW", "CA" or "RT". Return: enum ib_node_type, 0: none of them. */
+/* Parse "SW", "CA" or "RT". Return: enum ib_node_type, 0: none of them. */
 static uint8_t ports_kind(const struct topo_name *w)
 {
 	return topo_is(w, "SW") ? IB_NODE_SWITCH_DEVICE :
@@ -19,7 +19,7 @@ static uint8_t ports_kind(const struct topo_name *w)
 	       topo_is(w, "RT") ? IB_NODE_ROUTER_DEVICE : 0;
 }
 
-/* Kind, LID, port and PortGUID. Return: false: something is wrong. */
+/* Parse kind, LID, port and PortGUID. Return: false: not valid. */
 static bool ports_end(struct topo_cur *c, struct topo_end *e)
 {
 	struct topo_name w;
@@ -42,7 +42,7 @@ static bool ports_end(struct topo_cur *c, struct topo_end *e)
 	return true;
 }
 
-/* The name is known: which node it is. */
+/* Set the key of the node, whose name is known. */
 static void ports_key(struct topo_end *e)
 {
 	if (e->type == IB_NODE_SWITCH_DEVICE) {
@@ -50,12 +50,12 @@ static void ports_key(struct topo_end *e)
 		e->guid = e->port_guid;
 		return;
 	}
-	/* ports of one adapter have GUIDs that follow each other, as their numbers do */
+	/* ports of one adapter have consecutive GUIDs, like their numbers */
 	e->key = e->port_guid - e->num;
 	e->by_name = true;
 }
 
-/* 'NAME' up to @end. Return: false: it is not there. */
+/* Parse 'NAME' up to @end. Return: false: it does not follow. */
 static bool ports_name(struct topo_cur *c, const char *end, struct topo_name *n)
 {
 	const size_t len = strlen(end);
@@ -74,7 +74,7 @@ static bool ports_name(struct topo_cur *c, const char *end, struct topo_name *n)
 	return false;
 }
 
-/* Behind the first end: width and speed, and the other end or the name. */
+/* Parse what follows the first end: width and speed, and the other end or the name. */
 static bool ports_rest(struct topo *t, struct topo_cur *c, struct topo_end *a)
 {
 	struct topo_name width, speed;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Rates of links as ibnetdiscover writes them: width, x, speed. */
+/* Rates of links in ibnetdiscover's format: width, x, speed. */
 #include "topo_rate.h"
 
 #include <stdio.h>
@@ -43,7 +43,7 @@ uint8_t topo_rate(const char *s, size_t len)
 {
 	const char *x = memchr(s, 'x', len);
 
-	/* ibnetdiscover writes ?? for a width that it does not know, ??? for such a speed */
+	/* ibnetdiscover writes ?? for an unknown width, ??? for an unknown speed */
 	if (len > 2 && !memcmp(s + len - 3, "???", 3))
 		return TOPO_RATE_UNKNOWN;
 	if (!x)
@@ -135,7 +135,7 @@ uint8_t topo_rate_of(const struct ib_port_info *pi)
 	return (uint8_t)(w * SPEEDS + i + 1);
 }
 
-/* All widths of at most @lanes. Return: 0: none has so many. */
+/* Mask of all widths of at most @lanes. Return: 0: there is no width with @lanes. */
 static uint8_t widths_to(unsigned int lanes)
 {
 	uint8_t mask = 0;

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * topology.conf of Slurm's plugin topology/tree. Slurm wants a tree: each switch has one parent. A
- * fat tree has many, so that switches of one level that have children in common become one:
+ * topology.conf of Slurm's plugin topology/tree. Slurm requires a tree: each switch has one parent.
+ * In a fat tree it has many, so switches of one level that have children in common are merged:
  *
  *	level 0: switches with hosts; a host is at the first of them that leads to it
  *	level n: switches that are n links away from them; those that have children in common
- *		are one switch of the file, with the first one's name
+ *		are one switch of the file, with the name of the first one
  *
- * A switch without a parent and with one child is left out: it is no way between hosts. What then has
- * no parent gets one, so that jobs may span it. Links within a level are not in the file.
+ * A switch without a parent and with one child is left out: no path between hosts needs it.
+ * Remaining switches without a parent get one, so that jobs may use all. Links within a level are
+ * not in the file.
  */
 #include <ctype.h>
 #include <inttypes.h>
@@ -19,14 +20,14 @@
 
 #define NAME_LEN	(FAB_DESC_LEN + 24)
 #define NO_LEVEL	(FAB_NONE - 1)	/* all hosts of the switch are at others already */
-#define TOP		"fabric"	/* of parts that have no switch in common */
+#define TOP		"fabric"	/* parent of parts that have no switch in common */
 
 /*
  * struct tree - the switches of the file
  * @level: [nodes] of a switch; FAB_NONE: it is not in the file
- * @group: [nodes] the switch that a switch is one with, as a chain that ends at itself
+ * @group: [nodes] the switch with which a switch is merged, as a chain that ends at itself
  * @parent: [nodes] a switch above a switch that ends its chain, or FAB_NONE
- * @host_at: [nodes] the switch where a host is, or FAB_NONE
+ * @host_at: [nodes] the switch of a host, or FAB_NONE
  * @queue: [nodes] switches in the order in which they are found; then counts of children
  * @doubled: [nodes] an earlier switch has the same name
  */
@@ -44,7 +45,7 @@ static uint32_t top_of(struct tree *t, uint32_t i)
 	return i;
 }
 
-/* Two are one; the earlier one has the name. */
+/* Merge two switches; the earlier one gives the name. */
 static void join(struct tree *t, uint32_t a, uint32_t b)
 {
 	a = top_of(t, a);
@@ -60,13 +61,13 @@ static char slurm_char(char ch)
 	return isalnum((unsigned char)ch) || (ch && strchr("-_.", ch)) ? ch : '-';
 }
 
-/* The name of the machine: the first word of a description that says more than what it is. */
+/* The name of the machine: the first word of a description, unless that is a default one. */
 static size_t host_name(const struct fab *f, uint32_t i, char name[NAME_LEN])
 {
 	const char *d = f->desc[i].text;
 	size_t n = 0;
 
-	/* the names that adapters and aggregation nodes have before a driver gives them one */
+	/* default descriptions of adapters and aggregation nodes, before a driver sets them */
 	if (memmem(d, FAB_DESC_LEN, "Mellanox Technologies", 21))
 		return 0;
 	for (; n < FAB_DESC_LEN && d[n] && d[n] != ' '; n++)
@@ -101,7 +102,7 @@ static uint32_t neighbour(const struct fab *f, uint32_t i, unsigned int *num)
 	return FAB_NONE;
 }
 
-/* Level 0. Return: false if out of memory. */
+/* Find level 0. Return: false if out of memory. */
 static bool find_hosts(struct tree *t, uint32_t *queued)
 {
 	const struct fab *f = t->f;
@@ -121,7 +122,10 @@ static bool find_hosts(struct tree *t, uint32_t *queued)
 			sw = neighbour(f, i, &num);
 		if (sw == FAB_NONE || f->node[sw].sw == FAB_NONE)
 			continue;
-		/* a machine's second adapter is at a switch of its own: Slurm has it once */
+		/*
+		 * a machine with several adapters is at the switch of the first: Slurm lists it
+		 * once
+		 */
 		if (fab_hash_find(&seen, fab_hash_bytes(name, len), host_is, f, &i) != FAB_NONE) {
 			if (t->level[sw] == FAB_NONE)
 				t->level[sw] = NO_LEVEL;
@@ -137,7 +141,7 @@ static bool find_hosts(struct tree *t, uint32_t *queued)
 	return ok;
 }
 
-/* Each other switch, nearest first. */
+/* Find the levels of all other switches, nearest first. */
 static void find_levels(struct tree *t, uint32_t queued)
 {
 	for (uint32_t i = 0; i < queued; i++) {
@@ -157,7 +161,7 @@ static void find_levels(struct tree *t, uint32_t queued)
 	for (uint32_t i = 0; i < t->f->nodes; i++)
 		if (t->level[i] == NO_LEVEL)
 			t->level[i] = FAB_NONE;
-	/* in the order of the levels: children are what they are before their parents are */
+	/* in the order of the levels: children are merged before their parents */
 	for (uint32_t i = 0; i < queued; i++) {
 		const uint32_t sw = t->queue[i];
 		unsigned int num = 0;
@@ -201,7 +205,7 @@ static bool drop_tops(struct tree *t)
 	return any;
 }
 
-/* What is between ; and : of a managed switch's description, else all of it. */
+/* The part between ; and : of a managed switch's description, else all of it. */
 static size_t switch_name(const struct fab *f, uint32_t i, char name[NAME_LEN])
 {
 	const char *d = f->desc[i].text, *begin = memchr(d, ';', FAB_DESC_LEN);
@@ -224,7 +228,7 @@ static bool switch_is(const void *ctx, uint32_t index, const void *key)
 	return !strcmp(a, b);
 }
 
-/* Names need not differ: those that are there already get the GUID. Return: false: no memory. */
+/* Find names that an earlier switch has: these get the GUID appended. Return: false: no memory. */
 static bool find_doubles(struct tree *t)
 {
 	struct fab_hash seen = { 0 };
@@ -255,7 +259,7 @@ static void put_switch(const struct tree *t, uint32_t i, FILE *out)
 		fprintf(out, "%s%sS-%016" PRIx64, name, *name ? "-" : "", t->f->node[i].guid);
 }
 
-/* " WORD=" before the first of a list, "," before the others */
+/* Write " WORD=" before the first of a list, "," before the others */
 static void put_next(bool *any, const char *word, FILE *out)
 {
 	fputs(*any ? "," : word, out);
@@ -277,7 +281,7 @@ static void put_one(struct tree *t, uint32_t i, FILE *out)
 		while ((host = neighbour(f, i, &num)) != FAB_NONE) {
 			if (t->host_at[host] != i)
 				continue;
-			t->host_at[host] = FAB_NONE;	/* once, with two ports here, too */
+			t->host_at[host] = FAB_NONE;	/* once, even with two ports here */
 			host_name(f, host, name);
 			put_next(&any, " Nodes=", out);
 			fputs(name, out);
@@ -342,7 +346,7 @@ bool topo_write_slurm(const struct fab *f, FILE *out)
 	ok = find_doubles(&t) && find_hosts(&t, &queued);
 	if (ok) {
 		find_levels(&t, queued);
-		/* not more often than there are levels */
+		/* bounded by the number of levels */
 		while (drop_tops(&t))
 			;
 		put_tree(&t, out);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Pieces of a line of a topology file; see topo_text.h. */
+/* Parses pieces of a line of a topology file; see topo_text.h. */
 #include "topo_text.h"
 
 bool topo_hex(struct topo_cur *c, uint64_t max, uint64_t *v)

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/** struct topo_name - a piece of the file, not terminated; it lives as long as the file's text */
+/** struct topo_name - a piece of the file, not terminated; valid as long as the file's text */
 struct topo_name {
 	const char *p;
 	uint32_t len;
@@ -20,14 +20,14 @@ struct topo_cur {
 	const char *end;
 };
 
-/** topo_skip_space() - go past spaces and tabs */
+/** topo_skip_space() - skip spaces and tabs */
 static inline void topo_skip_space(struct topo_cur *c)
 {
 	while (c->p < c->end && (*c->p == ' ' || *c->p == '\t'))
 		c->p++;
 }
 
-/** topo_take() - go past @ch. Return: false: something else is there. */
+/** topo_take() - skip @ch. Return: false: the next character is another one. */
 static inline bool topo_take(struct topo_cur *c, char ch)
 {
 	if (c->p == c->end || *c->p != ch)
@@ -36,7 +36,7 @@ static inline bool topo_take(struct topo_cur *c, char ch)
 	return true;
 }
 
-/** topo_starts() - whether @word is there */
+/** topo_starts() - whether @word follows */
 static inline bool topo_starts(const struct topo_cur *c, const char *word)
 {
 	size_t n = strlen(word);
@@ -44,7 +44,7 @@ static inline bool topo_starts(const struct topo_cur *c, const char *word)
 	return (size_t)(c->end - c->p) >= n && !memcmp(c->p, word, n);
 }
 
-/** topo_take_word() - go past @word. Return: false: something else is there. */
+/** topo_take_word() - skip @word. Return: false: it does not follow. */
 static inline bool topo_take_word(struct topo_cur *c, const char *word)
 {
 	if (!topo_starts(c, word))
@@ -56,7 +56,7 @@ static inline bool topo_take_word(struct topo_cur *c, const char *word)
 /** topo_is() - whether a piece of the file is @word */
 bool topo_is(const struct topo_name *n, const char *word);
 
-/** topo_digit() - value of a hexadecimal digit; 16: it is none */
+/** topo_digit() - value of a hexadecimal digit; 16: it is not one */
 static inline unsigned int topo_digit(char ch)
 {
 	if (ch >= '0' && ch <= '9')
@@ -67,7 +67,7 @@ static inline unsigned int topo_digit(char ch)
 }
 
 /**
- * topo_number() - go past a number of base @base (2 to 16) without a prefix, at most @max
+ * topo_number() - parse and skip a number of base @base (2 to 16) without a prefix, at most @max
  *
  * Return: false if there is none, or a larger one; then *@v is undefined.
  */
@@ -93,11 +93,13 @@ bool topo_hex(struct topo_cur *c, uint64_t max, uint64_t *v);
 /** topo_value() - the same, decimal, or hexadecimal with 0x */
 bool topo_value(struct topo_cur *c, uint64_t max, uint64_t *v);
 
-/** topo_quoted() - go past "text" in double quotes. Return: false: there is none that ends. */
+/**
+ * topo_quoted() - skip "text" in double quotes. Return: false: there is none, or it does not end.
+ */
 bool topo_quoted(struct topo_cur *c, struct topo_name *n);
 
 /**
- * topo_word() - go past spaces and what follows up to the next space
+ * topo_word() - skip spaces, and the word up to the next space
  *
  * Return: false: the line has ended.
  */
@@ -111,7 +113,7 @@ static inline bool topo_word(struct topo_cur *c, struct topo_name *n)
 	return n->len;
 }
 
-/** topo_trim() - leave spaces and tabs out at both ends */
+/** topo_trim() - remove spaces and tabs at both ends */
 void topo_trim(struct topo_name *n);
 
 #endif

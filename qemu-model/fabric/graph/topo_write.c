@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* A fabric in the formats of other tools; see topology.h. ibnetdiscover's own is in topo_io.c. */
+/*
+ * Writes a fabric in the formats of other tools; see topology.h. ibnetdiscover's own is in
+ * topo_io.c.
+ */
 #include <inttypes.h>
 #include <string.h>
 
@@ -30,7 +33,7 @@ static const char *kind_of(const struct fab_node *n)
 	       n->type == IB_NODE_CHANNEL_ADAPTER ? "CA" : "RT";
 }
 
-/* The PortGUID that tools show for a port: of a switch's, that of its port 0. */
+/* The PortGUID that tools show for a port: for a switch's port that of port 0. */
 static uint64_t shown_guid(const struct fab *f, uint32_t p)
 {
 	const struct fab_node *n = &f->node[f->port[p].node];
@@ -38,7 +41,7 @@ static uint64_t shown_guid(const struct fab *f, uint32_t p)
 	return f->port[n->type == IB_NODE_SWITCH_DEVICE ? fab_port_of(n, 0) : p].guid;
 }
 
-/* A description without bytes that would end its line. */
+/* Write a description without bytes that would end its line. */
 static void put_name(const struct fab *f, uint32_t n, FILE *out)
 {
 	const char *d = f->desc[n].text;
@@ -71,7 +74,7 @@ static void ports_port(const struct fab *f, uint32_t p, FILE *out)
 	fputs("' )\n", out);
 }
 
-/* As ibnetdiscover -p: the last port of a node first. */
+/* Write in the format of ibnetdiscover -p: the last port of a node first. */
 static void write_ports(const struct fab *f, FILE *out)
 {
 	for (uint32_t i = 0; i < f->nodes; i++)
@@ -110,7 +113,7 @@ static void write_lst(const struct fab *f, FILE *out)
 	}
 }
 
-/* Graphviz: switches are boxes, cables between the same two nodes are one edge each. */
+/* Write for Graphviz: switches are boxes, all cables between two nodes are one edge. */
 static void write_dot(const struct fab *f, FILE *out)
 {
 	fputs("graph fabric {\n", out);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Which format a topology file has, and its lines; see topology.h and topo_file.h. */
+/* Determines the format of a topology file, and reads its lines; see topology.h and topo_file.h. */
 #include "topology.h"
 
 #include <stdlib.h>
@@ -12,15 +12,15 @@ static const struct topo_format *const formats[] = {
 };
 
 /*
- * A message of the tool whose output the file is, which a shell put in front of it: "ibwarn: ...",
- * "src/x.c:195; ...", "-W- ...".
+ * Whether it is a message of the tool that wrote the file, which a shell has redirected into it:
+ * "ibwarn: ...", "src/x.c:195; ...", "-W- ...".
  */
 static bool is_message(const struct topo_cur *c)
 {
 	return memchr(c->p, ':', (size_t)(c->end - c->p)) || *c->p == '-';
 }
 
-/* The format that the line is of; NULL: of none. */
+/* The format of the line; NULL: none. */
 static const struct topo_format *recognise(const struct topo_cur *c)
 {
 	for (unsigned int i = 0; i < IB_ARRAY_SIZE(formats); i++)
@@ -45,7 +45,7 @@ static void one_line(struct topo *t, const struct topo_format **format, struct t
 		topo_ibnet.line(t, c);
 }
 
-/* Each line. Return: the format. */
+/* Read each line. Return: the format. */
 static const struct topo_format *all_lines(struct topo *t, const char *text, size_t len)
 {
 	const char *end = text + len, *nul = len ? memchr(text, 0, len) : NULL;

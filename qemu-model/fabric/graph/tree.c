@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What is wrong with a tree, see tree.h.
+ * Checks a tree, see tree.h.
  *
- * A switch belongs to the block of an earlier one if at least half of the switches above either of them are
- * above both. Above a block are the switches to which more than half of it have cables; a pair has as many
- * cables as most pairs of the block. Of a switch with too many cables to another one those are wrong whose
- * port number leads elsewhere from most switches of the block.
+ * A switch belongs to the block of an earlier one if at least half of the switches above either of
+ * them are above both. Above a block are the switches to which more than half of it have cables;
+ * each pair should have the number of cables that most pairs of the block have. If a switch has too
+ * many cables to another one, those are wrong whose port number leads elsewhere at most switches of
+ * the block.
  */
 #include "tree.h"
 
@@ -17,10 +18,10 @@
 
 #define NO_RANK		UINT8_MAX
 #define RATES		256u
-#define FULLER		2u	/* a switch has so many times the hosts of one that may be above it */
-#define BELOW_PART	4u	/* that part of a switch's cables leads to the rank below it */
+#define FULLER		2u	/* times the hosts of a switch that may be above it */
+#define BELOW_PART	4u	/* this part of a switch's cables leads to the rank below it */
 
-/* struct rail - port number @number of the machine whose name is @name[@len] */
+/* struct rail - port number @number of the machine with the name @name[@len] */
 struct rail {
 	const char *name;
 	size_t len;
@@ -28,17 +29,17 @@ struct rail {
 };
 
 /*
- * struct check - the work
+ * struct check - state of a check
  * @rank: [nodes] of switches, from 0, else NO_RANK
  * @hosts: [nodes] of switches: cables to hosts
- * @above: [nodes] of switches that are in a block: how many are above them
+ * @above: [nodes] of switches that are in a block: number of switches above them
  * @block: [nodes] of switches: the first one of its block, FAB_NONE: in none yet
  * @next: [nodes] the next one of its block, FAB_NONE: it is the last
- * @last: [nodes] of the first one of a block the last one
+ * @last: [nodes] for the first one of a block, the last one
  * @count: [nodes] cables to a switch, all 0 between two uses
- * @seen: [nodes] of @count what is not 0, @seens of them
- * @stamp: [nodes] of a switch the last thing, of @stamps, for which it was counted
- * @rail: [@rails] of all ports of hosts whose name says it, sorted
+ * @seen: [nodes] indices at which @count is not 0, @seens of them
+ * @stamp: [nodes] for a switch the last number, of @stamps, under which it was counted
+ * @rail: [@rails] ports of all hosts whose names contain the rail, sorted
  */
 struct check {
 	const struct fab *f;
@@ -69,7 +70,9 @@ static uint32_t far_of(const struct check *c, uint32_t p)
 	return c->f->port[p].peer == FAB_NO_PORT ? FAB_NONE : c->f->port[c->f->port[p].peer].node;
 }
 
-/* A channel adapter that is no part of a switch, as the aggregation node of SHARP is. */
+/*
+ * Whether @n is a channel adapter, and not a part of a switch, as an aggregation node of SHARP is.
+ */
 static bool is_host(const struct check *c, uint32_t n)
 {
 	static const char inner[] = "Aggregation Node";
@@ -111,7 +114,7 @@ static bool is_above(const struct check *c, uint32_t n, uint8_t rank)
 	return down && down * BELOW_PART >= all;
 }
 
-/* Port @p leads one rank up. */
+/* Whether port @p leads one rank up. */
 static bool leads_up(const struct check *c, uint32_t p)
 {
 	const uint32_t far = far_of(c, p);
@@ -121,8 +124,9 @@ static bool leads_up(const struct check *c, uint32_t p)
 }
 
 /*
- * A switch with hosts. It is above other leaves, and none itself, if enough of its cables lead to several switches that
- * have many more hosts: so a server at a spine does not make it a leaf.
+ * Whether it is a leaf: a switch with hosts. If enough of its cables lead to several switches that
+ * have many more hosts, it is above other leaves, and not a leaf: so a server at a spine does not
+ * make it a leaf.
  */
 static bool is_leaf(const struct check *c, uint32_t n)
 {
@@ -157,7 +161,10 @@ static bool has_above(const struct check *c, uint32_t n)
 	return false;
 }
 
-/* The switches above @rank; none if most have no cable to them, as to a leaf without hosts. */
+/*
+ * Find the switches above @rank; there are none if most have no cable to them, as to a leaf without
+ * hosts.
+ */
 static void find_above(struct check *c, uint8_t rank)
 {
 	uint32_t below = 0;
@@ -214,7 +221,9 @@ static void forget(struct check *c)
 
 /* ---- blocks -------------------------------------------------------------------- */
 
-/* Counts, for the switch @up above one of @rank, the first ones of blocks below it, each once. */
+/*
+ * Count, for the switch @up above one of @rank, the first switches of blocks below it, each once.
+ */
 static void count_blocks(struct check *c, uint32_t up, uint8_t rank)
 {
 	const struct fab_node *node = &c->f->node[up];
@@ -230,7 +239,7 @@ static void count_blocks(struct check *c, uint32_t up, uint8_t rank)
 	}
 }
 
-/* The block with which @n has most above it in common, or itself. */
+/* The block that has most switches above it in common with @n, or @n itself. */
 static uint32_t block_for(struct check *c, uint32_t n)
 {
 	const struct fab_node *node = &c->f->node[n];
@@ -280,10 +289,10 @@ static void find_blocks(struct check *c)
 /* ---- cables of a block --------------------------------------------------------- */
 
 /*
- * struct wanted - what a switch of a block should have
+ * struct wanted - the cables that a switch of a block should have
  * @above: [@n] the switches above it
- * @cables: to each
- * @at: [ports + 1] the switch to which most of the block have the port's cable, or FAB_NONE
+ * @cables: number of cables to each
+ * @at: [ports + 1] the switch to which the port leads at most switches of the block, or FAB_NONE
  */
 struct wanted {
 	uint32_t above[FAB_MAX_NODE_PORTS];
@@ -291,7 +300,10 @@ struct wanted {
 	uint32_t at[FAB_MAX_NODE_PORTS + 1];
 };
 
-/* By the algorithm of Boyer and Moore: what more than half of the block have at port @i, if anything is. */
+/*
+ * By the algorithm of Boyer and Moore: the switch to which port @i of more than half of the block
+ * leads, if any.
+ */
 static uint32_t most_at(const struct check *c, uint32_t block, unsigned int i)
 {
 	uint32_t is = FAB_NONE, votes = 0;
@@ -314,7 +326,7 @@ static void want(struct check *c, uint32_t block, struct wanted *w)
 
 	for (uint32_t n = block; n != FAB_NONE; n = c->next[n])
 		members++;
-	/* how many of the block have each switch above them */
+	/* number of switches of the block that have each switch above them */
 	for (uint32_t n = block; n != FAB_NONE; n = c->next[n]) {
 		const struct fab_node *node = &c->f->node[n];
 
@@ -354,7 +366,10 @@ static void want(struct check *c, uint32_t block, struct wanted *w)
 		w->at[i] = most_at(c, block, i);
 }
 
-/* A switch above @n to which it has too few cables by @w, the one that port @i should lead to first; or FAB_NONE. */
+/*
+ * A switch above @n to which it has less cables than @w, preferably the one of port @i; or
+ * FAB_NONE.
+ */
 static uint32_t lacks(const struct check *c, const struct wanted *w, unsigned int i)
 {
 	uint32_t found = FAB_NONE;
@@ -370,7 +385,7 @@ static uint32_t lacks(const struct check *c, const struct wanted *w, unsigned in
 	return found;
 }
 
-/* Whether the cable of port @p of a switch with too many to @far is one that is wrong. */
+/* Whether the cable of port @p, of a switch with too many cables to @far, is a wrong one. */
 static bool is_wrong(const struct check *c, const struct wanted *w, uint32_t p, bool elsewhere)
 {
 	const uint32_t far = far_of(c, p);
@@ -382,7 +397,7 @@ static bool is_wrong(const struct check *c, const struct wanted *w, uint32_t p, 
 	return true;
 }
 
-/* Port @p of a switch leads to a switch that is not below it. */
+/* Whether port @p of a switch leads to a switch that is not below it. */
 static bool is_cable(const struct check *c, uint32_t p)
 {
 	const uint32_t far = far_of(c, p), n = c->f->port[p].node;
@@ -398,7 +413,7 @@ static void check_switch(struct check *c, uint32_t n, const struct wanted *w)
 	for (unsigned int i = 1; i <= node->nports; i++)
 		if (is_cable(c, fab_port_of(node, i)))
 			count(c, far_of(c, fab_port_of(node, i)));
-	/* what is surely wrong first */
+	/* in the first pass only cables that are certainly wrong */
 	for (unsigned int pass = 0; pass < 2; pass++) {
 		for (unsigned int i = 1; i <= node->nports; i++) {
 			const uint32_t p = fab_port_of(node, i), far = far_of(c, p);
@@ -407,7 +422,10 @@ static void check_switch(struct check *c, uint32_t n, const struct wanted *w)
 			if (!is_cable(c, p) || !c->count[far] || !is_wrong(c, w, p, !pass))
 				continue;
 			right = lacks(c, w, i);
-			/* a cable within a rank is said once, unless a switch that has it lacks one */
+			/*
+			 * report a cable within a rank once, unless one of its switches lacks
+			 * another
+			 */
 			if (right == FAB_NONE && c->rank[far] == c->rank[n] && p > c->f->port[p].peer)
 				continue;
 			c->count[far]--;
@@ -431,7 +449,7 @@ static void check_switch(struct check *c, uint32_t n, const struct wanted *w)
 
 /* ---- rates and rails ----------------------------------------------------------- */
 
-/* Of what is the cable of port @p: of hosts 0, above rank r r + 1, else FAB_TREE_RANKS. */
+/* The level of the cable of port @p: 0 of hosts, r + 1 above rank r, else FAB_TREE_RANKS. */
 static unsigned int level_of(const struct check *c, uint32_t p)
 {
 	const uint32_t n = c->f->port[p].node, far = far_of(c, p);
@@ -448,7 +466,10 @@ static bool is_up(const struct check *c, uint32_t p)
 	return c->f->port[p].pi.state >= IB_PS_INIT;
 }
 
-/* What most links have by Gb/s, of as many the faster one, and of that the usual one. 0: there are none. */
+/*
+ * The most frequent rate in Gb/s, the faster of two equal ones, and of that the usual one. 0: there
+ * are none.
+ */
 static uint8_t most_of(const uint32_t rates[RATES])
 {
 	uint32_t most = 0, most_mbps = 0;
@@ -498,8 +519,8 @@ static void check_rates(struct check *c, uint32_t (*rates)[RATES])
 }
 
 /*
- * The number of a host's port among those of its machine, as "node1 mlx5_3" says it: the ports of an adapter
- * follow each other. Return: false: the name has none.
+ * The number of a host's port among those of its machine, by a name such as "node1 mlx5_3": the
+ * ports of an adapter have consecutive numbers. Return: false: the name contains none.
  */
 static bool rail_of(const struct check *c, uint32_t p, uint32_t *rail)
 {
@@ -560,7 +581,9 @@ static bool is_rail(const struct check *c, uint32_t p, uint32_t number)
 	return bsearch(&key, c->rail, c->rails, sizeof(key), compare_rails);
 }
 
-/* Whether the machine of port @p has its @rail at @leaf, too: then it is a leaf of several rails. */
+/*
+ * Whether the machine of port @p also has its @rail at @leaf: then that is a leaf of several rails.
+ */
 static bool has_rail(const struct check *c, uint32_t leaf, uint32_t p, uint32_t rail)
 {
 	const struct fab_node *node = &c->f->node[leaf];
@@ -640,7 +663,7 @@ bool fab_tree_check(const struct fab *f, void (*found)(void *ctx, const struct f
 			for (uint32_t m = n; m != FAB_NONE; m = c.next[m])
 				check_switch(&c, m, w);
 		}
-		/* above the last rank is nothing */
+		/* above the last rank there is nothing */
 		w->n = 0;
 		for (uint32_t n = 0; n < f->nodes; n++)
 			if (c.rank[n] != NO_RANK && c.rank[n] + 1u == tree->ranks)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What wires do, and the generator of what they do by chance; see wire.h. */
+/* Effects of wires, and the generator of random choices; see wire.h. */
 #include "wire.h"
 
 #include <stdlib.h>
@@ -34,7 +34,10 @@ uint64_t fab_random_state(uint64_t seed)
 	return seed ? seed : 1;
 }
 
-/* By comparisons alone: J. von Neumann, "Various techniques used in connection with random digits", 1951. */
+/*
+ * Only by comparisons: J. von Neumann, "Various techniques used in connection with random digits",
+ * 1951.
+ */
 uint64_t fab_random_gap(uint64_t *state, uint64_t mean)
 {
 	for (uint64_t whole = 0;; whole++) {
@@ -55,7 +58,7 @@ uint64_t fab_random_gap(uint64_t *state, uint64_t mean)
 	}
 }
 
-/* An error in a packet that has one already costs no other packet. */
+/* Several errors in one packet lose one packet. */
 bool fab_fault_errs(struct fab_fault *x, uint32_t len)
 {
 	const uint64_t bits = 8ull * (len + IB_VCRC_LEN);
@@ -64,7 +67,9 @@ bool fab_fault_errs(struct fab_fault *x, uint32_t len)
 		x->clean_bits -= bits;
 		return false;
 	}
-	/* without a memory: from the end of this packet on it is as from any other bit on */
+	/*
+	 * memoryless: the gap from the end of this packet has the same distribution as from any bit
+	 */
 	x->clean_bits = fab_random_gap(&x->rng, x->error_bits);
 	return true;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A wire that is not ideal, in one direction: what both planes, MADs and data packets, need of it. It
- * has faults, or a rate.
+ * A wire with faults or a rate, in one direction: the part that MADs and data packets have in
+ * common.
  */
 #ifndef OHCA_FABRIC_WIRE_H
 #define OHCA_FABRIC_WIRE_H
@@ -34,7 +34,10 @@ static inline uint64_t fab_moment_ns(const struct fab_moment *at)
 	return at->ns + (at->fs != 0);
 }
 
-/** fab_sent_at() - when a wire has sent a packet of @len bytes that begins at @begin, at @byte_fs a byte */
+/**
+ * fab_sent_at() - time at which a wire has sent a packet of @len bytes that begins at @begin, at
+ *	@byte_fs a byte
+ */
 static inline struct fab_moment fab_sent_at(struct fab_moment begin, uint64_t byte_fs, uint32_t len)
 {
 	const uint64_t fs = begin.fs + (len + IB_VCRC_LEN) * byte_fs;
@@ -43,30 +46,32 @@ static inline struct fab_moment fab_sent_at(struct fab_moment begin, uint64_t by
 }
 
 /**
- * struct fab_fault - what happens to packets that leave by a port
+ * struct fab_fault - effects of a wire on packets that leave by a port
  * @port: that port
- * @loss: of 2^32 packets so many do not arrive; the other end counts an error
- * @stays: the same of those behind one that did not
- * @loses: the last one did not
- * @error_bits: so many bits are between two of which another one arrives, on the average; 0: there are none
- * @clean_bits: and so many are left until the next one
- * @corrupt: of 2^32 data packets so many have another bit, and an ICRC that says so
- * @delay_ns: packets arrive so much later
- * @mad_due_ns: when the MAD that left last arrives
+ * @loss: number of 2^32 packets that are lost; the other end counts an error for each
+ * @stays: the same for packets behind a lost one
+ * @loses: the last packet was lost
+ * @error_bits: mean number of bits between two bit errors; 0: no errors
+ * @clean_bits: number of bits to the next error
+ * @corrupt: number of 2^32 data packets that get a bit error, and a wrong ICRC
+ * @delay_ns: delay of packets
+ * @mad_due_ns: time at which the MAD that left last arrives
  * @rng: state of the generator that chooses them
- * @lost, @corrupted: so many were; @lost with those on their way when the link went down
- * @marginal: local physical errors of the other end, less the packets that came well since
- * @downs: times that it went down
- * @byte_fs: time in fs that it takes to send a byte of data packets; 0: none
- * @began_ns: when it began to send what it has sent last
- * @free: when it has sent that
- * @timer: of fab_data.paced, while something waits until then
- * @stalls: the other end takes no packet of data lanes; @resume: of fab_mgmt.resumes, until when
+ * @lost, @corrupted: numbers of such packets; @lost includes those on their way when the link went
+ *	down
+ * @marginal: local physical errors of the other end, less the good packets since
+ * @downs: times that the link went down
+ * @byte_fs: time in fs to send a byte of data packets; 0: none
+ * @began_ns: time at which it began to send the last packet
+ * @free: time at which it has sent that
+ * @timer: of fab_data.paced, set while a packet waits until then
+ * @stalls: the other end accepts no packets of data lanes; @resume: of fab_mgmt.resumes, end of
+ *	that
  * @leaks: some of @gone are not 0
- * @gone: blocks of each lane that are lost until the link trains
- * @owed: something has waited for that, and has not begun yet
- * @late_ns: it has begun to send at that time what could have begun before
- * @vl: lane of what it has sent last
+ * @gone: lost blocks of each lane, until the link trains
+ * @owed: a packet has waited for the wire, and has not begun yet
+ * @late_ns: time at which it began to send a packet that could have begun before
+ * @vl: lane of the last packet
  */
 struct fab_fault {
 	uint64_t byte_fs;
@@ -93,12 +98,12 @@ struct fab_fault {
 struct fab;
 
 /**
- * fab_wire_at() - what the wire of port @p does to packets that leave, made if there is none
+ * fab_wire_at() - get or create the fault of the wire from port @p
  * Return: NULL if out of memory.
  */
 struct fab_fault *fab_wire_at(struct fab *f, uint32_t p);
 
-/** fab_random_state() - a state of the generator in which all bits of @seed count */
+/** fab_random_state() - make a state of the generator that depends on all bits of @seed */
 uint64_t fab_random_state(uint64_t seed);
 
 /** fab_random() - the next number of the generator with that state */
@@ -111,23 +116,23 @@ static inline uint32_t fab_random(uint64_t *state)
 }
 
 /**
- * fab_random_gap() - from one of independent events to the next, which are @mean apart on the average
+ * fab_random_gap() - draw the gap between two independent events, which is @mean on the average
  *
- * These are exponentially distributed, so the events are a Poisson process. One that is larger than
- * UINT64_MAX is that.
+ * Gaps are exponentially distributed, so the events are a Poisson process. Gaps are limited to
+ * UINT64_MAX.
  */
 uint64_t fab_random_gap(uint64_t *state, uint64_t mean);
 
-/** fab_fault_hits() - whether what happens to @rate of 2^32 happens now */
+/** fab_fault_hits() - decide whether an event of probability @rate / 2^32 happens now */
 static inline bool fab_fault_hits(struct fab_fault *x, uint32_t rate)
 {
 	return fab_random(&x->rng) < rate;
 }
 
 /**
- * fab_fault_due() - when what leaves at @now_ns arrives
- * @before_ns: when what left before it does: one that left before a delay was taken back is not
- *	overtaken
+ * fab_fault_due() - time at which a packet that leaves at @now_ns arrives
+ * @before_ns: time at which the previous one arrives: if the delay was reduced since, it is still
+ *	not overtaken
  */
 static inline uint64_t fab_fault_due(const struct fab_fault *x, uint64_t now_ns,
 				     uint64_t before_ns)
@@ -137,19 +142,22 @@ static inline uint64_t fab_fault_due(const struct fab_fault *x, uint64_t now_ns,
 	return due > before_ns ? due : before_ns;
 }
 
-/** fab_wire_ready() - when it can send the next packet, in whole ns */
+/** fab_wire_ready() - time at which it can send the next packet, in whole ns */
 static inline uint64_t fab_wire_ready(const struct fab_fault *x)
 {
 	return fab_moment_ns(&x->free);
 }
 
-/** fab_fault_take() - @x loses, damages and delays packets from now on as @from does */
+/** fab_fault_take() - copy losses, damage and delay from @from to @x */
 void fab_fault_take(struct fab_fault *x, const struct fab_fault *from);
 
-/** fab_fault_down() - the link goes down: what is on its way is lost, credits that were are there again */
+/**
+ * fab_fault_down() - the link goes down: packets on their way are lost, and lost credits are
+ *	restored
+ */
 void fab_fault_down(struct fab_fault *x);
 
-/** fab_fault_cut() - the link went down since @downs: what was on its way then is lost */
+/** fab_fault_cut() - whether the link went down since @downs: packets on their way then are lost */
 static inline bool fab_fault_cut(const struct fab_fault *x, uint32_t downs)
 {
 	return x->downs != downs;
@@ -164,7 +172,7 @@ static inline bool fab_fault_corrupts(struct fab_fault *x)
 	return true;
 }
 
-/** fab_fault_errs() - whether a bit of the next packet, of @len bytes behind which is the VCRC, is another one */
+/** fab_fault_errs() - whether the next packet, of @len bytes plus the VCRC, has a bit error */
 bool fab_fault_errs(struct fab_fault *x, uint32_t len);
 
 /** fab_fault_loses() - whether the wire loses the next packet, of @len bytes from LRH to ICRC */
@@ -179,7 +187,10 @@ static inline bool fab_fault_loses(struct fab_fault *x, uint32_t len)
 	return false;
 }
 
-/** fab_fault_takes() - the same of a packet for a machine, whose error it is; counts it */
+/**
+ * fab_fault_takes() - the same for a packet to a machine, which counts the error itself; counts
+ *	the loss
+ */
 static inline bool fab_fault_takes(struct fab_fault *x, uint32_t len)
 {
 	const bool lost = fab_fault_loses(x, len);
