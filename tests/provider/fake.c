@@ -47,7 +47,7 @@ static int fake_fail(void)
 	return atomic_exchange(&fake.fail, 0);
 }
 
-/* what a provider calls to join in */
+/* what a provider calls to register itself */
 
 void verbs_register_driver(const struct verbs_device_ops *dev_ops)
 {
@@ -403,7 +403,10 @@ int ibv_cmd_dealloc_mw(struct ibv_mw *mw)
 	return fake_fail();
 }
 
-/* What a driver's attribute @id takes the answer; fill_attr_out_ptr() was the last to add one. */
+/*
+ * Returns the buffer for the answer of attribute @id, which fill_attr_out_ptr() must have added
+ * last.
+ */
 static void *attr_out(struct ibv_command_buffer *cmd, uint16_t id)
 {
 	if (cmd->next_attr[-1].attr_id != id)
@@ -460,7 +463,10 @@ int ibv_cmd_query_context(struct ibv_context *context, struct ibv_command_buffer
 	return fake_fail();
 }
 
-/* The provider's own methods: both ask for an object of another process. The handle is first. */
+/*
+ * The provider's own methods, both for an object of another process. The first attribute is the
+ * handle.
+ */
 int execute_ioctl(struct ibv_context *context, struct ibv_command_buffer *cmd)
 {
 	const struct ib_uverbs_attr *handle = &cmd->hdr.attrs[0];
@@ -486,7 +492,7 @@ int execute_ioctl(struct ibv_context *context, struct ibv_command_buffer *cmd)
 
 /* what tests call */
 
-/** fake_open - open the device, with the defaults of struct fake_kernel if unset */
+/** fake_open - opens the device; unset fields of struct fake_kernel get their defaults */
 struct ibv_context *fake_open(void)
 {
 	struct verbs_context *vctx;
@@ -513,7 +519,7 @@ struct ibv_context *fake_open(void)
 	return vctx ? &vctx->context : NULL;
 }
 
-/** fake_import - the same context as another process has it */
+/** fake_import - imports the same context, as another process does */
 struct ibv_context *fake_import(void)
 {
 	struct verbs_context *vctx = driver->import_context(&the_device, uar_fd);
@@ -521,7 +527,7 @@ struct ibv_context *fake_import(void)
 	return vctx ? &vctx->context : NULL;
 }
 
-/** fake_close - close it */
+/** fake_close - closes the context */
 void fake_close(struct ibv_context *ibctx)
 {
 	ops.free_context(ibctx);
@@ -532,7 +538,7 @@ void fake_clock(uint64_t ns)
 	uar[OHCA_UAR_CLOCK / 8] = htole64(ns);
 }
 
-/** fake_doorbell - value last written at @offset, FAKE_NO_DOORBELL if none since */
+/** fake_doorbell - value last written at @offset, FAKE_NO_DOORBELL if none since the last call */
 uint64_t fake_doorbell(struct ibv_context *ibctx, unsigned int offset)
 {
 	uint64_t v = le64toh(uar[offset / 8]);
@@ -541,14 +547,16 @@ uint64_t fake_doorbell(struct ibv_context *ibctx, unsigned int offset)
 	return v;
 }
 
-/** fake_cqe - entry with the device's free running producer index @pi */
+/** fake_cqe - the CQE for the device's free running producer index @pi */
 struct ohca_hw_cqe *fake_cqe(struct ohca_cq *cq, uint32_t pi)
 {
 	return (struct ohca_hw_cqe *)((uint8_t *)cq->buf.addr + OHCA_CQ_RING_OFFSET) +
 	       (pi & ((1u << cq->log_size) - 1));
 }
 
-/** fake_complete_as - the device writes @cqe, but for its owner bit, at producer index @pi */
+/**
+ * fake_complete_as - writes @cqe at producer index @pi as the device does, with the right owner bit
+ */
 void fake_complete_as(struct ohca_cq *cq, uint32_t pi, const struct ohca_hw_cqe *cqe)
 {
 	struct ohca_hw_cqe *to = fake_cqe(cq, pi);
@@ -569,13 +577,13 @@ static void complete(struct ohca_cq *cq, uint32_t pi, uint64_t wr_id, uint32_t q
 	fake_complete_as(cq, pi, &cqe);
 }
 
-/** fake_complete - the device writes a good completion at producer index @pi */
+/** fake_complete - writes a good CQE at producer index @pi */
 void fake_complete(struct ohca_cq *cq, uint32_t pi, uint64_t wr_id, uint32_t qpn)
 {
 	complete(cq, pi, wr_id, qpn, 0, 0);
 }
 
-/** fake_complete_xrc - the same of an XRC SRQ; @qpn is the target's */
+/** fake_complete_xrc - the same for an XRC SRQ; @qpn is the number of the target */
 void fake_complete_xrc(struct ohca_cq *cq, uint32_t pi, uint64_t wr_id, uint32_t srqn,
 		       uint32_t qpn)
 {

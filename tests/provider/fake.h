@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The provider's surroundings, for tests without kernel and device: the calls of
- * libibverbs that a provider makes, a kernel that agrees to everything, and the
- * device's side of the queues.
+ * Surroundings of the provider, for tests without kernel and device: the functions of libibverbs
+ * that a provider calls, a kernel that accepts everything, and the device's side of the queues.
  */
 #ifndef FAKE_H
 #define FAKE_H
@@ -12,16 +11,16 @@
 #include "ohca_abi.h"
 
 /**
- * struct fake_kernel - what the commands saw and what they shall answer
- * @fail: errno that the next command returns, once; after @skip that succeed
- * @hw_version: answered to get_context, as the following limits are
+ * struct fake_kernel - what the commands have received and what they answer
+ * @fail: errno that one command returns; @skip: commands before it that succeed
+ * @hw_version: answer to get_context, as the limits after it
  * @opens: contexts that are open
- * @dm_length: length of all device memory, as the kernel says
- * @dms: device memory allocated and not freed
+ * @dm_length: length of all device memory, as the kernel reports it
+ * @dms: pieces of device memory allocated and not freed
  * @logs: messages of the library
- * @bufs: queue memory handed out and not given back
+ * @bufs: queue buffers allocated and not freed
  * @next_handle: number of the next QP, CQ, SRQ
- * @cq_req: last create_cq; the other requests alike
+ * @cq_req: request of the last create_cq; the other requests likewise
  * @srq_mask: attribute mask of the last modify_srq
  * @srq_attrs: comp_mask of the last create_srq
  * @cmd_cqe: cqe of the last create_cq or resize_cq
@@ -50,13 +49,15 @@ struct fake_kernel {
 	uint32_t srq_attrs;
 	uint32_t cmd_cqe;
 	int cmd_vector;
-	/* runs inside resize_cq, where the device moves the entries */
+	/* runs inside resize_cq, when the device moves the CQEs */
 	void (*on_resize)(const struct ohca_resize_cq_req *req);
-	/* runs inside modify_srq with a size, where the device moves the WQEs: 0 or an errno */
+	/*
+	 * runs inside modify_srq with a size, when the device moves the WQEs; returns 0 or an errno
+	 */
 	int (*on_modify_srq)(const struct ohca_modify_srq_req *req);
-	/* runs inside modify_qp with capabilities, the same of both queues */
+	/* runs inside modify_qp with capabilities, the same for both queues */
 	int (*on_modify_qp)(const struct ohca_modify_qp_req *req);
-	/* runs inside commands that destroy QPs and SRQs, when the kernel is done */
+	/* runs inside commands that destroy QPs and SRQs, after the kernel's part */
 	void (*on_destroy)(void);
 };
 
@@ -71,9 +72,9 @@ struct ibv_context *fake_open(void);
 struct ibv_context *fake_import(void);
 void fake_close(struct ibv_context *ibctx);
 
-/* What reads of the device's clock give. */
+/* What reads of the device's clock return. */
 void fake_clock(uint64_t ns);
-/* The doorbell page as the device sees it; fake_doorbell() takes a value away. */
+/* The doorbell page as the device has it; fake_doorbell() consumes a value. */
 uint64_t fake_doorbell(struct ibv_context *ibctx, unsigned int offset);
 
 struct ohca_hw_cqe *fake_cqe(struct ohca_cq *cq, uint32_t pi);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* A QP that posts, and what it is tested with. */
+/* A QP that posts, and its surroundings. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ void set_state(struct env *e, enum ibv_qp_state state)
 	assert_int_equal(ops.modify_qp(e->ibqp, &attr, IBV_QP_STATE), 0);
 }
 
-/* A QP of @cap, ready to post to, with all builders of its type. */
+/* Makes a QP of @cap in RTS, with all builders of its type. */
 void make_qp(struct env *e, enum ibv_qp_type type, struct ibv_qp_cap cap)
 {
 	struct ibv_qp_init_attr_ex attr = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* A QP that posts, for the tests of what is posted to it. */
+/* A QP that posts, for tests of the WQEs. */
 #ifndef POST_H
 #define POST_H
 
@@ -9,13 +9,13 @@
 #define DQPN	0x123456u
 
 /**
- * struct env - what setup() makes of the fake; make_qp() adds the QP
+ * struct env - objects that setup() makes; make_qp() adds the QP
  * @ctx: the device
  * @pd: protection domain of all
  * @cq: for sends and receives
  * @ah: of a destination with a GRH
  * @qp: the QP, or NULL
- * @ibqp: the same, as libibverbs has it; teardown() destroys it
+ * @ibqp: the same as an object of libibverbs; teardown() destroys it
  * @ex: the same, for builders
  */
 struct env {
@@ -28,7 +28,7 @@ struct env {
 	struct ibv_qp_ex *ex;
 };
 
-/* 64 bytes to send, and the bytes of the SGE that says so. */
+/* 64 bytes to send, and the SGE for them. */
 extern struct ibv_sge sge;
 extern const uint8_t sge_bytes[16];
 
@@ -39,11 +39,11 @@ void *bb(struct env *e, uint32_t pi);
 void set_state(struct env *e, enum ibv_qp_state state);
 void make_qp(struct env *e, enum ibv_qp_type type, struct ibv_qp_cap cap);
 
-/* Before and after each test; @state is the struct env. */
+/* Run before and after each test; @state is the struct env. */
 int setup(void **state);
 int teardown(void **state);
 
-/* Post a list of work requests; what post_send() says. */
+/* Posts a list of work requests. Return: the result of post_send. */
 int post(struct env *e, struct ibv_send_wr *wr);
 
 #endif /* POST_H */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The time of day of timestamps, with clocks that the test sets. Linked with --wrap. */
+/* Timestamps as time of day, with clocks that the test sets. Linked with --wrap. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -11,11 +11,11 @@
 #define DEVICE	0x500000000ull
 #define S	1000000000ull
 
-/** struct script - what the clocks say: a reading takes @took[i] ns, the i-th of them */
+/** struct script - values of the clocks: pair number i of readings lasts @took[i] ns */
 static struct {
 	uint64_t day, monotonic;
 	uint64_t took[8];
-	unsigned int reads;	/* of the time of day */
+	unsigned int reads;	/* readings of the time of day */
 } script;
 
 int __wrap_clock_gettime(clockid_t id, struct timespec *ts);
@@ -44,7 +44,10 @@ static void wall(void **state)
 		uint64_t took[8];
 		unsigned int tries, best;
 	} t[] = {
-		/* quick enough at once; just, and just not; never: the quickest of all tries */
+		/*
+		 * fast enough at once; just fast enough, and just not; never: the fastest of all
+		 * tries counts
+		 */
 		{ { 5000 }, 1, 0 },
 		{ { 20000 }, 1, 0 },
 		{ { 20001, 20000 }, 2, 1 },
@@ -72,7 +75,7 @@ static void wall(void **state)
 		want = script.day + t[i].best * 1000000ull + t[i].took[t[i].best] / 2;
 		assert_int_equal(ohca_wallclock_ns(cq, DEVICE), want);
 		assert_int_equal(script.reads, 2 * t[i].tries);
-		/* not again for a tenth of a second, whatever the time of day does meanwhile */
+		/* no new comparison for a tenth of a second, however the time of day changes */
 		offset = want - DEVICE;
 		script.day += 3600 * S;
 		script.monotonic += S / 10 - 1;

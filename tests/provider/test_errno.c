@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What the provider itself refuses: the verb returns an errno value and sets errno to the same. */
+/*
+ * Errors that the provider itself detects: the verb returns an errno value and sets errno to the
+ * same.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -7,14 +10,14 @@
 
 #include "post.h"
 
-/* @call is refused with @err, and errno is that, too. */
+/* @call returns @err, and errno has the same value. */
 #define REFUSED(call, err) do {							\
 		errno = 0;							\
 		assert_int_equal(call, err);					\
 		assert_int_equal(errno, err);					\
 	} while (0)
 
-/* @call gives no object, and errno says why. */
+/* @call returns no object, and errno has the reason. */
 #define NONE(call, err) do {							\
 		errno = 0;							\
 		assert_null(call);						\
@@ -34,7 +37,7 @@ static void domains(void **state)
 	struct ibv_parent_domain_init_attr pa = { .pd = e->pd, .td = td };
 	struct ibv_pd *parent = ops.alloc_parent_domain(e->ctx, &pa);
 
-	/* an address handle, and a parent domain, refer to it */
+	/* an AH and a parent domain refer to the PD */
 	REFUSED(ops.dealloc_pd(e->pd), EBUSY);
 	REFUSED(ops.dealloc_td(td), EBUSY);
 	pa.comp_mask = 1u << 30;
@@ -46,7 +49,7 @@ static void domains(void **state)
 	NONE(ops.alloc_td(e->ctx, &ta), EOPNOTSUPP);
 	assert_int_equal(ops.dealloc_pd(parent), 0);
 	assert_int_equal(ops.dealloc_td(td), 0);
-	/* the kernel's refusals of what another process has */
+	/* refusals of the kernel for objects of another process */
 	fake.fail = ENOENT;
 	NONE(ops.import_pd(e->ctx, 5), ENOENT);
 	fake.fail = ENOENT;
@@ -207,7 +210,7 @@ static void queue_pairs(void **state)
 	NONE(ops.create_qp(e->pd, &a), EOPNOTSUPP);
 	make_qp(e, IBV_QPT_RC, (struct ibv_qp_cap){ .max_send_wr = 4, .max_recv_wr = 4,
 						    .max_send_sge = 1, .max_recv_sge = 1 });
-	/* sizes, where other limits must stay */
+	/* sizes, while other limits must stay */
 	attr.cap = e->qp->cap;
 	attr.cap.max_send_sge++;
 	REFUSED(ops.modify_qp(e->ibqp, &attr, IBV_QP_CAP), EINVAL);

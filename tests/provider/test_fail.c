@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Every object is refused by each that can refuse it: the program's memory, mapped memory, the
- * kernel. It says why and leaves nothing; the next attempt succeeds. An object that the kernel
- * does not give up stays whole. Linked with --wrap, so that this file allocates for the provider.
+ * Each step that makes an object fails once: the program's memory, mapped memory, the kernel. The
+ * call reports the reason and leaves nothing behind; the next attempt succeeds. An object that the
+ * kernel does not destroy stays complete. Linked with --wrap, so that this file allocates for the
+ * provider.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +13,10 @@
 
 #include "fake.h"
 
-/** struct memory - pieces allocated or mapped and not given back; which one fails, 1: the next */
+/**
+ * struct memory - @live: pieces allocated or mapped and not freed; @fail_at: which one fails, 1:
+ * the next
+ */
 static struct {
 	unsigned int fail_at;
 	int live;
@@ -334,11 +338,12 @@ static int end_context(void *p)
 }
 
 /**
- * struct kind - an object
- * @memory: allocations of it; @first: the first that may fail, 0 is all
- * @calls: what the library and the kernel are asked; of a @queue its memory first, with ENOMEM
- * @held: the kernel may refuse to end it
- * @feature: bit of the device's that it needs, plus one; 0: none
+ * struct kind - a kind of object
+ * @memory: its allocations; @first: the first one that may fail, 0: all of them
+ * @calls: its calls of the library and the kernel; for a @queue the first one is that for its
+ *   memory (ENOMEM)
+ * @held: the kernel may refuse to destroy it
+ * @feature: bit of the device's feature that it needs, plus one; 0: none
  */
 static const struct kind {
 	const char *name;
@@ -375,12 +380,12 @@ static const struct kind {
 	  OHCA_FEATURE_DM + 1 },
 	{ "imported device memory", import_dm, unimport_dm, 2, 0, 1, false, false,
 	  OHCA_FEATURE_DM + 1 },
-	/* the first is the library's */
+	/* the first allocation is that of libibverbs */
 	{ "context", open_again, end_context, 2, 1, 2, false, false, 0 },
 	{ "imported context", import_context, end_context, 2, 1, 2, false, false, 0 },
 };
 
-/** struct before - what there is before an attempt */
+/** struct before - what exists before an attempt */
 struct before {
 	int live, bufs, dms, opens;
 	int pd_refs;
@@ -478,7 +483,7 @@ static void refusals(void **state)
 	}
 }
 
-/* An object needs its own feature and no other. */
+/* An object needs its own feature and no other one. */
 static void features(void **state)
 {
 	struct ohca_context *octx = to_octx(ctx);
@@ -503,7 +508,7 @@ static void features(void **state)
 	octx->features = all;
 }
 
-/* The memory of a queue goes back as what it was asked for. */
+/* The free function of a queue's memory gets the same type as the allocation. */
 static uint64_t asked, back;
 
 static void *lend(struct ibv_pd *parent, void *context, size_t size, size_t align, uint64_t type)
@@ -553,11 +558,11 @@ static void lent(void **state)
 	assert_int_equal(back, OHCA_RES_SRQ);
 	p = make_qp();
 	assert_int_equal(asked, OHCA_RES_QP);
-	/* it is the domain's as long as anything of it is there */
+	/* the domain cannot be freed while anything of it exists */
 	assert_int_equal(ops.dealloc_pd(pd), EBUSY);
 	assert_int_equal(end_qp(p), 0);
 	assert_int_equal(back, OHCA_RES_QP);
-	/* also of one that fails */
+	/* the same for a QP that cannot be made */
 	fake.fail = EDOM;
 	back = 0;
 	assert_null(make_qp());

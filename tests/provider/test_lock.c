@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Who waits for a queue whose size changes sleeps for as long as the kernel takes, and does not
- * use a processor meanwhile.
+ * A thread that uses a queue during a change of its size sleeps until the kernel is done, and uses
+ * no processor meanwhile.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -15,7 +15,7 @@
 
 #include "fake.h"
 
-#define QUIET	50	/* looks, a millisecond apart, in which a sleeper must not wake up */
+#define QUIET	50	/* checks, one a ms, in which a sleeper must not wake up */
 #define LOOKS	20000
 
 static struct env {
@@ -26,7 +26,7 @@ static struct env {
 	struct ibv_srq *srq;
 } e;
 
-/** struct waiter - thread that uses a queue once; @asleep: it was seen to sleep in between */
+/** struct waiter - a thread that uses a queue once; @asleep: it slept before it got the queue */
 static struct waiter {
 	void (*use)(void);
 	pthread_t thread;
@@ -87,7 +87,7 @@ static void *waiter(void *arg)
 	return NULL;
 }
 
-/* State of a thread, and how often it has gone to sleep. */
+/* Returns the state of a thread and counts how often it has gone to sleep. */
 static char look(int tid, long *sleeps)
 {
 	char name[64], line[128], state = '?';
@@ -105,7 +105,7 @@ static char look(int tid, long *sleeps)
 	return state;
 }
 
-/* Whether the thread sleeps and goes on sleeping; it has LOOKS milliseconds to begin with it. */
+/* Returns whether the thread sleeps and stays asleep; it must begin within LOOKS milliseconds. */
 static bool sleeps_on(struct waiter *w)
 {
 	const struct timespec ms = { .tv_nsec = 1000000 };
@@ -123,7 +123,7 @@ static bool sleeps_on(struct waiter *w)
 	return false;
 }
 
-/* In the command: the size changes, nobody may use the queue. */
+/* Runs inside the command: the size changes, and no thread may use the queue. */
 static void in_kernel(void)
 {
 	unsigned int i;
@@ -216,7 +216,7 @@ static void wait_for(void (*resize)(void), void (*one)(void), void (*two)(void))
 	waiters[0].use = one;
 	waiters[1].use = two;
 	resize();
-	/* they wake up when it is done, and have what they wanted */
+	/* they wake up when the command is done, and then use the queue */
 	for (unsigned int i = 0; i < num_waiters; i++) {
 		assert_int_equal(pthread_join(waiters[i].thread, NULL), 0);
 		assert_true(waiters[i].asleep);

@@ -7,7 +7,7 @@
 
 #include "post.h"
 
-/* A type 1 window takes its new key when the WQE is posted, and only then. */
+/* A type 1 window gets its new key when the WQE is posted, and not if the post fails. */
 static void bind_type1(void **state)
 {
 	struct env *e = *state;
@@ -43,7 +43,7 @@ static void bind_type1(void **state)
 	assert_int_equal(ops.dealloc_mw(mw), 0);
 }
 
-/* The window that is named and the key that it gets belong together, by each interface. */
+/* The key of the WQE must be one of the window that it names, by each interface. */
 static void bind_type2(void **state)
 {
 	struct env *e = *state;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The library as a 32-bit program has it: it refuses the device and says why. */
+/* The library in a 32-bit program: it refuses the device and reports why. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static void refused(void **state)
 		assert_int_equal(fake.logs, 1);
 		assert_int_equal(fake.opens, 0);
 	}
-	/* the kernel was not asked */
+	/* the library has not asked the kernel */
 	assert_int_equal(fake.context_req.hw_major, 0);
 }
 

@@ -13,7 +13,7 @@ struct env {
 	struct ibv_cq_ex *ex;
 	struct ibv_cq *ibcq;
 	struct ohca_cq *cq;
-	uint32_t pi;		/* the device's */
+	uint32_t pi;		/* the producer index of the device */
 };
 
 static int setup(void **state)
@@ -49,7 +49,7 @@ static uint32_t db_ci(struct env *e)
 	return le32toh(e->cq->db->cq_ci);
 }
 
-/* Empty, part, full, over the end of the ring and over 2^32. */
+/* Empty, partly filled, full, past the end of the ring and past 2^32. */
 static void poll_order(void **state)
 {
 	struct env *e = *state;
@@ -57,7 +57,7 @@ static void poll_order(void **state)
 	uint32_t start = 0u - 24, n, i, round;
 	uint64_t got = 0;
 
-	/* a free running index about to wrap; a multiple of 2 * size, so nothing valid */
+	/* a free running index just before 2^32; a multiple of 2 * size, so that no CQE is valid */
 	start &= ~15u;
 	atomic_store(&e->cq->ci, start);
 	e->pi = start;
@@ -145,7 +145,7 @@ static void fields(void **state)
 	assert_int_equal(e->ex->read_sl(e->ex), 9);
 	assert_int_equal(e->ex->read_dlid_path_bits(e->ex), 3);
 	assert_int_equal(e->ex->read_completion_ts(e->ex), 1001);
-	/* nothing is given back while it may be read */
+	/* no entry is returned to the device while it may be read */
 	assert_int_equal(db_ci(e), 1);
 	assert_int_equal(e->ex->next_poll(e->ex), 0);
 	assert_int_equal(e->ex->wr_id, 77);
@@ -154,14 +154,14 @@ static void fields(void **state)
 	assert_int_equal(db_ci(e), 1);
 	e->ex->end_poll(e->ex);
 	assert_int_equal(db_ci(e), 3);
-	/* empty: not begun, so nothing to end, and the lock is free */
+	/* empty: nothing has begun that must end, and the lock is free */
 	assert_int_equal(e->ex->start_poll(e->ex, &attr), ENOENT);
 	assert_int_equal(ops.poll_cq(e->ibcq, 1, &wc), 0);
 	attr.comp_mask = 1;
 	assert_int_equal(e->ex->start_poll(e->ex, &attr), EINVAL);
 }
 
-/* Every pattern of two QPs' entries in rings filled to every degree, from every place. */
+/* Every pattern of the CQEs of two QPs, at every fill level of the ring, from every position. */
 static void clean(void **state)
 {
 	struct env *e = *state;
@@ -175,7 +175,7 @@ static void clean(void **state)
 			for (i = 0; i < n; i++)
 				fake_complete(e->cq, e->pi + i, i, pattern >> i & 1 ? 7 : 9);
 			ohca_cq_clean(e->cq, 7);
-			/* the device goes on where it was */
+			/* the device continues where it was */
 			polled = ops.poll_cq(e->ibcq, 9, wc);
 			for (i = 0; i < n; i++) {
 				if (pattern >> i & 1)
@@ -217,12 +217,12 @@ static void arm(void **state)
 		assert_int_equal(fake_doorbell(e->ctx, OHCA_UAR_CQ_ARM),
 				 cqn | (i & 3ull) << 25 | 3ull << 32);
 	}
-	/* what nobody has polled is left to fire, event or not */
+	/* if CQEs are left that nobody polled, the armed CQ fires for them */
 	for (i = 3; i < 6; i++)
 		fake_complete(e->cq, i, i, 1);
 	ops.req_notify_cq(e->ibcq, 0);
 	assert_int_equal(fake_doorbell(e->ctx, OHCA_UAR_CQ_ARM), cqn | 1 << 25 | 3ull << 32);
-	/* the consumer index is cut to 24 bits and spills nowhere */
+	/* only 24 bits of the consumer index are written, without effect on other fields */
 	atomic_store(&e->cq->ci, 0xab123456);
 	ops.req_notify_cq(e->ibcq, 0);
 	assert_int_equal(fake_doorbell(e->ctx, OHCA_UAR_CQ_ARM),
@@ -232,7 +232,7 @@ static void arm(void **state)
 static struct env *resizing;
 static uint32_t pending_at_resize;
 
-/* What the device does: entries keep their free running index. */
+/* The device's part: CQEs keep their free running index. */
 static void device_resize(const struct ohca_resize_cq_req *req)
 {
 	struct ohca_hw_cqe *to = (void *)((uintptr_t)req->buf_addr + OHCA_CQ_RING_OFFSET);
@@ -276,7 +276,9 @@ static void resize(void **state)
 		assert_int_equal(fake.bufs, 1);
 	}
 
-	/* too small for what is there; refused by the kernel; out of range: all unharmed */
+	/*
+	 * too small for the CQEs in it, refused by the kernel, out of range: the CQ does not change
+	 */
 	for (i = 0; i < 3; i++)
 		fake_complete(e->cq, e->pi++, id++, 1);
 	assert_int_equal(ops.resize_cq(e->ibcq, 2), EINVAL);
@@ -290,7 +292,7 @@ static void resize(void **state)
 	for (i = 0; i < 3; i++)
 		assert_int_equal(wc[i].wr_id, got++);
 
-	/* room for what is there, and no more */
+	/* exactly the room that the CQEs need */
 	for (i = 0; i < 4; i++)
 		fake_complete(e->cq, e->pi++, id++, 1);
 	assert_int_equal(ops.resize_cq(e->ibcq, 4), 0);
@@ -309,7 +311,7 @@ static uint64_t day_ns(void)
 	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
 }
 
-/* A timestamp as time of day: when the device's clock showed it, as exactly as can be seen. */
+/* A timestamp as time of day: the time at which the device's clock had its value. */
 static void wall_clock(void **state)
 {
 	struct env *e = *state;
@@ -324,7 +326,7 @@ static void wall_clock(void **state)
 	first = ibv_wc_read_completion_wallclock_ns(e->ex);
 	after = day_ns();
 	assert_in_range(first + 6000, before, after);
-	/* the clocks are not compared again so soon, */
+	/* the clocks are not compared again at once, */
 	fake_clock(500000);
 	assert_int_equal(e->ex->next_poll(e->ex), 0);
 	at = ibv_wc_read_completion_wallclock_ns(e->ex);

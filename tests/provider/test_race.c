@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Races. Between a device that goes to sleep and a driver that posts: a thread plays
- * the device, which stores its event index, looks once more, and then waits for a
- * doorbell. A lost one leaves it waiting. And between a QP that goes and one that
- * comes with its number.
+ * Races. First, between a device that sleeps and a driver that posts: a thread plays the device,
+ * which stores its event index, checks the queue once more, and waits for a doorbell. If one is
+ * lost, it waits for ever. Second, between the end of a QP and the creation of one with the same
+ * number.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -49,7 +49,7 @@ static void *device(void *arg)
 				struct ohca_hw_wqe_ctrl *c = (void *)(r->qp->sq.ring +
 					(r->seen & (r->qp->sq.size - 1)) * 64);
 
-				/* what is published is whole */
+				/* a WQE that is published is complete */
 				if (le64toh(c->wr_id) != r->seen)
 					abort();
 			}
@@ -104,7 +104,7 @@ static void no_doorbell_is_lost(void **state)
 		stuck = 0;
 		if (err)
 			break;
-		/* let the device go to sleep, at all sorts of moments */
+		/* give the device the chance to sleep at different moments */
 		if (i % 7 == 0)
 			for (uint32_t spin = i % 300; spin; spin--)
 				__atomic_signal_fence(__ATOMIC_SEQ_CST);
@@ -121,9 +121,9 @@ static void no_doorbell_is_lost(void **state)
 }
 
 /*
- * What becomes of a number that one thread gives back and another one gets: of QPs, and of
- * XRC SRQs. The former is in the command, which lasts until events are acknowledged, and the
- * latter acknowledges them when it has made its own.
+ * A number (of a QP, or of an XRC SRQ) that one thread frees and another one gets. The first thread
+ * is in the command that destroys its object, which lasts until events are acknowledged. The second
+ * thread acknowledges them when it has made its own object.
  */
 static struct {
 	bool srq;
@@ -175,14 +175,14 @@ static void *take_number(void *arg)
 {
 	fake.next_handle = reuse.number;
 	reuse.next = small_one();
-	/* what it completes now must not be taken for its predecessor's */
+	/* completions from here on must not be taken for those of the first object */
 	reuse.early = ohca_cq_pending(to_ocq(reuse.cq));
 	complete(1, 2);
 	atomic_store(&reuse.acknowledged, true);
 	return NULL;
 }
 
-/* The kernel has destroyed it, the provider knows nothing of it yet. */
+/* The kernel has destroyed the object, and the provider's call has not returned yet. */
 static void number_given_back(void)
 {
 	double start = now();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * QPs whose queues change their sizes: what the consumer has posted is in the new rings at its
- * place, also when other threads post meanwhile; what is refused changes nothing.
+ * QPs whose queues change their sizes: the WQEs that are posted are at their places in the new
+ * rings, also when other threads post meanwhile, and a change that is refused has no effect.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 
 #define POSTS	50000u
 
-/** struct ring - one queue as the device has it; @ci: consumer index, @num: WQEs taken */
+/** struct ring - a queue of the device; @ci: consumer index, @num: WQEs consumed so far */
 struct ring {
 	uint8_t *at;
 	uint32_t mask, shift, ci, num;
@@ -60,7 +60,7 @@ static uint32_t posted(const struct ring *r)
 	return le32toh(__atomic_load_n(r->pi, __ATOMIC_ACQUIRE));
 }
 
-/* Take what is there: wr_ids count. */
+/* Consumes the WQEs that are posted; their wr_ids count up. */
 static void dev_send(uint32_t max)
 {
 	struct ohca_hw_wqe_ctrl c;
@@ -87,7 +87,7 @@ static void copy(uint8_t *to, uint32_t log, const struct ring *r)
 		       1u << r->shift);
 }
 
-/* RESIZE_QP, as the contract has it. */
+/* RESIZE_QP, as the interface contract defines it. */
 static int dev_move(const struct ohca_modify_qp_req *req)
 {
 	uint64_t size = ohca_qp_buf_size(dev.has_rq, req->log_rq, dev.rq.shift, req->log_sq);
@@ -103,7 +103,7 @@ static int dev_move(const struct ohca_modify_qp_req *req)
 	memcpy(buf, was, sizeof(struct ohca_hw_db));
 	copy(buf + ohca_sq_offset(dev.has_rq, req->log_rq, dev.rq.shift), req->log_sq, &dev.sq);
 	copy(buf + OHCA_RQ_RING_OFFSET, req->log_rq, &dev.rq);
-	/* nothing may be posted there any more */
+	/* no WQE may be posted to the old buffer any more */
 	memset(was, 0xa5, old);
 	dev_at(buf, req->log_sq, req->log_rq);
 	return 0;
@@ -185,13 +185,13 @@ static int resize(struct env *e, uint32_t send, uint32_t recv)
 	err = ops.modify_qp(e->ibqp, &attr, IBV_QP_CAP);
 	if (!err)
 		e->cap = attr.cap;
-	/* refused or not, there is one buffer, and all know how large it is */
+	/* refused or not, there is one buffer, and all parts know its size */
 	assert_int_equal(ops.query_qp(e->ibqp, &now, IBV_QP_CAP, &init), 0);
 	assert_memory_equal(&now.cap, &e->cap, sizeof(now.cap));
 	return err;
 }
 
-/* At every phase of the rings, full and empty. */
+/* At every position of the rings, full and empty. */
 static void sizes(void **state)
 {
 	struct env *e = *state;
@@ -213,7 +213,7 @@ static void sizes(void **state)
 			done++;
 		}
 		assert_int_equal(fake.bufs, bufs);
-		/* what was promised can be posted, and what was not cannot for long */
+		/* all WQEs that the limit allows can be posted, and soon no more */
 		while (recv - dev.rq.num < e->cap.max_recv_wr)
 			assert_int_equal(post_recv(e, recv++), 0);
 		assert_int_equal(post_recv(e, recv), ENOMEM);
@@ -267,7 +267,7 @@ static void refused(void **state)
 	assert_ptr_not_equal(e->qp->db, db);
 }
 
-/* Queues that are another's, and none: a receive queue cannot be made. */
+/* QPs whose receive queue is an SRQ, or that have none: they cannot get one. */
 static void other_types(void **state)
 {
 	struct ibv_srq_init_attr sa = { .attr = { .max_wr = 8, .max_sge = 1 } };
@@ -294,14 +294,14 @@ static void not_there(void **state)
 	assert_int_equal(resize(e, 16, 16), EOPNOTSUPP);
 }
 
-static struct ibv_qp_cap made;	/* of the QP when the threads start */
+static struct ibv_qp_cap made;	/* limits of the QP when the threads start */
 
 static void *sender(void *arg)
 {
 	struct env *e = arg;
 	struct ibv_qp_attr attr = { .cap = made };
 
-	/* sizes of another kind are refused, whatever these are now */
+	/* changes of other limits are refused, whatever the sizes are now */
 	attr.cap.max_send_sge++;
 	for (uint32_t i = 0; i < POSTS;) {
 		int err = post_send(arg, i);
@@ -327,11 +327,14 @@ static void *receiver(void *arg)
 	return NULL;
 }
 
-/* Two threads post, another changes sizes and states and takes: nothing is lost, all in order. */
+/*
+ * Two threads post; a third one changes sizes and states, and consumes: no WQE is lost, all are in
+ * order.
+ */
 static void race(void **state)
 {
 	struct env *e = *state;
-	/* of a processor's time: a busy host's clock says nothing */
+	/* processor time, because wall time says nothing on a busy host */
 	const clock_t end = clock() + 60 * CLOCKS_PER_SEC;
 	uint32_t done = 0, tried = 0;
 	pthread_t t[2];
@@ -341,7 +344,7 @@ static void race(void **state)
 	assert_int_equal(pthread_create(&t[1], NULL, receiver, e), 0);
 	while (dev.sq.num != POSTS || dev.rq.num != POSTS) {
 		int err = resize(e, 1 + tried * 37 % 300, 1 + tried * 53 % 300);
-		/* in both states all may be posted */
+		/* both states allow posts */
 		struct ibv_qp_attr s = { .qp_state = tried & 1 ? IBV_QPS_SQD : IBV_QPS_RTS };
 
 		assert_true(err == 0 || err == EINVAL);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Room for a WQE: what fits to the last block is posted, what lacks one is refused, by both
- * interfaces. Builders that are called in vain, and setters without a builder.
+ * Room for a WQE: what fits up to the last block is posted, what needs one block more is refused,
+ * by both interfaces. Builders without room, and setters without a builder.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 
 #define MAX_SGE	9u
 
-/* Leave @bbs blocks of the SQ. */
+/* Leaves @bbs blocks of the SQ free. */
 static void leave(struct env *e, uint32_t bbs)
 {
 	uint32_t ci = e->qp->sq.pi - (e->qp->sq.size - bbs);
@@ -78,7 +78,7 @@ static bool has_data(enum ibv_wr_opcode op)
 	return op != IBV_WR_LOCAL_INV && op != IBV_WR_BIND_MW;
 }
 
-/* Segments of @op before its data. */
+/* Segments of @op before its data segments. */
 static uint32_t header(enum ibv_qp_type type, enum ibv_wr_opcode op)
 {
 	static const uint8_t segs[16] = { 2, 2, 1, 1, 2, 3, 3, 1, 4, 1 };
@@ -88,13 +88,13 @@ static uint32_t header(enum ibv_qp_type type, enum ibv_wr_opcode op)
 	return segs[op] + (type == IBV_QPT_XRC_SEND && has_data(op));
 }
 
-/* Inline bytes that need @num segments, the fewest. */
+/* The least number of inline bytes that needs @num segments. */
 static uint32_t bytes(uint32_t num)
 {
 	return num ? 16 * num - 15 : 0;
 }
 
-/* One WR of @num SGEs, or of as many segments of inline bytes, by post_send. */
+/* Posts one WR of @num SGEs, or of as many segments of inline bytes, by post_send. */
 static int by_post(struct env *e, enum ibv_wr_opcode op, uint32_t num, bool inl)
 {
 	static struct ibv_sge sges[MAX_SGE];
@@ -174,7 +174,7 @@ static void every_size(void **state)
 	}
 }
 
-/* A builder that finds no room, or is called behind an error, writes nothing. */
+/* A builder that finds no room, or is called after an error, writes nothing. */
 static void no_room(void **state)
 {
 	static const enum ibv_wr_opcode builders[] = {
@@ -204,7 +204,7 @@ static void no_room(void **state)
 			build(e, builders[i]);
 			e->ex->wr_set_sge(e->ex, 1, 2, 3);
 			assert_int_equal(e->ex->wr_complete(e->ex), ENOMEM);
-			/* the first error counts, also with room for what follows it */
+			/* the first error counts, even if there is room for the next builder */
 			e->ex->wr_start(e->ex);
 			build(e, builders[i]);
 			leave(e, 8);
@@ -254,7 +254,7 @@ static bool has(const struct ibv_qp_ex *x, unsigned int bit)
 	}
 }
 
-/* A QP has the builders that were asked for, each by its own flag. */
+/* A QP has the builders of its flags and no others. */
 static void asked_for(void **state)
 {
 	struct env *e = *state;
@@ -281,7 +281,7 @@ static void asked_for(void **state)
 	}
 }
 
-/* Setters change nothing before the first builder, whatever was built the last time. */
+/* Setters change nothing before the first builder, whatever was built before. */
 static void no_builder(void **state)
 {
 	const struct ibv_data_buf buf = { data, 3 };
@@ -314,7 +314,7 @@ static void no_builder(void **state)
 		assert_int_equal(e->qp->sq.pi, 1);
 		assert_int_equal(le32toh(db(e)->sq_pi), 1);
 	}
-	/* nor what an aborted call has built */
+	/* nor do they change what an aborted call has built */
 	x->wr_start(x);
 	x->wr_send(x);
 	x->wr_abort(x);

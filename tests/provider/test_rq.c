@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Receive queues, a QP's own and shared ones: limits, a full queue, doorbells. */
+/* Receive queues, those of QPs and SRQs: limits, a full queue, doorbells. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static void check_rq(struct env *e, struct ohca_rq *rq, struct ohca_hw_db *rdb,
 		assert_int_equal(le64toh(*(uint64_t *)(wqe + 8)), wr.num_sge);
 		assert_memory_equal(wqe + 16, list, wr.num_sge * 16);
 		assert_int_equal(le32toh(rdb->rq_pi), i + 1);
-		/* rung for the first, and again when the event index asks */
+		/* the first post rings, and again one that reaches the event index */
 		if (i == 0 || i == rq->size + 1)
 			assert_int_equal(fake_doorbell(e->ctx, uar_off),
 					 (i + 1ull) << 32 | handle);
@@ -87,7 +87,7 @@ static void shared_recv_queue(void **state)
 	check_rq(e, &to_osrq(the_srq)->rq, to_osrq(the_srq)->db, OHCA_UAR_SRQ,
 		 to_osrq(the_srq)->srqn, post_srq);
 
-	/* a QP that uses it has no RQ of its own */
+	/* a QP that uses an SRQ has no RQ */
 	qattr.srq = the_srq;
 	e->ibqp = ops.create_qp(e->pd, &qattr);
 	e->qp = to_oqp(e->ibqp);

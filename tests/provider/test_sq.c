@@ -7,7 +7,7 @@
 
 #include "post.h"
 
-/* SGEs and inline bytes over the end of the ring, at every starting block. */
+/* SGEs and inline bytes past the end of the ring, from every block. */
 static void wrap(void **state)
 {
 	struct env *e = *state;
@@ -125,7 +125,7 @@ static void limits(void **state)
 	list[0].length = inl;
 	wr.num_sge = 1;
 	assert_int_equal(post(e, &wr), 0);
-	/* there is no inline READ */
+	/* READ has no inline data */
 	wr.opcode = IBV_WR_RDMA_READ;
 	assert_int_equal(post(e, &wr), EINVAL);
 	wr.opcode = IBV_WR_TSO;
@@ -136,7 +136,7 @@ static void limits(void **state)
 	wr.opcode = -1;
 	assert_int_equal(post(e, &wr), EINVAL);
 
-	/* builders: an error publishes nothing, not even what was good */
+	/* builders: after an error nothing is published, not even the good WQEs */
 	pi = le32toh(db(e)->sq_pi);
 	e->ex->wr_start(e->ex);
 	e->ex->wr_send(e->ex);
@@ -165,7 +165,7 @@ static void limits(void **state)
 	assert_int_equal(le32toh(db(e)->sq_pi), pi);
 }
 
-/* States: RESET and INIT take no sends, RESET no receives. */
+/* States: RESET and INIT accept no sends, RESET no receives. */
 static void states(void **state)
 {
 	static const struct {
@@ -192,7 +192,7 @@ static void states(void **state)
 		e->ex->wr_set_sge(e->ex, 1, 2, 3);
 		assert_int_equal(e->ex->wr_complete(e->ex), t[i].send);
 	}
-	/* back to RESET: indices and record begin anew */
+	/* back to RESET: indices and the doorbell record start again */
 	assert_true(e->qp->sq.pi);
 	db(e)->sq_event = 7;
 	set_state(e, IBV_QPS_RESET);
@@ -200,7 +200,7 @@ static void states(void **state)
 	assert_int_equal(db(e)->sq_pi | db(e)->rq_pi | db(e)->sq_event, 0);
 }
 
-/* A full SQ says ENOMEM, posts what fitted, and goes on when the device did. */
+/* A full SQ returns ENOMEM, posts what fits, and continues when the device has consumed WQEs. */
 static void overflow(void **state)
 {
 	struct env *e = *state;
@@ -209,7 +209,7 @@ static void overflow(void **state)
 
 	make_qp(e, IBV_QPT_RC, (struct ibv_qp_cap){ .max_send_wr = 8, .max_send_sge = 1 });
 	assert_int_equal(e->qp->cap.max_send_wr, 8);
-	e->qp->sq.pi = e->qp->sq.ci = 0xfffffff0;	/* soon to pass zero */
+	e->qp->sq.pi = e->qp->sq.ci = 0xfffffff0;	/* soon wraps to zero */
 	db(e)->sq_pi = db(e)->sq_ci = htole32(0xfffffff0);
 	memset(wr, 0, sizeof(wr));
 	for (i = 0; i < 9; i++) {
@@ -228,13 +228,13 @@ static void overflow(void **state)
 		e->ex->wr_send(e->ex);
 		assert_int_equal(e->ex->wr_complete(e->ex), ENOMEM);
 		assert_int_equal(le32toh(db(e)->sq_pi), pi + 8);
-		/* the index is looked at only when it is needed */
+		/* the device's index is read only when it is needed */
 		db(e)->sq_ci = htole32(pi + 8);
 		assert_int_equal(e->qp->sq.ci, pi);
 	}
 }
 
-/* The record's event index decides; one doorbell a call. */
+/* The event index of the doorbell record decides; at most one doorbell a call. */
 static void doorbells(void **state)
 {
 	struct env *e = *state;
@@ -252,19 +252,19 @@ static void doorbells(void **state)
 	assert_int_equal(post(e, wr), 0);
 	assert_int_equal(fake_doorbell(e->ctx, OHCA_UAR_SQ),
 			 3ull << 32 | e->qp->handle);
-	/* event behind us: the device polls */
+	/* the event index is behind: the device polls */
 	assert_int_equal(post(e, wr), 0);
 	assert_int_equal(fake_doorbell(e->ctx, OHCA_UAR_SQ), FAKE_NO_DOORBELL);
-	/* in the middle of what one call posts */
+	/* it is among the WQEs of one call */
 	db(e)->sq_event = htole32(7);
 	assert_int_equal(post(e, wr), 0);
 	assert_int_equal(fake_doorbell(e->ctx, OHCA_UAR_SQ),
 			 9ull << 32 | e->qp->handle);
-	/* ahead of us */
+	/* it is ahead */
 	db(e)->sq_event = htole32(100);
 	assert_int_equal(post(e, wr), 0);
 	assert_int_equal(fake_doorbell(e->ctx, OHCA_UAR_SQ), FAKE_NO_DOORBELL);
-	/* builders likewise */
+	/* the same with builders */
 	db(e)->sq_event = htole32(12);
 	e->ex->wr_start(e->ex);
 	e->ex->wr_send(e->ex);
@@ -272,7 +272,7 @@ static void doorbells(void **state)
 	assert_int_equal(e->ex->wr_complete(e->ex), 0);
 	assert_int_equal(fake_doorbell(e->ctx, OHCA_UAR_SQ),
 			 13ull << 32 | e->qp->handle);
-	/* a list whose first is bad posts nothing and rings nothing */
+	/* a list whose first WR is bad posts nothing and rings no doorbell */
 	db(e)->sq_event = htole32(13);
 	wr[0].opcode = IBV_WR_TSO;
 	assert_int_equal(post(e, wr), EINVAL);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * SRQs that change their size: what the consumer has posted is in the new ring at its place,
- * also when another thread posts meanwhile; what is refused changes nothing.
+ * SRQs that change their size: the WQEs that are posted are at their places in the new ring, also
+ * when another thread posts meanwhile, and a change that is refused has no effect.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 #define POSTS	300000u
 #define TAGS	4
 
-/** struct device - who takes the WQEs of the one SRQ; @ci: consumer index */
+/** struct device - consumer of the WQEs of the one SRQ; @ci: consumer index */
 static struct device {
 	struct ohca_hw_db *db;
 	uint8_t *ring;
@@ -49,7 +49,7 @@ static uint32_t dev_posted(void)
 	return le32toh(__atomic_load_n(&dev.db->rq_pi, __ATOMIC_ACQUIRE));
 }
 
-/* Take what is there: wr_ids count. */
+/* Consumes the WQEs that are posted; their wr_ids count up. */
 static void dev_take(uint32_t max)
 {
 	uint32_t pi = dev_posted();
@@ -61,7 +61,7 @@ static void dev_take(uint32_t max)
 	__atomic_store_n(&dev.db->rq_ci, htole32(dev.ci), __ATOMIC_RELEASE);
 }
 
-/* RESIZE_SRQ, as the contract has it. */
+/* RESIZE_SRQ, as the interface contract defines it. */
 static int dev_move(const struct ohca_modify_srq_req *req)
 {
 	uint8_t *buf = (uint8_t *)(uintptr_t)req->buf_addr;
@@ -78,7 +78,7 @@ static int dev_move(const struct ohca_modify_srq_req *req)
 	if (dev.tm)
 		memcpy(buf + size, dev.ring + ((size_t)(dev.mask + 1) << dev.log_stride),
 		       ohca_tm_ring_size(dev.log_ops));
-	/* nothing may be posted there any more */
+	/* no WQE may be posted to the old buffer any more */
 	memset(dev.db, 0xa5, OHCA_RQ_RING_OFFSET + ((size_t)(dev.mask + 1) << dev.log_stride));
 	dev.db = (struct ohca_hw_db *)buf;
 	dev.ring = buf + OHCA_RQ_RING_OFFSET;
@@ -130,7 +130,7 @@ static int resize(struct env *e, uint32_t max_wr)
 	return ops.modify_srq(e->ibsrq, &attr, IBV_SRQ_MAX_WR);
 }
 
-/* At every phase of the rings, full and empty. */
+/* At every position of the rings, full and empty. */
 static void sizes(void **state)
 {
 	struct env *e = *state;
@@ -191,7 +191,7 @@ static void refused(void **state)
 	for (; i < 8; i++)
 		assert_int_equal(post(e, i), 0);
 	assert_int_equal(post(e, i), ENOMEM);
-	/* the limit is the kernel's to set, in the same command or alone */
+	/* the kernel sets the limit, in the same command or alone */
 	assert_int_equal(ops.modify_srq(e->ibsrq, &attr, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT), 0);
 	assert_int_equal(fake.srq_mask, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT);
 	assert_int_equal(ops.modify_srq(e->ibsrq, &attr, IBV_SRQ_LIMIT), 0);
@@ -237,7 +237,7 @@ static void *poster(void *arg)
 	return NULL;
 }
 
-/* One thread posts, the other changes the size and takes: nothing is lost, all in order. */
+/* One thread posts, another one changes the size and consumes: no WQE is lost, all are in order. */
 static void race(void **state)
 {
 	struct env *e = *state;
@@ -256,7 +256,10 @@ static void race(void **state)
 	assert_true(done > 100);
 }
 
-/* The ring of list operations moves along, with what has been executed and what has not. */
+/*
+ * The ring of list operations moves, too, with those that have been executed and those that have
+ * not.
+ */
 static void list_operations(void **state)
 {
 	struct env *e = *state;
@@ -281,7 +284,7 @@ static void list_operations(void **state)
 					  .tm.add = { .recv_wr_id = 500 + n, .tag = n } };
 		struct ibv_ops_wr del = { .opcode = IBV_WR_TAG_DEL }, *bad;
 
-		/* all tags are free again, as what was executed before the moves says */
+		/* all tags are free again, because the operations before the moves were executed */
 		assert_int_equal(ops.post_srq_ops(x.ibsrq, &add, &bad), 0);
 		del.tm.handle = add.tm.handle;
 		assert_int_equal(ops.post_srq_ops(x.ibsrq, &del, &bad), 0);

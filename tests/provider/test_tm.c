@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* SRQs with tags: list operations as the device sees them, and which tags are free. */
+/* SRQs with tags: list operations in memory, and which tags are free. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <pthread.h>
@@ -18,7 +18,7 @@ struct env {
 	struct ohca_cq *cq;
 	struct ibv_srq *ibsrq;
 	struct ohca_srq *srq;
-	uint32_t pi;		/* the device's, of the CQ */
+	uint32_t pi;		/* the device's producer index of the CQ */
 };
 
 static struct ibv_srq_init_attr_ex srq_attr(struct env *e)
@@ -95,7 +95,7 @@ static int del(struct env *e, uint32_t handle)
 	return ops.post_srq_ops(e->ibsrq, &wr, &bad);
 }
 
-/* The device has executed up to here, the last with @result. */
+/* The device has executed all operations so far, the last one with @result. */
 static void executed(struct env *e, uint32_t result)
 {
 	uint32_t ci = le32toh(e->srq->db->sq_pi);
@@ -140,7 +140,7 @@ static void operations(void **state)
 	assert_int_equal(le32toh(w->sge.length), 4096);
 	assert_int_equal(le32toh(w->sge.lkey), 0x77);
 	assert_int_equal(fake_doorbell(e->ctx, OHCA_UAR_SRQ), 1ull << 32 | e->srq->srqn);
-	/* the device works on it: no doorbell */
+	/* the device is working on the ring: no doorbell */
 	assert_int_equal(ops.post_srq_ops(e->ibsrq, &wr, &bad), 0);
 	w = slot(e, 1);
 	assert_int_equal(w->opcode, OHCA_TM_SYNC);
@@ -149,7 +149,7 @@ static void operations(void **state)
 	assert_int_equal(w->num_sge, 0);
 	assert_int_equal(w->handle, 0);
 	assert_true(fake_doorbell(e->ctx, OHCA_UAR_SRQ) == FAKE_NO_DOORBELL);
-	/* what is no operation */
+	/* invalid operations */
 	wr.opcode = 3;
 	assert_int_equal(ops.post_srq_ops(e->ibsrq, &wr, &bad), EINVAL);
 	wr.opcode = IBV_WR_TAG_SYNC;
@@ -178,7 +178,7 @@ static void tags(void **state)
 		executed(e, OHCA_TM_DONE);
 	}
 	assert_int_equal(add(e, n, NULL), ENOMEM);
-	/* a message took it: the deletion changes nothing, its CQE does */
+	/* a message has consumed the tag: its CQE frees it, the deletion does not */
 	assert_int_equal(del(e, h[2]), 0);
 	executed(e, OHCA_TM_FAILED);
 	assert_int_equal(add(e, n, NULL), ENOMEM);
@@ -198,7 +198,7 @@ static void tags(void **state)
 	assert_int_equal(add(e, n, &x), 0);
 	assert_int_equal(x, h[4]);
 	executed(e, OHCA_TM_DONE);
-	/* what nobody has: another's SRQ, a number that is none, one that is free */
+	/* CQEs that free nothing: of another SRQ, of an invalid number, of a tag that is free */
 	tag_free(e, h[1], e->srq->srqn + 1);
 	tag_free(e, 0xffff, e->srq->srqn);
 	tag_free(e, h[1], e->srq->srqn);
@@ -211,7 +211,7 @@ static void tags(void **state)
 	assert_int_equal(add(e, n, NULL), ENOMEM);
 }
 
-/* What an SRQ that is gone has left in the CQ is no news of the one that has its number. */
+/* A CQE of an SRQ that was destroyed does not free a tag of one that gets the same number. */
 static void same_number(void **state)
 {
 	struct env *e = *state;
@@ -247,8 +247,8 @@ static void same_number(void **state)
 }
 
 /*
- * An SRQ that cannot be destroyed has its tags back early, of the entries that free one and are its
- * own; nothing else in the CQ changes.
+ * If an SRQ cannot be destroyed, the CQEs that free its own tags take effect at once. Nothing else
+ * in the CQ changes.
  */
 static void busy(void **state)
 {
@@ -286,7 +286,7 @@ static void busy(void **state)
 	assert_int_equal(x, h[0]);
 	executed(e, OHCA_TM_DONE);
 	assert_int_equal(add(e, n, &x), ENOMEM);
-	/* nor does a poll free what an entry only names */
+	/* a poll frees no tag for a CQE that only names it */
 	for (n = 1; n < 4; n++)
 		fake_cqe(e->cq, n)->flags = OHCA_CQE_SRQ | OHCA_CQE_TM;
 	for (n = 0; n < 5; n++)
@@ -294,7 +294,7 @@ static void busy(void **state)
 	assert_int_equal(add(e, n, &x), ENOMEM);
 }
 
-/* SRQs that share a CQ each get their own tags back, whichever of them are gone meanwhile. */
+/* SRQs that share a CQ each get their own tags back, whichever SRQs are destroyed meanwhile. */
 static void shared_cq(void **state)
 {
 	struct env *e = *state;
@@ -315,7 +315,7 @@ static void shared_cq(void **state)
 			executed(&one[i], OHCA_TM_DONE);
 		}
 	}
-	/* in the middle of the CQ's list, then at its begin; the rest is still known */
+	/* the SRQ in the middle of the CQ's list, then the first one; the others stay in it */
 	for (unsigned int gone = 1; gone < 4; gone++) {
 		for (unsigned int i = 0; i < 3; i++) {
 			if (!one[i].ibsrq)
@@ -354,7 +354,7 @@ static void info(void **state)
 	ibv_end_poll(e->ex);
 }
 
-/* QPs of it: no send queue, and what they have received stays. */
+/* QPs of such an SRQ have no send queue, and destroying one keeps its receives. */
 static void queue_pairs(void **state)
 {
 	struct env *e = *state;
@@ -429,8 +429,8 @@ static void *poller(void *arg)
 }
 
 /*
- * A thread domain is a promise about who posts to the SRQ. Who polls its CQ, which is of no such
- * domain, may be another thread, and gives tags back.
+ * A thread domain promises that one thread posts to the SRQ. Another thread may poll its CQ, which
+ * is in no such domain, and frees tags then.
  */
 static void polled_elsewhere(void **state)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Large segments: their WQEs at every place in the ring, and what no QP can be. */
+/* Large segments: their WQEs at every position in the ring, and QPs that cannot be made. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static struct ibv_qp_init_attr_ex tso_attr(struct env *e)
 	};
 }
 
-/* A large segment; 0, or what wr_complete() says. */
+/* Posts a large segment. Return: the result of wr_complete(). */
 static int post_tso(struct env *e, void *hdr, uint16_t len, uint16_t mss, struct ibv_sge *sges,
 		    uint32_t num)
 {
@@ -32,7 +32,7 @@ static int post_tso(struct env *e, void *hdr, uint16_t len, uint16_t mss, struct
 	return e->ex->wr_complete(e->ex);
 }
 
-/* Headers of every length at every place in the ring, the data behind them. */
+/* Headers of every length at every position in the ring, with the data after them. */
 static void large_segments(void **state)
 {
 	struct env *e = *state;
@@ -45,7 +45,7 @@ static void large_segments(void **state)
 	assert_int_equal(ops.query_device_ex(e->ctx, NULL, &dev, sizeof(dev)), 0);
 	assert_int_equal(dev.tso_caps.supported_qpts, 1 << IBV_QPT_UD);
 	assert_int_equal(dev.tso_caps.max_tso, 1u << 31);
-	/* a program that knows them to their end, and one that does not */
+	/* a program whose structure includes all of tso_caps, and one whose structure does not */
 	for (n = 0; n < 2; n++) {
 		memset(&dev, 0, sizeof(dev));
 		assert_int_equal(ops.query_device_ex(e->ctx, NULL, &dev,
@@ -57,7 +57,7 @@ static void large_segments(void **state)
 	assert_non_null(e->ibqp);
 	e->qp = to_oqp(e->ibqp);
 	e->ex = &e->qp->vqp.qp_ex;
-	/* AV, headers and SGEs take five blocks */
+	/* AV, headers and SGEs need five blocks */
 	assert_int_equal(e->qp->sq.size, 32);
 	assert_int_equal(attr.cap.max_send_sge, 7);
 	set_state(e, IBV_QPS_RTS);
@@ -96,7 +96,7 @@ static void large_segments(void **state)
 	ibv_wr_send_tso(e->ex, hdr, 54, 1000);
 	ibv_wr_set_inline_data(e->ex, hdr, 10);
 	assert_int_equal(e->ex->wr_complete(e->ex), EINVAL);
-	/* nor what comes after a wrong one */
+	/* nor does a WQE after a bad one */
 	e->ex->wr_start(e->ex);
 	ibv_wr_send_tso(e->ex, hdr, 54, 0);
 	ibv_wr_send_tso(e->ex, hdr, 54, 1000);
@@ -109,7 +109,7 @@ static void large_segments(void **state)
 	assert_int_equal(post_tso(e, hdr, 1, 1000, many, 0), ENOMEM);
 }
 
-/* What no QP can be. */
+/* QPs that cannot be made. */
 static void large_segments_refused(void **state)
 {
 	struct env *e = *state;
@@ -124,7 +124,7 @@ static void large_segments_refused(void **state)
 	REFUSED(attr.max_tso_header = 129, EINVAL);
 	REFUSED(attr.max_tso_header = 0, EOPNOTSUPP);
 	REFUSED(attr.comp_mask &= ~IBV_QP_INIT_ATTR_MAX_TSO_HEADER, EOPNOTSUPP);
-	/* four segments, nine for the headers, and no more than nine blocks in all */
+	/* four segments, nine for the headers, and at most nine blocks in all */
 	REFUSED(attr.cap.max_send_sge = 24, EINVAL);
 	attr = tso_attr(e);
 	attr.cap.max_send_sge = 23;

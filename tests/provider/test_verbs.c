@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Objects: handshake, sizes and limits, domains, and that failures leave nothing. */
+/* Objects: handshake, sizes and limits, domains, and failures that leave nothing behind. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static void handshake(void **state)
 	assert_int_equal(octx->num_ports, 1);
 	assert_int_equal(fake.opens, 1);
 
-	/* whatever goes wrong, nothing is left open and errno says what it was */
+	/* after each failure nothing is open and errno has the reason */
 	fake.fail = EPROTO;
 	assert_null(fake_open());
 	assert_int_equal(errno, EPROTO);
@@ -77,7 +77,7 @@ static void device_clock(void **state)
 	assert_int_equal(ops.query_rt_values(ctx, &v), EOPNOTSUPP);
 }
 
-/* What the kernel says of device memory is checked, and so is every access to it. */
+/* The library checks what the kernel reports about device memory, and every access to it. */
 static void device_memory(void **state)
 {
 	static const struct {
@@ -139,7 +139,7 @@ static void device_memory(void **state)
 	assert_int_equal(errno, EOPNOTSUPP);
 }
 
-/* A context of another process, and what is in it. */
+/* A context of another process, and imported objects. */
 static void import(void **state)
 {
 	struct ibv_context *other = fake_import();
@@ -200,7 +200,7 @@ static void cq_sizes(void **state)
 	assert_non_null(cq);
 	assert_int_equal(ops.destroy_cq(cq), 0);
 
-	/* what is not there is said to be so */
+	/* unsupported fields are refused */
 	for (i = 0; i < 12; i++) {
 		struct ibv_cq_ex *ex;
 
@@ -281,7 +281,7 @@ struct arena {
 	int allocs;
 	int frees;
 	uint64_t types;
-	void *answer;	/* instead of memory, if set */
+	void *answer;	/* returned instead of memory, if set */
 	int refuse;
 };
 
@@ -334,7 +334,7 @@ static void allocators(void **state)
 	parent = ops.alloc_parent_domain(ctx, &pattr);
 	cattr.parent_domain = parent;
 	cq = ibv_cq_ex_to_cq(ops.create_cq_ex(ctx, &cattr));
-	/* foreign memory is zeroed: there is nothing to poll in it */
+	/* memory of an allocator is zeroed, so it has no CQEs to poll */
 	assert_int_equal(ops.poll_cq(cq, 1, &wc), 0);
 	srq = ops.create_srq(parent, &sattr);
 	qattr.send_cq = cq;
@@ -365,7 +365,7 @@ static void allocators(void **state)
 	assert_int_equal(ops.dealloc_pd(pd), 0);
 }
 
-/* What is reported can be posted, whatever was asked for. */
+/* As many WQEs as the limits report can be posted, whatever was asked for. */
 static void qp_caps(void **state)
 {
 	static const enum ibv_qp_type types[] = { IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD };
@@ -412,7 +412,7 @@ static void qp_caps(void **state)
 		assert_int_equal(to_oqp(qp)->handle, qp->qp_num);
 
 		ops.modify_qp(qp, &rts, IBV_QP_STATE);
-		/* the last byte of what was mapped is the SQ's last, at most */
+		/* the SQ does not extend past the end of the buffer */
 		assert_true((uintptr_t)to_oqp(qp)->sq.end <=
 			    fake.qp_req.buf_addr + fake.qp_req.buf_size);
 		for (i = 0; i < a.cap.max_send_wr; i++) {
@@ -507,7 +507,7 @@ static void qp_refused(void **state)
 	assert_int_equal(errno, EINVAL);
 	ex.recv_cq = cq;
 	assert_int_equal(fake.bufs, 1);
-	/* flags count only if the mask has them */
+	/* flags count only if the mask includes them */
 	for (i = 0; i < 2; i++) {
 		struct ibv_qp *qp;
 
@@ -524,7 +524,7 @@ static void qp_refused(void **state)
 	ops.dealloc_pd(pd);
 }
 
-/* Destroying or resetting a QP takes its completions out of both CQs. */
+/* Destroying or resetting a QP removes its completions from both CQs. */
 static void qp_clean(void **state)
 {
 	struct ibv_pd *pd = ops.alloc_pd(ctx);
@@ -557,8 +557,9 @@ static void qp_clean(void **state)
 }
 
 /*
- * An XRC SRQ takes its completions along, and leaves those of others: of an SRQ with the same
- * CQ, and of QPs. They stay, too, if the target goes and a QP that gets its number.
+ * Destroying an XRC SRQ removes its completions and keeps those of others: of an SRQ with the same
+ * CQ, and of QPs. The completions stay, too, if the target or a QP with the same number is
+ * destroyed.
  */
 static void srq_clean(void **state)
 {
@@ -577,7 +578,7 @@ static void srq_clean(void **state)
 	uint32_t n1 = to_osrq(one)->srqn, n2 = to_osrq(two)->srqn;
 	struct ibv_wc wc[8];
 
-	/* numbers of QPs and of SRQs have nothing to do with each other */
+	/* numbers of QPs and of SRQs are independent */
 	fake_complete_xrc(to_ocq(cq), 0, 10, n1, qp->qp_num);
 	fake_complete_xrc(to_ocq(cq), 1, 20, n2, qp->qp_num);
 	fake_complete(to_ocq(cq), 2, 30, n1);
@@ -625,7 +626,7 @@ static void ah_checks(void **state)
 	BAD(src_path_bits, 128);
 	BAD(grh.sgid_index, 8);
 	BAD(grh.flow_label, 0x100000);
-	/* without a GRH nobody looks at it */
+	/* without a GRH its fields are ignored */
 	a = good;
 	a.is_global = 0;
 	a.grh.sgid_index = 200;
@@ -636,7 +637,7 @@ static void ah_checks(void **state)
 	ops.dealloc_pd(pd);
 }
 
-/* ibv_dealloc_pd() of @pd, which something refers to, says so by both of its ways. */
+/* ibv_dealloc_pd() of a PD in use returns EBUSY and sets errno to it. */
 static void pd_is_busy(struct ibv_pd *pd)
 {
 	errno = 0;
@@ -644,7 +645,7 @@ static void pd_is_busy(struct ibv_pd *pd)
 	assert_int_equal(errno, EBUSY);
 }
 
-/* A PD of any kind stays while AHs of it exist. */
+/* A PD of any kind stays while it has AHs. */
 static void ah_keeps_pd(void **state)
 {
 	struct ibv_td_init_attr tattr = {};
@@ -657,11 +658,11 @@ static void ah_keeps_pd(void **state)
 	assert_int_equal(ops.destroy_ah(one), 0);
 	pd_is_busy(pd);
 	assert_int_equal(ops.destroy_ah(two), 0);
-	/* what could not be made counts for nothing */
+	/* an AH that could not be made does not count */
 	a.sl = 16;
 	assert_null(ops.create_ah(pd, &a));
 	a.sl = 0;
-	/* DLID 0 is one that no port has */
+	/* no port has DLID 0 */
 	a.dlid = 0;
 	one = ops.create_ah(pd, &a);
 	assert_non_null(one);
@@ -721,7 +722,7 @@ static void srq_checks(void **state)
 	assert_true(fake.srq_req.buf_size >=
 		    ohca_srq_buf_size(fake.srq_req.log_size, fake.srq_req.log_stride));
 	ops.destroy_srq(srq);
-	/* a domain and a CQ of its own are what an XRC SRQ needs */
+	/* an XRC SRQ needs an XRC domain and a CQ */
 	ex.srq_type = IBV_SRQT_XRC;
 	assert_null(ops.create_srq_ex(ctx, &ex));
 	assert_int_equal(errno, EINVAL);
@@ -736,7 +737,7 @@ static void srq_checks(void **state)
 	ops.dealloc_pd(pd);
 }
 
-/* Domains and targets: nothing can be posted to a target, nothing of it is mapped. */
+/* XRC domains and targets: a target accepts no posts, and no memory of it is mapped. */
 static void xrc(void **state)
 {
 	struct ibv_xrcd_init_attr xattr = { 0 };
@@ -786,7 +787,7 @@ static void xrc(void **state)
 	assert_int_equal(ops.close_xrcd(init.xrcd), 0);
 }
 
-/* Features that the device does not have are not there. */
+/* Features that the device lacks are refused. */
 static void features(void **state)
 {
 	struct ibv_cq_init_attr_ex attr = { .cqe = 1,
@@ -828,7 +829,7 @@ static void features(void **state)
 	ops.dealloc_pd(pd);
 }
 
-/* A builder that libibverbs lacks has no place in struct ibv_qp_ex, whatever the device can. */
+/* A builder that libibverbs lacks is refused, whatever the device supports. */
 static void lacked_builders(void **state)
 {
 	struct ibv_qp_init_attr_ex init = {
@@ -851,7 +852,7 @@ static void lacked_builders(void **state)
 	ops.dealloc_pd(init.pd);
 }
 
-/* One request by each interface: the same error, or 0. */
+/* Posts one request by each interface: both return the same error, or 0. */
 static int post_both(struct ibv_qp *ibqp, struct ibv_ah *ah, enum ibv_wr_opcode op,
 		     unsigned int flags)
 {
@@ -884,7 +885,7 @@ static int post_both(struct ibv_qp *ibqp, struct ibv_ah *ah, enum ibv_wr_opcode 
 	} else if (op == IBV_WR_SEND) {
 		ex->wr_send(ex);
 	} else {
-		/* no builder was made for it */
+		/* the QP has no builder for it */
 		ex->wr_abort(ex);
 		return err;
 	}
@@ -896,7 +897,7 @@ static int post_both(struct ibv_qp *ibqp, struct ibv_ah *ah, enum ibv_wr_opcode 
 	return err;
 }
 
-/* What is asked for in a request and the device or the QP's type has not is refused, not sent. */
+/* A request that needs a feature that the device or the QP's type lacks is refused and not sent. */
 static void posted_features(void **state)
 {
 	static const struct {
@@ -904,7 +905,7 @@ static void posted_features(void **state)
 		enum ibv_wr_opcode op;
 		unsigned int flags;
 		uint64_t builder;
-		uint64_t feature;	/* bit that makes it good; ~0: none does */
+		uint64_t feature;	/* bit that allows it; ~0: none does */
 	} t[] = {
 		{ IBV_QPT_RC, IBV_WR_BIND_MW, 0, IBV_QP_EX_WITH_BIND_MW, OHCA_FEATURE_MW },
 		{ IBV_QPT_UC, IBV_WR_BIND_MW, 0, IBV_QP_EX_WITH_BIND_MW, OHCA_FEATURE_MW },
@@ -942,7 +943,7 @@ static void posted_features(void **state)
 				to_octx(ctx)->features &= ~(1ull << t[i].feature);
 			qp = ops.create_qp_ex(ctx, &a);
 			if (!t[i].flags && !has) {
-				/* nor is there a builder for it */
+				/* the QP cannot have a builder for it either */
 				assert_null(qp);
 				assert_int_equal(errno, EOPNOTSUPP);
 				a.send_ops_flags = IBV_QP_EX_WITH_SEND;

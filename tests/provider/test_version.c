@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Versions that do not fit: what is refused, and the one line that says so on standard error. */
+/* Versions that do not fit: which are refused, and the line on standard error that reports it. */
 #define _GNU_SOURCE	/* dl_iterate_phdr() */
 #include <link.h>
 #include <setjmp.h>
@@ -15,7 +15,7 @@
 #define MAJOR(n) OHCA_FIELD_PREP(OHCA_VERSION_MAJOR, n)
 #define NEXT (OHCA_MAJOR + 1)
 
-/* Opens a device in vain. Returns what was written to standard error. */
+/* Opens a device in vain. Return: the text on standard error. */
 static const char *refused(struct ibv_context *(*open)(void))
 {
 	static char text[512];
@@ -58,7 +58,7 @@ static void expect(const char *text, const char *format, ...)
 	assert_string_equal(text, want);
 }
 
-/* The driver refuses, or says a version or limits that the library does not know. */
+/* The driver refuses, or reports a version or limits that the library does not support. */
 static void driver(void **state)
 {
 	fake.hw_version = MAJOR(OHCA_MAJOR);
@@ -73,10 +73,10 @@ static void driver(void **state)
 	fake.hw_version = MAJOR(NEXT) | 7;
 	expect(refused(fake_open), "the device has interface version %u.7, this library is for %u",
 	       NEXT, OHCA_MAJOR);
-	/* the context of another process, which may have another library */
+	/* the context of another process, whose library may differ */
 	expect(refused(fake_import),
 	       "the device has interface version %u.7, this library is for %u", NEXT, OHCA_MAJOR);
-	/* a minor version adds only what may be ignored */
+	/* a minor version adds only what a library may ignore */
 	fake.hw_version = MAJOR(OHCA_MAJOR) | 7;
 	fake.max_inline = OHCA_MAX_INLINE;
 	fake_close(fake_open());
@@ -115,7 +115,7 @@ static void library(void **state)
 	assert_true(ohca_check_library("ohca_0"));
 }
 
-/* What is loaded, as the dynamic linker says it. Linked with --wrap. */
+/* Names of loaded libraries, as the dynamic linker reports them. Linked with --wrap. */
 static const char *loaded[4];
 
 int __wrap_dl_iterate_phdr(int (*each)(struct dl_phdr_info *, size_t, void *), void *data);
@@ -132,7 +132,7 @@ int __wrap_dl_iterate_phdr(int (*each)(struct dl_phdr_info *, size_t, void *), v
 	return 0;
 }
 
-/* Makes @name in @dir, or a link of that name to @to; returns its path. */
+/* Makes file @name in @dir, or a symbolic link to @to. Return: its path. */
 static char *put(const char *dir, const char *name, const char *to)
 {
 	char *path = malloc(256);
@@ -149,7 +149,7 @@ static char *put(const char *dir, const char *name, const char *to)
 	return path;
 }
 
-/* The library that is loaded tells its version by the file that its name leads to. */
+/* The file that the name of the loaded library leads to contains the version. */
 static void loaded_library(void **state)
 {
 	static const char ours[] = "libibverbs.so.1.15.%u.0";
@@ -168,7 +168,7 @@ static void loaded_library(void **state)
 	link[1] = put(dir, "libibverbs.so.2", name[0]);
 	loaded[0] = "";
 	loaded[2] = "/lib/libc.so.6";
-	/* the first that has the name counts */
+	/* the first library of that name counts */
 	loaded[1] = link[1];
 	loaded[3] = link[0];
 	assert_true(ohca_check_library("ohca_0"));
@@ -188,7 +188,7 @@ static void loaded_library(void **state)
 	snprintf(want, sizeof(want), "libohca: ohca_0: libibverbs is of rdma-core %u, this library "
 		 "for %u: install the one for %u\n", other, OHCA_RDMA_CORE, other);
 	assert_string_equal(text, want);
-	/* one that is gone has no version */
+	/* a library whose file is gone has no version */
 	unlink(link[0]);
 	assert_true(ohca_check_library("ohca_0"));
 	memset(loaded, 0, sizeof(loaded));

@@ -32,7 +32,7 @@ static void write_wqe(void **state)
 	assert_memory_equal(bb(e, 0), want, sizeof(want));
 	assert_int_equal(le32toh(db(e)->sq_pi), 1);
 
-	/* the same by builder, in the next block */
+	/* the same by a builder, in the next block */
 	e->ex->wr_start(e->ex);
 	e->ex->wr_id = wr.wr_id;
 	e->ex->wr_flags = IBV_SEND_SIGNALED;
@@ -202,7 +202,7 @@ static void atomic_write_wqes(void **state)
 	assert_int_equal(((uint8_t *)bb(e, 2))[1], 3);
 }
 
-/* The old interface has no fields for FLUSH, and rdma-core before 45 none for its builder. */
+/* The old interface has no fields for FLUSH, and rdma-core before 45 has no builder for it. */
 static void flush_wqes(void **state)
 {
 	struct ibv_send_wr wr = { .opcode = IBV_WR_FLUSH };
@@ -226,7 +226,7 @@ static void flush_wqes(void **state)
 	assert_int_equal(le32toh(db(e)->sq_pi), 1);
 	assert_memory_equal(bb(e, 0), want, 48);
 
-	/* more than the packet's field holds */
+	/* longer than the field of the packet allows */
 	e->ex->wr_start(e->ex);
 	e->ex->wr_flush(e->ex, 0x99, 0x8000, 1ull << 32, 1, IBV_FLUSH_RANGE);
 	assert_int_equal(e->ex->wr_complete(e->ex), EINVAL);
@@ -278,7 +278,7 @@ static void ud_wqe(void **state)
 	assert_int_equal(post(e, &wr), EINVAL);
 }
 
-/* One datagram by each interface. */
+/* Sends one datagram by each interface. */
 static int send_by(struct env *e, struct ibv_ah *ah, bool inl)
 {
 	struct ibv_send_wr wr[2] = {
@@ -298,7 +298,7 @@ static int send_by(struct env *e, struct ibv_ah *ah, bool inl)
 	err = post(e, &wr[1]);
 	assert_int_equal(e->qp->sq.pi - pi, err ? 0 : 2);
 
-	/* behind one that is good */
+	/* after a good one */
 	pi = e->qp->sq.pi;
 	wr[0].next = &wr[1];
 	assert_int_equal(ops.post_send(e->ibqp, wr, &bad), err);
@@ -317,7 +317,7 @@ static int send_by(struct env *e, struct ibv_ah *ah, bool inl)
 	return err;
 }
 
-/* A QP sends by AHs of its own protection domain, whatever stands for it. */
+/* A QP uses AHs of its own protection domain, also those of imported and parent domains of it. */
 static void ah_of_another_pd(void **state)
 {
 	struct env *e = *state;
@@ -349,7 +349,7 @@ static void ah_of_another_pd(void **state)
 	assert_int_equal(ops.dealloc_pd(other), 0);
 }
 
-/* An initiator's WQE: as RC's, with the XRC segment behind the control segment. */
+/* The WQE of an initiator: that of RC, with the XRC segment after the control segment. */
 static void xrc_wqes(void **state)
 {
 	static const struct {
@@ -433,7 +433,7 @@ static void xrc_wqes(void **state)
 		pi += bbs;
 		assert_int_equal(e->qp->sq.pi, pi);
 	}
-	/* what sends nothing has none */
+	/* operations that send nothing have no XRC segment */
 	assert_int_equal(post(e, &(struct ibv_send_wr){ .opcode = IBV_WR_LOCAL_INV }), 0);
 	assert_int_equal(((uint8_t *)bb(e, pi))[1], 1);
 }
