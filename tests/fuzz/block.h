@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Memory that outlives an input: what was in it when it was new is put back. */
+/* Memory that outlives an input: its first contents can be restored. */
 #ifndef FUZZ_BLOCK_H
 #define FUZZ_BLOCK_H
 
@@ -10,16 +10,16 @@
 
 #define BLOCK_PIECE	1024u
 
-/** struct block - memory, and what was in it */
+/** struct block - memory, and a copy of its first contents */
 struct block {
 	void *p, *as_new;
 	size_t n;
 };
 
-/** block_of() - @p, of malloc() or NULL, with what is in it now */
+/** block_of() - takes a copy of the contents of @p, which is NULL or of malloc() */
 static inline struct block block_of(void *p)
 {
-	/* of ASan's allocator: what was asked for */
+	/* ASan's allocator returns the size that was asked for */
 	struct block b = { .p = p, .n = p ? malloc_usable_size(p) : 0 };
 
 	if (!b.n)
@@ -31,7 +31,7 @@ static inline struct block block_of(void *p)
 	return b;
 }
 
-/** block_put_back() - as new; what is so already is only read */
+/** block_put_back() - restores the first contents; pieces that have not changed are only read */
 static inline void block_put_back(const struct block *b)
 {
 	for (size_t at = 0; at < b->n; at += BLOCK_PIECE) {

@@ -11,10 +11,10 @@
 
 #define FD_BASE		3000
 #define SOCKETS		320
-#define MSGS		8u	/* that a socket takes before EAGAIN */
+#define MSGS		8u	/* that a socket stores before EAGAIN */
 #define MSG_BYTES	512u
 
-/* An address of either family; nothing but what belongs to it is set. */
+/* An address of either family. All bytes that do not belong to it are 0, for comparisons. */
 struct addr {
 	socklen_t len;	/* 0: none */
 	union {
@@ -31,10 +31,10 @@ struct msg {
 };
 
 /*
- * @serial: tells it from others that had the number before; 0: closed
- * @is_server: it does not block; those of a target's clients do not say so
+ * @serial: distinguishes it from earlier sockets of the same number; 0: closed
+ * @is_server: it does not block; the sockets of a target's clients do not announce that
  * @peer, @peer_serial: of a UNIX socket: the one that it is connected to
- * @err: what the next call fails with
+ * @err: error of the next call
  */
 struct sock {
 	unsigned int serial;
@@ -47,12 +47,12 @@ struct sock {
 	uint32_t polled;	/* EPOLLIN, EPOLLOUT */
 	uint64_t event;
 	unsigned int first, num;
-	struct msg *msg;	/* [MSGS], which stay */
+	struct msg *msg;	/* [MSGS], kept until the end */
 };
 
 static struct sock sock[SOCKETS];
 static unsigned int last_serial, num_open, top, turn;
-static struct msg early;	/* what comes to a server's socket that is bound; len 0: nothing */
+static struct msg early;	/* arrives at each socket that the server binds; len 0: none */
 
 static int error(int e)
 {
@@ -64,7 +64,7 @@ static struct sock *get(int fd)
 {
 	if (fd >= FD_BASE && fd < FD_BASE + SOCKETS && sock[fd - FD_BASE].serial)
 		return &sock[fd - FD_BASE];
-	/* nobody uses a descriptor that is not open */
+	/* a descriptor that is not open is a bug of the server */
 	fprintf(stderr, "dgram: descriptor %d is not open\n", fd);
 	abort();
 }
@@ -135,7 +135,7 @@ void dgram_end(void)
 	early.len = 0;
 }
 
-/* A UNIX socket that is connected is sent to by its peer alone. */
+/* Only its peer can send to a connected UNIX socket. */
 static bool may_send(const struct sock *s, const struct sock *to)
 {
 	return !to->peer || (to->peer == s && to->peer_serial == s->serial);
@@ -174,7 +174,7 @@ int dgram_epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev)
 	return 0;
 }
 
-/* A UDP socket is never full, nor is a peer that is gone. */
+/* A UDP socket always has room, and a peer that was closed does not count as full. */
 static bool is_writable(const struct sock *s)
 {
 	return !s->peer || s->peer->serial != s->peer_serial || s->peer->num < MSGS;
@@ -237,7 +237,7 @@ int dgram_bind(int fd, const struct sockaddr *addr, socklen_t len)
 	return 0;
 }
 
-/* Return: whether somebody gets it, or has no room for it. */
+/* Return: whether a socket has that address and accepts from @from, with or without room for it. */
 static bool put_udp(const struct addr *from, const struct addr *a, const void *buf, size_t n)
 {
 	struct sock *to = find(a);
@@ -272,7 +272,7 @@ static ssize_t send_to(struct sock *s, struct sock *to, const struct addr *a, co
 	if (s->family == AF_INET) {
 		if (!a->len)
 			return error(EDESTADDRREQ);
-		/* nobody is told of what a socket without a peer has sent */
+		/* a UDP socket without a peer receives no error for what it sends */
 		if (!put_udp(&s->own, a, buf, n) && s->to.len)
 			s->err = ECONNREFUSED;
 		return (ssize_t)n;
@@ -302,7 +302,7 @@ ssize_t dgram_sendto(int fd, const void *buf, size_t n, int flags, const struct 
 	struct sock *s = get(fd);
 	struct addr a;
 
-	/* what was sent by a socket without an address has none to go back to */
+	/* a message of a socket without an address has no return address */
 	if (!len)
 		return dgram_send(fd, buf, n, flags);
 	a = addr_of(to, len);
@@ -311,7 +311,7 @@ ssize_t dgram_sendto(int fd, const void *buf, size_t n, int flags, const struct 
 	return send_to(s, s->family == AF_UNIX ? find(&a) : NULL, &a, buf, n);
 }
 
-/* Return: what has come, which stays until the next call; NULL: errno is set. */
+/* Return: the next message, which stays until the next call; NULL with errno. */
 static const struct msg *next(struct sock *s)
 {
 	if (s->err) {

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The system calls of libumad2sim's server, without a system: datagram sockets of both families,
- * in one thread, in no namespace of the host. dgram.syms has the names; the Makefile gives those
- * to umad2sim.o. A target has its clients' sockets by the same functions.
+ * System calls for libumad2sim's server that use no kernel: datagram sockets of both families, in
+ * one thread, in no namespace of the host. dgram.syms has the names; the Makefile replaces those in
+ * umad2sim.o. A target uses the same functions for the sockets of its clients. A socket stores a
+ * few datagrams before it is full.
  *
- * A socket takes a few datagrams before it is full.
- *
- * A call does what Linux does with it, as far as a server can see: a socket that is connected gets
- * nothing from elsewhere; what is sent to nobody is refused at once at an abstract address, and by
- * UDP at the next call.
+ * A call behaves as in Linux, as far as a server can detect: a connected socket receives only from
+ * its peer; a send to an abstract address without a socket fails at once, and by UDP the next call
+ * fails.
  */
 #ifndef FUZZ_DGRAM_H
 #define FUZZ_DGRAM_H
@@ -19,21 +18,23 @@
 #include <sys/socket.h>
 
 /**
- * dgram_event() - a socket that epoll_ctl() has got has an event that it waits for, or an error
- * @which: its data.u64; each in its turn
+ * dgram_event() - finds a socket of epoll_ctl() with an event that it waits for, or an error
+ * @which: receives its data.u64; the sockets take turns
  *
- * Return: false: there is none.
+ * Return: false if there is none.
  */
 bool dgram_event(uint64_t *which);
 
-/** dgram_spoof() - a UDP datagram that says it is from @from. Return: false: nobody gets it. */
+/**
+ * dgram_spoof() - sends a UDP datagram with source @from. Return: false if no socket receives it.
+ */
 bool dgram_spoof(const struct sockaddr *from, const struct sockaddr *to, socklen_t len,
 		 const void *buf, size_t n);
 
-/** dgram_at_bind() - [@n] @buf comes to each socket of the server's as soon as it has an address */
+/** dgram_at_bind() - [@n] @buf arrives at each socket of the server as soon as it has an address */
 void dgram_at_bind(const void *buf, size_t n);
 
-/** dgram_end() - the end of an input: abort if a socket is open */
+/** dgram_end() - the end of an input: aborts if a socket is open */
 void dgram_end(void);
 
 int dgram_socket(int domain, int type, int protocol);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A guest without good intentions: libFuzzer writes admin queue entries, mailboxes, page
- * tables and rings, rings doorbells, pokes registers, pulls memory and cables away, while
- * its QPs send. Two ports of one engine are joined, so that what a QP sends comes back.
+ * A hostile guest: libFuzzer writes admin queue entries, mailboxes, page tables and rings, rings
+ * doorbells, writes registers, removes memory and pulls cables, while the guest's QPs send. Two
+ * ports of one engine are joined, so that a QP of the guest receives what another one sends.
  *
- * The input is a program: one byte says what to do, the bytes after it are operands.
+ * The input is a program: one byte selects an action, the bytes after it are operands.
  */
 #include "guest.h"
 

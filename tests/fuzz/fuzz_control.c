@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Requests of any bytes to the control socket of a fabric: each has a reply, one JSON object in one
- * line, which the fabric does not depend on. An input that begins with ! is a script, of which a
- * second is played.
+ * Requests of any bytes to the control socket of a fabric: each gets a reply, one JSON object in
+ * one line. An input that begins with ! is a script, of which one second is played.
  */
 #include <jansson.h>
 #include <stdlib.h>
@@ -21,7 +20,7 @@ static struct fab *new_fabric(void)
 
 	if (!f || !fab_generate(f, "fat-tree:4", why, sizeof(why)) || !fab_seal(f))
 		abort();
-	/* a NodeDescription is any bytes, and one switch has a table */
+	/* a NodeDescription with special characters, and one switch with a table */
 	memcpy(f->desc[0].text, "\xff\"\n\\", 4);
 	f->sw[0].lft = calloc(1, IB_LFT_PER_BLOCK);
 	if (!f->sw[0].lft)
@@ -77,7 +76,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		play_script(&m, (const char *)data + 1, size - 1);
 		return 0;
 	}
-	/* lines, as the socket cuts them */
+	/* split into lines, as the socket does it */
 	for (const uint8_t *end = data + size; data < end;) {
 		const uint8_t *nl = memchr(data, '\n', (size_t)(end - data));
 		const size_t len = (size_t)((nl ? nl : end) - data);

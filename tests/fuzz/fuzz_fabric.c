@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * A fabric whose hosts send any MADs, by directed routes and by LIDs, while time passes and subnet
- * managers come and go. Both ends of a link agree, nobody who waits is forgotten, and tables are
- * referred to as often as their pool says.
+ * managers start and stop. After each step both ends of a link agree, each wait has a timer, and
+ * the reference counts of tables are right.
  */
 #include "mads.h"
 
@@ -15,7 +15,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static struct fab_mad last;	/* what a host got last */
+static struct fab_mad last;	/* the last MAD that a host received */
 static uint32_t last_port;
 
 static bool deliver(void *ctx, uint32_t port, const struct fab_mad *mad)
@@ -24,7 +24,7 @@ static bool deliver(void *ctx, uint32_t port, const struct fab_mad *mad)
 
 	if (f->node[f->port[port].node].sw != FAB_NONE)
 		abort();
-	/* at every other host there is a manager */
+	/* every other host has a manager */
 	if (f->port[port].node % 2)
 		return false;
 	last = *mad;
@@ -43,14 +43,14 @@ static struct fab *new_fabric(void)
 	return f;
 }
 
-/* A MAD has an end. */
+/* The processing of a MAD ends. */
 static void send(struct fab_mgmt *m, uint32_t port, struct fab_mad *mad, uint64_t now)
 {
 	if (fab_mgmt_send(m, port, mad, now) == FAB_GOES_ON)
 		abort();
 }
 
-/* ---- what holds at any time ---------------------------------------------------- */
+/* ---- invariants ---------------------------------------------------------------- */
 
 static void check_links(const struct fab *f)
 {
@@ -87,7 +87,7 @@ static void check_waiting(const struct fab_mgmt *m)
 
 static void check_pool(const struct fab_pool *p, const uint32_t *refs)
 {
-	/* the first table is everybody's in the beginning, and is kept */
+	/* all ports use the first table in the beginning, and the pool keeps it */
 	for (uint32_t i = 0; i < p->top; i++)
 		if (p->ref[i] != refs[i] + !i)
 			abort();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * A hostile front: garbage in its messages, in its page and in the memory that it shares, which it
- * also takes away. Its HCA may end, nothing else: two honest HCAs of the same fabric talk after each
+ * also truncates. Only its HCA may end: two honest HCAs of the same fabric communicate after each
  * input, and no descriptor stays open.
  */
 #include <endian.h>
@@ -69,7 +69,7 @@ static void look(void)
 		fab_fronts_event(fronts, i);
 }
 
-/* The daemon's loop, for a while. */
+/* Runs the daemon's loop for a while. */
 static void pump(unsigned int rounds)
 {
 	bool more = true;
@@ -82,7 +82,7 @@ static void pump(unsigned int rounds)
 		more |= fab_data_round(d);
 		more |= fab_fronts_settle(fronts);
 	}
-	/* what it does before it sleeps */
+	/* the daemon does this before it sleeps */
 	if (fab_hcas_sleep(hcas))
 		fab_hcas_awake(hcas);
 }
@@ -203,7 +203,7 @@ static void begin(void)
 		host_qp_connect(&honest[i].qp, 0, LID(3 - i), honest[!i].qp.qpn, 5, 100 + i, 101 - i);
 }
 
-/* What one writes is in the memory of the other. */
+/* Data that one machine writes arrives in the memory of the other. */
 static void honest_talk(void)
 {
 	static uint64_t n;
@@ -236,8 +236,11 @@ static void honest_talk(void)
 /* ---- the front ------------------------------------------------------------------ */
 
 /**
- * struct front - @page: NULL: it was not welcomed; @commands: since the device was enabled; @log: what
- *	the daemon notes there is not in the memory; @was: the one that the machine leaves, or that may have it
+ * struct front - a front of the fuzzer
+ * @page: NULL if the daemon did not accept it; @commands: since the device was enabled
+ * @log: memfd for the daemon's log of pages, which is outside the machine's memory
+ *
+ * @was is the front that the machine moves from, or that gets it back.
  */
 static struct front {
 	int sock, wake, irq, mem, log;
@@ -281,7 +284,7 @@ static void welcome(const int *fds)
 	ohca_doorbells_place(&front.db, &s, front.page + OHCA_PAGE_DOORBELLS);
 }
 
-/* Read all answers: whatever they are, they are whole. */
+/* Reads all answers. Each must be complete, whatever it is. */
 static void answers(void)
 {
 	union {
@@ -311,8 +314,8 @@ static void answers(void)
 }
 
 /*
- * Send @n bytes, some of which the input changes; @fd: or -1. The input may choose that it is sent
- * several times, and that there are no bytes.
+ * Sends @n bytes, some of which the input changes, with @fd or -1. The input may choose several
+ * descriptors, and an empty message.
  */
 static void say(struct input *in, enum ohca_front_type type, size_t n, int fd)
 {
@@ -333,7 +336,7 @@ static void say(struct input *in, enum ohca_front_type type, size_t n, int fd)
 		const size_t at = get(in) % n;
 
 		msg.b[at] = get(in);
-		/* the last byte of the length is 0 */
+		/* the last byte of the length; it is 0 in a good message */
 		if (at == 11) {
 			fds = msg.b[at] % (MOST_SENT + 1);
 			iov.iov_len = msg.b[at] & 128 ? 0 : n;
@@ -348,7 +351,7 @@ static void say(struct input *in, enum ohca_front_type type, size_t n, int fd)
 		for (unsigned int i = 0; i < fds; i++)
 			memcpy(CMSG_DATA(&c.hdr) + i * sizeof(int), &front.mem, sizeof(int));
 	}
-	/* the daemon may have ended it */
+	/* the daemon may have closed the connection */
 	if (sendmsg(front.sock, &h, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 		return;
 	look();
@@ -376,7 +379,7 @@ static void hang_up(void)
 	drop(&was);
 }
 
-/* @token: 0: there is none */
+/* @token: of a move, or 0 */
 static void dial(struct input *in, uint64_t token)
 {
 	struct timespec ts;
@@ -404,7 +407,10 @@ static void dial(struct input *in, uint64_t token)
 	answers();
 }
 
-/* The machine leaves, for another front, which may be refused; or the other one of both has its say. */
+/*
+ * Moves the machine to another front, which the daemon may refuse; or changes to the other front of
+ * a move.
+ */
 static void move(struct input *in)
 {
 	const struct front that = front;
@@ -444,7 +450,7 @@ static void one_message(struct input *in)
 		say(in, OHCA_FRONT_UNBLOCK, 24, -1);
 		break;
 	case 2:
-		/* in its memory, which is large enough, unless it was made shorter */
+		/* the memory is large enough for the log, unless it was truncated */
 		msg.log.id = htole32(type / 16 < 4 ? type / 16 : OHCA_FRONT_LOG_DM);
 		say(in, OHCA_FRONT_LOG, sizeof(msg.log), type == 0xf2 ? -1 : front.mem);
 		break;
@@ -486,7 +492,7 @@ static void one_message(struct input *in)
 	}
 }
 
-/* A driver as far as its device runs: queues of commands in the memory. */
+/* A driver until its device is enabled: queues of commands in the memory. */
 static void driver(void)
 {
 	static const struct {
@@ -522,7 +528,7 @@ static void driver(void)
 	}
 }
 
-/* A command with some bytes of the input, in the next place of the queue. */
+/* Writes a command with some bytes of the input into the next entry of the queue. */
 static void command(struct input *in)
 {
 	struct ohca_hw_aqe c = { 0 };
@@ -540,7 +546,7 @@ static void command(struct input *in)
 		ohca_doorbells_admin(&front.db, ++front.commands);
 }
 
-/* An entry of the ring of mappings, which the input may spoil; the device may have another use for it. */
+/* Writes an entry of the ring of mappings, which the input may spoil. */
 static void map(struct input *in)
 {
 	struct ohca_page *page = (void *)front.page;
@@ -631,7 +637,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			ring(&in);
 			break;
 		case 6:
-			/* it is taken away, or is there again, as zeros */
+			/* the memory is truncated, or is there again with zeros */
 			if (ftruncate(front.mem, op & 64 ? (off_t)get(&in) << 12 : BLOCK))
 				abort();
 			break;
@@ -655,7 +661,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	hang_up();
 	close(front.mem);
 	honest_talk();
-	/* none stays open, or soon there are many */
+	/* none stays open; leaks would add up over many inputs */
 	fd = dup(epfd);
 	if (fd < 0 || fd > MOST_FDS)
 		abort();

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A guest that lies, all at once: one stream of bytes is MMIO, the contents of DMA, the admin
- * queue, WQEs and the wire. Two ports of one engine are joined; between them the input sends
- * frames of its own. Memory also changes between two reads of the device.
+ * A guest that lies in every way at once: one stream of bytes is MMIO, the contents of DMA, the
+ * admin queue, WQEs and the wire. Two ports of one engine are joined, and the input adds frames of
+ * its own. Memory also changes between two reads of the device.
  *
- * The input is a program. The first byte says whether the guest is strict: it then names no
- * memory but its own, and the device may write no other.
+ * The input is a program. The first byte selects whether the guest is strict: then it names no
+ * memory but its own, and the device may write to no other.
  */
 #include <stdlib.h>
 
@@ -20,21 +20,21 @@
 
 #define MAX_OPS		400u
 #define RAW_PENDING	8u	/* raw commands that are not executed yet, at most */
-/* What one call of ohca_poll() with a budget of 64 may map: packets, WQEs, steps of commands. */
+/* Most mappings of one ohca_poll() with a budget of 64: packets, WQEs, steps of commands. */
 #define TURN_MAPS	400000u
 #define TURN_BYTES	(8ull << 20)
 
-/** struct touch - a byte that changes when the device maps memory for the @after-th time */
+/** struct touch - a byte that changes at the @after-th mapping of memory by the device */
 struct touch {
 	uint32_t after;
 	uint8_t at, by;
 };
 
-/** struct liar - the guest, and what it does while the device reads */
+/** struct liar - the guest, and its changes while the device reads */
 struct liar {
 	struct guest g;
 	struct touch touch;
-	bool quiet;	/* a command is waited for: its queues stay as they are */
+	bool quiet;	/* a command is outstanding: its queues must not change */
 	uint64_t maps;
 };
 
@@ -51,7 +51,7 @@ static void on_map(void *arg, struct host *h, uint64_t addr, size_t n, int prot)
 	((uint8_t *)host_ptr(h, addr))[l->touch.at % n] ^= l->touch.by;
 }
 
-/* One poll, and it ends soon. */
+/* Polls once and checks that the poll is bounded. */
 static void turn(struct liar *l, unsigned int budget)
 {
 	uint64_t bytes = l->g.h->dma_bytes;
@@ -85,7 +85,7 @@ static void registers(struct liar *l, uint8_t b)
 	g->wild = true;
 }
 
-/* A command that nobody waits for, or any entry at all. */
+/* Writes a command without waiting for it, or any bytes in place of one. */
 static void raw_command(struct liar *l, uint8_t b)
 {
 	struct guest *g = &l->g;
@@ -131,7 +131,7 @@ static uint8_t *headers(struct guest *g, uint8_t *p, const struct ib_opcode_info
 	return p;
 }
 
-/* What a peer could send a QP next, as far as the PSN goes; Return: its length */
+/* Composes a packet with the PSN that a peer could send next to a QP. Return: its length. */
 static uint32_t compose_frame(struct guest *g, uint8_t b, uint8_t *buf)
 {
 	static const uint8_t trans[QPS] = { IB_TRANS_RC, IB_TRANS_RC, IB_TRANS_UC, IB_TRANS_UC,
@@ -160,7 +160,7 @@ static uint32_t compose_frame(struct guest *g, uint8_t b, uint8_t *buf)
 	return len;
 }
 
-/* A frame from the wire: a good one, one with changed bytes, or any bytes; CRCs right or wrong. */
+/* Receives a frame: a good one, one with changed bytes, or any bytes; with right or wrong CRCs. */
 static void frame(struct guest *g)
 {
 	static uint8_t buf[8192];
@@ -180,7 +180,7 @@ static void frame(struct guest *g)
 		f.len = 4u * get(in);
 	f.flags = how >> 3 & 7;
 	f.vl = how & 64 ? get(in) & 15 : buf[0] >> 4;
-	/* a block of its own size, so that reading past the end is seen */
+	/* a block of exactly its size, so that ASan detects reads past the end */
 	data = malloc(f.len ? f.len : 1);
 	if (!data)
 		abort();
@@ -207,7 +207,7 @@ static void resets(struct liar *l, uint8_t b)
 		guest_start(g);
 }
 
-/* The device's own events: credits, links, memory that has become persistent. */
+/* Events of the host: credits, links, memory that has become persistent. */
 static void events(struct guest *g, uint8_t b)
 {
 	struct ohca_link_rate rate = { .width = get(&g->in), .speed = b >> 5, .speed_ext = b >> 6 };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Two ends of RMPP and a wire that loses, repeats, delays and reorders, and strangers' MADs. A
- * message arrives as it was sent or not at all; the transactions of an end have their bounds, and
- * all end by time. (One whose segments come again after the transaction was forgotten arrives
- * again: who waits for a response takes one.)
+ * Two ends of RMPP, a wire that loses, repeats, delays and reorders, and MADs of a third node. A
+ * message arrives as it was sent or not at all. The number of transactions of an end is bounded,
+ * and all of them end in time. (A message arrives again if its segments arrive again after its
+ * transaction was forgotten; a client that waits for a response uses only one.)
  */
 #include "umad/rmpp.h"
 
@@ -12,19 +12,19 @@
 #include <string.h>
 
 #define ENDS	2u
-#define WIRE	512u		/* MADs under way, at most */
+#define WIRE	512u		/* MADs on the wire, at most */
 #define LONGEST	20000u		/* bytes of a message */
-#define MSGS	64u		/* of an input */
+#define MSGS	64u		/* in an input */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* A MAD to the end with the LID @to, plus 1. */
+/* A MAD for the end with LID @to + 1. */
 struct flight {
 	unsigned int from, to;
 	struct ib_mad mad;
 };
 
-/* A message, by its transaction ID */
+/* A message; its index + 1 is the transaction ID. */
 struct message {
 	size_t len;
 	uint8_t seed;
@@ -32,7 +32,7 @@ struct message {
 
 static const uint8_t *at, *end;
 static struct um_rmpp rmpp[ENDS];
-static unsigned int self;		/* the end that works */
+static unsigned int self;		/* the end that runs */
 static struct flight wire[WIRE];
 static unsigned int under_way;
 static struct message message[MSGS];
@@ -74,7 +74,7 @@ static void received(uint32_t agent, const ib_mad_addr_t *from, const uint8_t *m
 
 	(void)from;
 	must(agent == self && len <= UM_RMPP_MAX, "a message for another agent");
-	/* a stranger's may be anything */
+	/* a MAD of the third node may be anything */
 	if (!tid || tid > messages)
 		return;
 	m = &message[tid - 1];
@@ -124,7 +124,7 @@ static void arrive(const struct flight *fl)
 		um_rmpp_receive(&rmpp[self], self, &from, &fl->mad, now);
 }
 
-/* Take MAD @i off the wire. */
+/* Removes MAD @i from the wire. */
 static struct flight take(unsigned int i)
 {
 	const struct flight fl = wire[i];
@@ -142,7 +142,7 @@ static void pass(unsigned int most)
 	}
 }
 
-/* A MAD that nobody of the two has sent; its transaction ID is none of theirs. */
+/* A MAD that neither end has sent, with a transaction ID that neither uses. */
 static void stranger(void)
 {
 	struct flight fl = { .from = get8() % ENDS, .to = get8() % ENDS };
@@ -156,7 +156,7 @@ static void stranger(void)
 	arrive(&fl);
 }
 
-/* The time of both ends. Return: whether anything is due later. */
+/* Moves the time of both ends. Return: whether a timer is still set. */
 static bool tick(int64_t ns)
 {
 	bool due = false;
@@ -184,7 +184,7 @@ static void step(uint8_t op)
 			take(get8() % under_way);
 		break;
 	case 4:
-		/* once more, or out of order */
+		/* delivered again, or out of order */
 		i = get8();
 		if (under_way) {
 			const struct flight fl = op & 8 ? wire[i % under_way] : take(i % under_way);
@@ -220,7 +220,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	now = 1000;
 	for (unsigned int ops_left = 200; ops_left && at < end; ops_left--)
 		step(get8());
-	/* without a wire all of them end */
+	/* all of them end without a wire */
 	for (unsigned int i = 0; i < 4096 && tick(5000000000); i++)
 		under_way = 0;
 	for (unsigned int i = 0; i < ENDS; i++)

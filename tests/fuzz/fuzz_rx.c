@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A peer without good intentions: libFuzzer sends packets to an engine with live RC, UC, UD,
- * XRC, SMI and GSI QPs, one of them with a tag list, that also have requests of their own
- * under way.
+ * A hostile peer: libFuzzer sends packets to an engine with connected RC, UC, UD, XRC, SMI and GSI
+ * QPs, one of them with a tag list. The QPs also have requests of their own outstanding.
  *
- * The input is a list of packets. Each begins as one that the QP could expect, with a PSN
- * near the right one and a good key; then a few of its bytes are changed.
+ * The input is a list of packets. Each begins as one that the QP could expect, with a PSN near the
+ * right one and a good key; then a few of its bytes are changed.
  */
 #include <stdlib.h>
 
@@ -30,8 +29,8 @@ struct peer {
 	struct host *h;
 	struct input in;
 	struct host_cq cq;
-	struct host_srq srq, tm_srq, xrc_srq[3];	/* the last of another domain */
-	/* far: of the second port, slower than that, with an alternate path from the first */
+	struct host_srq srq, tm_srq, xrc_srq[3];	/* the last: of another domain */
+	/* far: at the second port, at a lower rate, with an alternate path from the first port */
 	struct host_qp rc, rc_srq, rc_tm, uc, ud, smi, gsi, ini, tgt, far;
 	uint32_t xrcdn[2];
 	struct host_mr mr;
@@ -51,7 +50,7 @@ static uint32_t get32(struct input *in)
 	return v;
 }
 
-/* Offsets, lengths: mostly small, or at the edge of the region. */
+/* Offsets and lengths: most are small, or at the end of the region. */
 static uint32_t near(struct input *in)
 {
 	uint8_t b = get(in);
@@ -73,13 +72,13 @@ static struct host_qp *pick(struct peer *p, uint8_t b)
 	return all[b & 7];
 }
 
-/* PSN that the QP would take for this opcode, give or take a little. */
+/* A PSN at or near the one that the QP expects for this opcode. */
 static uint32_t psn(struct peer *p, const struct host_qp *q, const struct ib_opcode_info *op)
 {
 	const struct ohca_xport *xp = p->h->e->qp[q->handle]->xp;
 	uint8_t b = get(&p->in);
 
-	/* before its turn, where that may be */
+	/* ahead of the expected one, where that is allowed */
 	if (p->h->e->any_order && b >= 96 && b < 160)
 		return ib_psn_add(xp->resp.epsn, b - 95u);
 	return ib_psn_add(op->flags & IB_OPF_RESPONSE ? xp->req.una : xp->resp.epsn,
@@ -123,7 +122,7 @@ static uint8_t *ext_headers(struct peer *p, uint8_t *h, const struct ib_opcode_i
 	return h;
 }
 
-/* TMH and RVH that could be good. */
+/* Headers TMH and RVH that could be valid. */
 static void tag_headers(struct peer *p, uint8_t *h, uint32_t room)
 {
 	struct input *in = &p->in;
@@ -142,7 +141,7 @@ static void tag_headers(struct peer *p, uint8_t *h, uint32_t room)
 	memcpy(h, hdr, room < sizeof(hdr) ? room : sizeof(hdr));
 }
 
-/* A list operation; what the device has not executed is overwritten, too. */
+/* Posts a list operation; it may overwrite one that the device has not executed. */
 static void list_op(struct peer *p, uint8_t b)
 {
 	struct input *in = &p->in;
@@ -177,7 +176,7 @@ static void packet(struct peer *p)
 	struct host_qp *q = pick(p, b);
 	bool mad = q == &p->smi || q == &p->gsi;
 	bool grh = (b & 8) && q != &p->smi && q != &p->rc_tm && q != &p->far;
-	/* of a QP with two paths: by which, and with MigReq or without */
+	/* for a QP with two paths: which path, and with or without MigReq */
 	uint8_t way = q == &p->far ? get(in) : 0;
 	unsigned int port = way & 1 ? 0 : q == &p->far;
 	const struct ib_opcode_info *op;
@@ -220,7 +219,7 @@ static void packet(struct peer *p)
 	if (get(in) == 0xff)
 		len = get(in) * 4u;
 	vl = buf[0] >> 4;
-	/* a block of its own size, so that reading past the end is seen */
+	/* a block of exactly its size, so that ASan detects reads past the end */
 	h = malloc(len ? len : 1);
 	memcpy(h, buf, len);
 	flags = get(in);
@@ -228,7 +227,7 @@ static void packet(struct peer *p)
 	free(h);
 }
 
-/* A request of our own, so that responses have something to answer. */
+/* Posts a request of the engine, so that responses have one to answer. */
 static void request(struct peer *p, struct host_qp *q, uint8_t b)
 {
 	struct {
@@ -301,7 +300,10 @@ static void make(struct peer *p, struct host_qp *q, uint8_t type, bool srq)
 	}
 }
 
-/* An alternate path of the QP with two: by the first port if it uses the second, or back. */
+/*
+ * Loads an alternate path into the QP with two paths: by the first port if it uses the second, or
+ * back.
+ */
 static void rearm(struct peer *p)
 {
 	const struct ohca_qp *qp = ohca_qp_get(p->h->e, p->far.handle);
@@ -315,7 +317,7 @@ static void rearm(struct peer *p)
 					     OHCA_ATTR_PATH_MIG_STATE, &a));
 }
 
-/* The same QP to SQD with other attributes, and back. */
+/* Moves the same QP to SQD, changes attributes, and moves it back. */
 static void change(struct peer *p)
 {
 	struct input *in = &p->in;
@@ -364,7 +366,7 @@ static void set_up(struct peer *p)
 	for (unsigned int i = 0; i < 3; i++) {
 		struct ohca_hw_sge s = host_sge(p->mr.iova + 4096, 600, p->mr.key);
 
-		/* the second has no right to the memory */
+		/* the PD of the second SRQ has no right to the memory */
 		if (host_xrc_srq_create(h, &p->xrc_srq[i], 4, i == 1 ? host_pd(h, 0) : h->pdn,
 					p->xrcdn[i / 2], &p->cq))
 			abort();

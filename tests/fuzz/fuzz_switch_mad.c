@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A fabric of one switch with three machines that send it anything: SMPs of both classes, GS MADs,
- * data packets, timers, links that retrain and die.
+ * A fabric of one switch with three machines that send any bytes: SMPs of both classes, GMPs, data
+ * packets, timers, links that retrain and close.
  */
 #include "link_ends.h"
 
@@ -58,7 +58,7 @@ static void pump(struct ohca_link *ep[EPS])
 	}
 }
 
-/* Five hosts at a switch; those that no machine is at are switched off. */
+/* Five hosts at a switch; hosts without a machine are switched off. */
 static struct fab *new_fabric(void)
 {
 	struct fab *f = fab_new();
@@ -78,7 +78,7 @@ static struct fab *new_fabric(void)
 	return f;
 }
 
-/* As an SM would leave it; the input may change all of it. */
+/* The state that an SM would set up; the input may change all of it. */
 static void set_up(struct fab *f)
 {
 	struct fab_switch *s = &f->sw[f->node[node].sw];
@@ -116,7 +116,7 @@ static void timers(uint8_t op)
 	fab_data_timer(d);
 }
 
-/* A UD packet around a MAD whose bytes come from the input. */
+/* Builds a UD packet around a MAD whose bytes are from the input. */
 static size_t make_mad(struct input *in, uint8_t *pkt, uint8_t op)
 {
 	static const uint8_t attrs[] = { 0x02, 0x10, 0x11, 0x12, 0x14, 0x15, 0x16, 0x17, 0x18,
@@ -173,7 +173,7 @@ static void put(struct ohca_link *l, unsigned int vl, const void *pkt, size_t le
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	/* wires of half of the inputs have rates, and packets wait for these */
+	/* for half of the inputs wires have rates, so that packets wait */
 	const struct fab_data_cfg cfg = { .hoq_scale = 1, .rate_scale = size & 1 ? 100 : 0 };
 	struct input in = { data, data + size };
 	struct ohca_link *ep[EPS], *l;
@@ -221,7 +221,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			}
 			put(ep[e], op / 64 & 1, pkt, n);
 			break;
-		case 4:		/* anything at all */
+		case 4:		/* any bytes */
 			n = take(&in, pkt, 12 + op);
 			put(ep[e], op & 64 ? 15 : 0, pkt, n < 12 ? 12 : n);
 			break;
@@ -239,7 +239,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (unsigned int i = 0; i < EPS; i++)
 		ohca_link_free(ep[i]);
 	look();
-	/* what has waited at the switch ends there, 64 packets of a lane in a round */
+	/* packets that waited at the switch are discarded, 64 of a lane in a round */
 	for (unsigned int i = 0; fab_data_round(d); i++)
 		if (i == 100)
 			abort();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A topology file of any bytes. What is accepted is written and read again: the same text comes
- * out. It is also looked at as a tree.
+ * A topology file of any bytes. If it is accepted, it is written and read again, and then written
+ * as the same text. The test also checks it as a tree.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static void say(void *ctx, unsigned int line, const char *text)
 	++*n;
 }
 
-/* The fabric that @text is, or NULL; without an error there is one. */
+/* Return: the fabric of @text, or NULL if there was an error. */
 static struct fab *load(const char *text, size_t len)
 {
 	unsigned int errors = 0;
@@ -46,7 +46,7 @@ struct findings {
 	uint32_t n;
 };
 
-/* Each finding has a line of text; counts them. */
+/* Counts findings, and checks that each has a line of text. */
 static void found(void *ctx, const struct fab_finding *finding)
 {
 	static char line[1024];
@@ -92,7 +92,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	if (!fab_tree_check(f, found, &findings, &tree) || tree.findings != findings.n)
 		abort();
-	/* a link that does not come up is not written, and parts may fall apart */
+	/* a link that is down is not written, so the parts could be unconnected */
 	if (all_up(f)) {
 		text = write_text(f, &len);
 		g = load(text, len);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Clients of libumad2sim, local ones and by UDP, that send any control messages and MADs, name
- * other clients, say that they are somebody else, die, and come again. What is a control message
- * has one answer, what is none has none; who is attached stays so and gets what is for it, nobody
- * else does; a port has IsSM while a client that is attached there is a subnet manager. However
- * late a client reads, each of its requests has an answer, or an error.
+ * other clients, claim other identities, exit, and start again. A control message has one answer,
+ * any other message has none. A client that is attached stays attached and gets its MADs, and no
+ * other client gets them. A port has IsSM while a client that is attached there is a subnet
+ * manager. However late a client reads, each of its requests has an answer or an error.
  */
 #include "mads.h"
 
@@ -23,24 +23,26 @@
 #include "fabric/sim/umad2sim.h"
 
 #define HOSTS		4u
-#define LOCAL		5u		/* programs of this host: the first ones */
+#define LOCAL		5u		/* the first ones are programs of this host */
 #define PROGRAMS	10u
-#define CROWD		140u		/* that come by UDP and are gone at once, more than may */
+#define CROWD		140u		/* clients by UDP that exit at once, too many */
 #define CROWD_ID	5000u
 #define UDP_AT		0x0a000063u	/* the server's address, and port */
 #define UDP_PORT	7000u
 #define BURST_TID	0xb575u		/* of requests that are sent without reading answers */
-#define BURST		100u		/* of these, at most; a socket takes much less */
-#define STRAY_TID	0x57a9u		/* of a MAD that is nobody's */
+#define BURST		100u		/* at most; a socket stores much fewer */
+#define STRAY_TID	0x57a9u		/* of a MAD for no client */
 #define MAX_BYTES	400u
 #define KNOWN		(FAB_SIM_REMOTE + 32u)	/* no client has a higher number */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /*
- * A program: @in, @ctl: its sockets, -1: it does not run; @num: number of its client, as far as it
- * knows; @joined: the one that it gets MADs of alone, UINT32_MAX: of all; @last: the MAD that it
- * got last; @burst: the answers to a burst, and its errors
+ * A program
+ * @in, @ctl: its sockets, -1: it does not run; @num: the number of its client, as it was told
+ * @joined: the client from which alone it gets MADs, UINT32_MAX: any; @last: the last MAD that it
+ *   received
+ * @burst: answers to a burst, and errors
  */
 struct program {
 	int in, ctl;
@@ -51,9 +53,9 @@ struct program {
 };
 
 /*
- * What is known of the server's client; @used: it is attached; @sure: its program runs and has
- * done nothing by which it could be dropped; @remote: where its control messages come from,
- * sin_port 0: it is local; @heard_ns: when one of these came last
+ * What the test knows about a client of the server
+ * @used: it is attached; @sure: its program runs and has done nothing for which it could be dropped
+ * @remote: source of its control messages, sin_port 0: it is local; @heard_ns: time of the last one
  */
 struct known {
 	bool used, sure;
@@ -121,7 +123,7 @@ static bool is_remote(const struct program *p)
 	return p >= program + LOCAL;
 }
 
-/* Programs of two hosts; each has a process number, or a port for MADs. */
+/* Programs of two hosts; the identity is a process number, or a port for MADs. */
 static uint32_t id_of(const struct program *p)
 {
 	return 4000 + (uint32_t)(p - program);
@@ -134,7 +136,7 @@ static struct place place_of(const struct program *p, bool in)
 	return udp(0x0a000001 + (id_of(p) & 1), in ? id_of(p) : id_of(p) + 1000);
 }
 
-/* Where client @num sends MADs to; UINT32_MAX: where control messages go. */
+/* The address for MADs of client @num, or for control messages with UINT32_MAX. */
 static struct place server(const struct program *p, uint32_t num)
 {
 	if (is_remote(p))
@@ -144,7 +146,7 @@ static struct place server(const struct program *p, uint32_t num)
 
 /* ---- programs ------------------------------------------------------------------ */
 
-/* Handle what has come, which may make more come. */
+/* Handles all events, which may cause further events. */
 static void settle(void)
 {
 	union fab_event e;
@@ -175,7 +177,7 @@ static void start(struct program *p)
 	p->joined = UINT32_MAX;
 }
 
-/* What is known of client @k, if it is one of @p's. */
+/* Whether @k is a client of @p. */
 static bool is_of(const struct known *k, const struct program *p)
 {
 	if (!k->used || k->id != id_of(p) || !k->remote.sin_port == is_remote(p))
@@ -200,7 +202,7 @@ static void die(struct program *p)
 	doubt(p);
 }
 
-/* As the library does with its client's number, or with another's. */
+/* Connects to the socket of its client, as the library does, or to that of another client. */
 static void join(struct program *p, uint32_t num)
 {
 	const struct place to = server(p, num);
@@ -212,7 +214,7 @@ static void join(struct program *p, uint32_t num)
 		doubt(p);
 }
 
-/* MADs that have come are for this program. */
+/* Reads MADs, and checks that they are for this program. */
 static void hear(struct program *p)
 {
 	struct sim_mad r;
@@ -245,7 +247,7 @@ static bool same(const struct sockaddr_in *a, const struct sockaddr_in *b)
 	return a->sin_port == b->sin_port && a->sin_addr.s_addr == b->sin_addr.s_addr;
 }
 
-/* A client that attaches from @from as @id ends the one that it was before. */
+/* Whether an attachment from @from as @id ends the client @k. */
 static bool ends(const struct known *k, uint32_t id, const struct place *from)
 {
 	if (!k->used || !k->remote.sin_port != (from->sa.sa_family == AF_UNIX))
@@ -321,7 +323,7 @@ static void check_answer(const struct sim_ctl *asked, const struct sim_ctl *got,
 		must(ib_get_be64(got->data) == f->node[f->port[k->port].node].guid, "another GUID");
 }
 
-/* Return: type of the answer, UINT32_MAX: there is none. */
+/* Return: the type of the answer, UINT32_MAX if there is none. */
 static uint32_t tell(int fd, const struct place *from, const struct place *to, const void *p,
 		     size_t len, struct sim_ctl *got)
 {
@@ -366,7 +368,7 @@ static struct sim_ctl hello(uint32_t id, uint8_t how)
 	return c;
 }
 
-/* There is a place for @p: its kind of client has a free number, or somebody of the crowd has one. */
+/* Whether @p can attach: a number of its kind is free, or that of a silent client of the crowd. */
 static bool has_place(const struct program *p)
 {
 	const uint32_t first = is_remote(p) || !has_udp ? 0 : FAB_SIM_REMOTE;
@@ -389,7 +391,7 @@ static void attach(struct program *p, uint8_t how)
 	struct sim_connect cc;
 	struct sim_ctl got;
 
-	/* a socket for MADs that is somebody's own is not reached by the server */
+	/* the server cannot send to a program whose socket for MADs is connected elsewhere */
 	if (tell(p->ctl, &from, &to, &c, sizeof(c), &got) != SIM_CONNECT) {
 		must(!place || (how & 7) > 5 || !is_remote(p), "a remote client is refused");
 		return;
@@ -402,7 +404,7 @@ static void attach(struct program *p, uint8_t how)
 		doubt(p);
 }
 
-/* A message by UDP from a socket that is gone at once. */
+/* Sends a message by UDP from a socket that is closed at once. */
 static void stranger(const struct place *from, const void *p, size_t len)
 {
 	const struct place to = udp(UDP_AT, UDP_PORT);
@@ -417,7 +419,7 @@ static void stranger(const struct place *from, const void *p, size_t len)
 	dgram_close(fd);
 }
 
-/* Clients that attach by UDP and are not heard of again. */
+/* Attaches clients by UDP that send nothing more. */
 static void crowd(uint8_t how)
 {
 	const struct sim_ctl c = hello(CROWD_ID, how);
@@ -429,7 +431,7 @@ static void crowd(uint8_t how)
 	}
 }
 
-/* A message that is right, or has bytes of the input, or is cut, or has more. */
+/* Sends a control message that is valid, or has bytes of the input, or is cut, or is longer. */
 static void control(struct program *p, uint8_t op)
 {
 	const struct place from = place_of(p, false), to = server(p, UINT32_MAX);
@@ -482,7 +484,7 @@ static void put_mad(struct program *p, const struct fab_mad *mad, uint8_t op)
 		dgram_sendto(p->in, buf, len, 0, &to.sa, to.len);
 }
 
-/* Requests of a client that reads nothing until all of them are sent. */
+/* Sends requests of a client that reads nothing until all of them are sent. */
 static void burst(struct program *p, unsigned int n)
 {
 	const struct place to = server(p, p->num);
@@ -517,7 +519,7 @@ static void burst(struct program *p, unsigned int n)
 	must(p->burst == n, "a request has neither an answer nor an error");
 }
 
-/* ---- what holds at any time ---------------------------------------------------- */
+/* ---- invariants ---------------------------------------------------------------- */
 
 static void check_issm(void)
 {
@@ -569,7 +571,7 @@ static void step(uint8_t op)
 		must(fab_sim_timer(sim, now) > 0, "somebody is due after all were told");
 		break;
 	case 9:
-		/* it takes its time */
+		/* limited to one an input, because it is slow */
 		if (op & 32)
 			burst(p, 1 + get8() % BURST);
 		else if (has_udp && op & 128 && !crowded)
@@ -587,14 +589,14 @@ static void step(uint8_t op)
 		mad = any_mad(get8());
 		put_mad(p, &mad, op / 16);
 	}
-	/* or what comes next is there, too */
+	/* the server does not run yet if more events are to come together */
 	if (op & 64)
 		return;
 	settle();
 	check_issm();
 }
 
-/* Any text is an address, or is refused. */
+/* Any text is an address, or the server refuses it. */
 static void listen_anywhere(void)
 {
 	struct fab_sim *s = fab_sim_new(&m, "other", -1);

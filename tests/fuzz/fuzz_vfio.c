@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A hostile virtual machine monitor at ohca-vfio-user: any messages, in pieces of any size, with any
- * descriptors. Ours may give it up, nothing else; no descriptor stays open. The fabric's process is
- * the few functions of its client half that are below, and refuses now and then.
+ * A hostile virtual machine monitor at ohca-vfio-user: any messages, in pieces of any size, with
+ * any descriptors. Our side may close the connection, but nothing else fails, and no descriptor
+ * stays open. A few functions below replace the client half of the fabric's process, and refuse a
+ * call now and then.
  */
 #include <assert.h>
 #include <dirent.h>
@@ -19,14 +20,14 @@
 #include "vfio-user/serve.h"
 #include "vfio-user/socket.h"
 
-#define MOST_MESSAGES	40u	/* whose answers find room in the socket's buffer */
+#define MOST_MESSAGES	40u	/* whose answers fit in the socket's buffer */
 #define BYTES		(1u << 20)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* ---- the fabric's process --------------------------------------------------------- */
 
-/** struct ohca_front - the HCA; @calls: that were made, of which some are refused */
+/** struct ohca_front - the HCA; @refuse: bits of the calls that fail, of @calls so far */
 struct ohca_front {
 	uint32_t refuse, calls;
 	bool lost;
@@ -83,7 +84,7 @@ int ohca_front_call(struct ohca_front *f, enum ohca_front_type type, void *msg, 
 	assert((type == OHCA_FRONT_BLOCK) == (fd >= 0));
 	if (f->lost)
 		return -1;
-	/* ranges are as the protocol wants them */
+	/* the ranges obey the protocol */
 	for (uint32_t i = 0; type == OHCA_FRONT_MEM && i < le32toh(m->n); i++) {
 		const struct ohca_front_range *r = &m->range[i];
 
@@ -192,11 +193,11 @@ static uint32_t get(struct input *in, unsigned int n)
 
 static void put_fds(int sock, const void *buf, size_t n, const int *fd, unsigned int fds)
 {
-	/* without room it is not sent */
+	/* a message that has no room is not sent */
 	(void)!fds_send(sock, buf, n, fd, fds, MSG_DONTWAIT);
 }
 
-/* A message of a command and its fields, some of which are likely to be valid. */
+/* Builds a message of a command and its fields, some of which are likely to be valid. */
 static size_t message(struct input *in, struct vu_message *m)
 {
 	static const uint32_t least[] = { 0, 4, 32, 24, 16, 32, 0, 16, 20, 16, 24, 0, 0, 0, 0, 0 };
@@ -210,7 +211,7 @@ static size_t message(struct input *in, struct vu_message *m)
 		m->hdr.flags = get(in, 1);
 	if (kind & 0x20)
 		m->hdr.size = get(in, 2);
-	/* each 4 bytes: a small number, a page, or any */
+	/* 4 bytes each: a small number, a page, or any value */
 	for (uint32_t at = 0; at < n; at += 4) {
 		const uint32_t how = get(in, 1);
 		uint32_t v = how & 0x80 ? get(in, 4) : how & 0x40 ? (how & 0x3f) << 12 : how;

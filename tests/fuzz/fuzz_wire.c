@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The peer of a link, on the same host or by TCP: anything as its first message, and as records behind
- * a right one. Ours may lose the link, nothing else; it has a reason then, never waits, and leaves no
- * descriptor open.
+ * The peer of a link, on the same host or by TCP, sends any bytes as its first message, and as
+ * records after a valid one. Our side may lose the link, but nothing else fails: it then has a
+ * reason, never blocks, and leaves no descriptor open.
  */
 #include "link_ends.h"
 
@@ -14,11 +14,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void put(int fd, const void *buf, size_t len)
 {
 	if (send(fd, buf, len, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
-		/* ours has closed, or does not read now */
+		/* our side has closed, or does not read now */
 	}
 }
 
-/* A right HELLO of the peer with some bytes changed. */
+/* A valid HELLO of the peer with some bytes changed. */
 static void hello(struct input *in, uint8_t buf[OHCA_WIRE_MSG_MAX], unsigned int changes)
 {
 	struct ohca_wire_hello h;
@@ -38,7 +38,7 @@ static void hello(struct input *in, uint8_t buf[OHCA_WIRE_MSG_MAX], unsigned int
 }
 
 /*
- * Ours listens, or has connected, to a peer whose first message are @len bytes of @buf. Return: NULL:
+ * Our side listens or has connected; the first message of the peer is [@len] @buf. Return: NULL if
  * refused.
  */
 static struct ohca_link *meet(const int sv[2], const uint8_t *buf, size_t len, bool listens)
@@ -111,7 +111,7 @@ static void say(struct input *in, struct ohca_link *us, int fd)
 	size_t n;
 
 	switch (op % 8) {
-	case 0:		/* anything */
+	case 0:		/* any bytes */
 		put(fd, buf, take(in, buf, 1 + op / 8));
 		break;
 	case 1:		/* a record of any kind */
@@ -124,7 +124,7 @@ static void say(struct input *in, struct ohca_link *us, int fd)
 		memset(buf, op, n);
 		record(fd, OHCA_WIRE_FRAME, op & 64 ? 15 : op / 8 % 2, (uint16_t)n, op / 128, buf);
 		break;
-	case 4:		/* credits, right but for a little */
+	case 4:		/* credits, valid except for a small change */
 		for (unsigned int vl = 0; vl < 16; vl++)
 			c.fccl[vl] = htole16((uint16_t)(us->tx[vl].fctbs +
 							(vl < 2 ? OHCA_LINK_BLOCKS : 0)));
@@ -176,7 +176,10 @@ static void established(struct input *in, struct ohca_link *us, int fd)
 		else if (op & 16 && ohca_link_prepare_sleep(us) && op & 128)
 			ohca_link_awake(us);
 	}
-	/* Whatever happened, ours can go to sleep or is told why not, in bounded time. */
+	/*
+	 * Whatever happened, our side can sleep or gets an event within a bounded number of
+	 * attempts.
+	 */
 	while (!ohca_link_prepare_sleep(us)) {
 		touch(us);
 		while (ohca_link_ctrl(us) != OHCA_LINK_EV_NONE)

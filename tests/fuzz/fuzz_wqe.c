@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * An application without good intentions: libFuzzer writes send and receive WQEs, producer
- * indices and keys of QPs that talk to each other over loopback, while they work.
+ * A hostile application: libFuzzer writes send and receive WQEs, producer indices and keys of QPs
+ * that are connected to each other by loopback, while they run.
  *
- * The input is a program: a byte says what to do, those after it are operands. WQEs begin
- * as good ones; then a few of their bytes are changed.
+ * The input is a program: a byte selects an action, those after it are operands. WQEs begin as good
+ * ones; then a few of their bytes are changed.
  */
 #include <stdlib.h>
 
@@ -175,7 +175,7 @@ static void recv_wqe(struct app *a)
 			get(&a->in);
 }
 
-/* Out of ERR or SQE, and into any state. */
+/* Moves a QP to any state, also from ERR or SQE. */
 static void modify(struct app *a)
 {
 	uint8_t b = get(&a->in);
@@ -192,13 +192,13 @@ static void modify(struct app *a)
 	else
 		status = host_qp_try_connect(&a->qp[i], 0, 1, a->qp[i ^ 1].qpn, 1, 0xfffff0,
 					     0xfffff0);
-	/* in RTR it takes what the others send, which may end it before it is in RTS */
+	/* in RTR the QP receives messages of others, which may move it to ERR before RTS */
 	if (status && (status != OHCA_ADMIN_BAD_STATE || host_qp_query(&a->qp[i], &to) ||
 		       to.state != OHCA_QPS_ERR))
 		abort();
 }
 
-/* A producer index, or any byte of the rings. */
+/* Writes a producer index, or any byte of the rings. */
 static void poke(struct app *a)
 {
 	struct host_qp *q = &a->qp[get(&a->in) % 5];

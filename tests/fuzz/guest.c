@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The guest without good intentions: memory, requests, ports. See guest.h. */
+/* The hostile guest: memory, requests, ports. See guest.h. */
 #include <stdlib.h>
 
 #include "engine/base/state.h"
@@ -7,9 +7,12 @@
 #include "guest.h"
 #include "renew.h"
 
-#define START_PAGES	200u	/* what guest_start() takes at most */
+#define START_PAGES	200u	/* that guest_start() uses at most */
 
-/* What the input names by chance is no address. */
+/*
+ * Sets a number of the input to 0 if it is by chance the address of a page that the guest does not
+ * own.
+ */
 static void own_only(struct guest *g, uint64_t *v)
 {
 	uint64_t off = *v - HOST_BASE;
@@ -37,7 +40,7 @@ void guest_write(struct guest *g)
 		own_only(g, (uint64_t *)(void *)p + i);
 }
 
-/* Another process writes a word of the doorbells. */
+/* Another process writes a word of the doorbell page. */
 static void bells(struct guest *g)
 {
 	struct ohca_db_sizes sizes;
@@ -108,7 +111,7 @@ static void forget(struct guest *g)
 		host_buf_free(&g->qps[i].buf);
 }
 
-/* Queue pairs that are connected, and all that they need. */
+/* Makes connected queue pairs and all that they need. */
 static void objects(struct guest *g)
 {
 	struct host_qp_init in = { .scq = &g->cqs, .rcq = &g->cqs, .log_sq = 4, .log_rq = 3,
@@ -133,7 +136,7 @@ static void objects(struct guest *g)
 	g->mr = g->mem.key;
 }
 
-/* Work requests that are good, but for a byte now and then. */
+/* Posts work requests that are good except for a byte now and then. */
 void guest_post(struct guest *g)
 {
 	uint8_t b = get(&g->in), at = get(&g->in);

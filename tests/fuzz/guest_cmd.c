@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Commands of the guest without good intentions. See guest.h. */
+/* Commands of the hostile guest. See guest.h. */
 #include "engine/base/state.h"
 #include "engine/object/fault.h"
 #include "engine/object/qp.h"
@@ -7,7 +7,7 @@
 #include "guest.h"
 #include "reach.h"
 
-/* The attributes that a QP needs to get to a state. */
+/* The attributes that a QP needs for the transition to a state. */
 static uint32_t needed(ohca_engine *e, uint32_t qpn, uint8_t to)
 {
 	const struct ohca_qp *qp = ohca_qp_get(e, qpn);
@@ -51,7 +51,7 @@ struct ohca_hw_pl guest_list(struct guest *g)
 	return pl;
 }
 
-/* A command that would be good, as far as its kind goes. */
+/* Composes a command that is good in its form. */
 static void body(struct guest *g, uint8_t op, struct ohca_hw_aqe *c)
 {
 	struct host *h = g->h;
@@ -264,7 +264,7 @@ static void body(struct guest *g, uint8_t op, struct ohca_hw_aqe *c)
 		for (unsigned int i = 0; i < sizeof(c->body); i++)
 			c->body[i] = get(&g->in);
 	}
-	/* and a few bytes otherwise */
+	/* and a few changed bytes */
 	if (b & 1 || g->strict)
 		return;
 	for (unsigned int n = get(&g->in) & 3; n; n--) {
@@ -274,13 +274,15 @@ static void body(struct guest *g, uint8_t op, struct ohca_hw_aqe *c)
 	}
 }
 
-/* Attributes of a QP at work, as the input has them, which are mostly good. */
+/* Attributes of the input for a QP that works; most of them are good. */
 static struct ohca_hw_qp_attr attributes(struct guest *g, unsigned int i, uint8_t state)
 {
 	struct input *in = &g->in;
 	uint8_t b = get(in), c = get(in);
 
-	/* the primary path is that of guest.c or the way back; the alternate one is the other */
+	/*
+	 * the primary path is that of guest.c or the reverse; the alternate path is the other one
+	 */
 	return (struct ohca_hw_qp_attr){
 		.state = state, .port = (uint8_t)(1 + (b & 1)), .access = b & 15,
 		.timeout = c & 31, .retry_cnt = b >> 5, .rnr_retry = c >> 5,
@@ -345,7 +347,7 @@ void guest_compose(struct guest *g, struct ohca_hw_aqe *c)
 		OHCA_CMD_QUERY_QP, OHCA_CMD_REG_MR, OHCA_CMD_DEREG_MR, OHCA_CMD_REREG_MR,
 		OHCA_CMD_ATTACH_MCAST, OHCA_CMD_DETACH_MCAST, OHCA_CMD_ALLOC_DM, OHCA_CMD_FREE_DM,
 	};
-	/* behind whole rounds of the first */
+	/* after eight rounds of the first list */
 	static const uint8_t more[] = {
 		OHCA_CMD_UPDATE_MR_PAGES, OHCA_CMD_PAGE_FAULT_RESUME, OHCA_CMD_ALLOC_XRCD,
 		OHCA_CMD_DEALLOC_XRCD, OHCA_CMD_ALLOC_COUNTERS, OHCA_CMD_BIND_COUNTERS,
@@ -366,7 +368,7 @@ void guest_command(struct guest *g)
 	struct ohca_hw_aqe c;
 
 	guest_compose(g, &c);
-	/* the admin rings must not have been pulled away: host_cmd() waits for them */
+	/* the admin rings must be mapped, because host_cmd() waits for them */
 	h->hole_len = 0;
 	if (g->wild || !ohca_running(h->e) || host_cmd(h, c.hdr.opcode, &c, &r))
 		return;

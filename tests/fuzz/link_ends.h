@@ -11,7 +11,7 @@
 
 #include "link/link_priv.h"
 
-/** struct input - what is left of the fuzzer's bytes; zeros when they are used up. */
+/** struct input - the rest of the fuzzer's bytes; zeros when they are used up. */
 struct input {
 	const uint8_t *p, *end;
 };
@@ -28,7 +28,7 @@ static inline uint16_t get16(struct input *in)
 	return (uint16_t)(lo | get8(in) << 8);
 }
 
-/** take() - up to @max bytes into @buf. Return: how many there were. */
+/** take() - copies up to @max bytes into @buf. Return: how many there were. */
 static inline size_t take(struct input *in, void *buf, size_t max)
 {
 	size_t n = (size_t)(in->end - in->p);
@@ -40,14 +40,14 @@ static inline size_t take(struct input *in, void *buf, size_t max)
 	return n;
 }
 
-/** ends_pair() - sockets of a host, or of @type SOCK_STREAM, which are as those of TCP */
+/** ends_pair() - a pair of sockets of @type; SOCK_STREAM behaves as TCP */
 static inline void ends_pair(int type, int sv[2])
 {
 	if (socketpair(AF_UNIX, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, sv))
 		abort();
 }
 
-/** ends_meet() - handshake; @a listens with @ca, @b connects with @cb. Never fails. */
+/** ends_meet() - makes the handshake; @a listens with @ca, @b connects with @cb. Never fails. */
 static inline void ends_meet(const struct ohca_link_cfg *ca, const struct ohca_link_cfg *cb,
 			     struct ohca_link **a, struct ohca_link **b)
 {

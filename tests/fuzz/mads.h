@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Any MADs that hosts of a fabric send, from the bytes of an input. */
+/* MADs of any kind that hosts of a fabric send, from the bytes of an input. */
 #ifndef FUZZ_MADS_H
 #define FUZZ_MADS_H
 
 #include "fabric/mgmt/mgmt.h"
 #include "ib/packet.h"
 
-static const uint8_t *at, *end;	/* what is left of the input */
+static const uint8_t *at, *end;	/* the rest of the input */
 
 /* The next byte, 0 at the end. */
 static inline uint8_t get8(void)
@@ -53,7 +53,10 @@ static inline struct fab_mad any_mad(uint8_t op)
 	return mad;
 }
 
-/* What a manager got last is written to, or answered, or represses a trap. */
+/*
+ * Answers the last MAD that a manager received, or repeats it as a Set, or as a TrapRepress of a
+ * trap.
+ */
 static inline struct fab_mad any_answer(const struct fab_mad *last, uint8_t op)
 {
 	struct fab_mad mad = *last;
@@ -76,7 +79,7 @@ static inline struct fab_mad any_answer(const struct fab_mad *last, uint8_t op)
 	return mad;
 }
 
-/* As a subnet manager would leave the hosts and switches of @f; the input may change all of it. */
+/* The state that a subnet manager would set up in @f; the input may change all of it. */
 static inline void set_up(struct fab *f)
 {
 	for (uint32_t i = 0; i < f->nodes; i++) {

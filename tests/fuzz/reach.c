@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Counts of what the engine was got to do. See reach.h. */
+/* Counts of engine states that inputs have reached. See reach.h. */
 #include <stdio.h>
 
 #include "engine/base/state.h"
@@ -8,7 +8,7 @@
 #include "reach.h"
 
 static uint64_t count[REACH_NUM];
-static bool looked;		/* the target is one that must reach all */
+static bool looked;		/* the target must reach all of them */
 static bool peer;		/* and it has a peer */
 
 void reached(enum reach what, bool yes)
@@ -35,7 +35,7 @@ void reach_look(struct host *h)
 	}
 }
 
-/* The process ends. */
+/* Reports at the end of the process. */
 __attribute__((destructor)) static void report(void)
 {
 	static const char *const name[REACH_NUM] = {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What a target that calls reach_look() must get the engine to do. It is counted, the counts are
- * printed at the end, and 'make check' fails if one of them is 0, of the corpus alone, too.
+ * States of the engine that a target with calls of reach_look() must reach. They are counted, and
+ * the counts are printed at the end. 'make check' fails if one of them is 0, even with the corpus
+ * alone.
  */
 #ifndef FUZZ_REACH_H
 #define FUZZ_REACH_H
@@ -15,16 +16,16 @@ enum reach {
 	REACH_SQD,		/* attributes were changed in SQD */
 	REACH_REARM,		/* an alternate path was loaded */
 	REACH_ARMED,		/* the peer has one, too */
-	REACH_MIGRATED,		/* and it is the primary one now */
+	REACH_MIGRATED,		/* and it became the primary path */
 	REACH_PACED,		/* a QP has a static rate below that of its port, and has sent */
 	REACH_PORT2,		/* a QP of the second port has received a request */
-	REACH_AHEAD,		/* WRITEs of a peer came before their turn; of a target that has one */
+	REACH_AHEAD,		/* WRITEs of the peer arrived early; only with a peer */
 	REACH_NUM
 };
 
-/** reached() - count @what if @yes */
+/** reached() - counts @what if @yes */
 void reached(enum reach what, bool yes);
-/** reach_look() - count what the QPs of @h have done, and its events; before it is reset */
+/** reach_look() - counts events and states of the QPs of @h; call it before the reset */
 void reach_look(struct host *h);
 
 #endif /* FUZZ_REACH_H */

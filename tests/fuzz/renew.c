@@ -51,12 +51,12 @@ void retire(struct host *h)
 		must_be_empty(e);
 }
 
-/* The engine has the tables again that it had first; there are two others at most. */
+/* Resets the engine until it uses its first tables again; there are two others at most. */
 static void first_life(ohca_engine *e, const struct ohca_sched *first)
 {
 	for (unsigned int i = 0; e->sched != first; i++) {
 		must(i < OHCA_MAX_DEAD, "tables are lost");
-		e->aq_ci = 1;		/* there was a driver */
+		e->aq_ci = 1;		/* as if there was a driver */
 		ohca_reset(e);
 		while (ohca_sweep(e))
 			;
