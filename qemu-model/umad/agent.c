@@ -22,7 +22,7 @@ struct message {
 	uint8_t mad[];
 };
 
-/* @number: unlike those of all others before, and the upper half of its requests' TIDs; 0: free */
+/* @number: unique, and the upper half of its requests' TIDs; 0: free */
 struct agent {
 	uint32_t number;
 	uint8_t class;
@@ -40,8 +40,8 @@ struct file {
 };
 
 /*
- * A request and its time limit. @is_message: it was sent by RMPP, which repeats it; the time limit is
- * one after its acknowledgment.
+ * A request and its time limit. @is_message: RMPP has sent it, and repeats it; the time limit
+ * begins with its acknowledgment.
  */
 struct pending {
 	struct pending *next;
@@ -103,7 +103,8 @@ static bool has_room(const struct file *f, size_t len)
 }
 
 /*
- * What ends a request is never dropped: there are at most UM_PENDING and UM_RMPP_SENDS of these.
+ * A message that ends a request is never dropped: there are at most UM_PENDING and UM_RMPP_SENDS of
+ * these.
  *
  * Return: whether it is in the queue.
  */
@@ -139,7 +140,7 @@ static bool push_message(uint32_t number, const ib_mad_addr_t *addr, const void 
 	return true;
 }
 
-/* The response to a request; without room, the request ends as if none had come. */
+/* Queue the response to a request; without room, the request ends as without a response. */
 static void push_response(uint32_t number, const ib_mad_addr_t *from, const void *mad, size_t len)
 {
 	if (!push_message(number, from, mad, len, 0))
@@ -224,7 +225,7 @@ int um_file_close(int fd)
 
 void um_file_forget(void)
 {
-	/* what the parent's threads were changing at that time is left alone */
+	/* other data stays: the parent's threads may have been changing it */
 	for (unsigned int i = 0; i < UM_FILES; i++) {
 		if (files[i])
 			close(files[i]->fd);
@@ -266,7 +267,7 @@ int um_agent_add(int fd, const struct umad_reg_attr *attr)
 		;
 	if (id == UM_AGENTS)
 		return -ENOMEM;
-	/* who had the port before used others: receivers know the TIDs of its messages for a while */
+	/* random: receivers know the TIDs of the port's previous owner for a while */
 	if (!last_number && getrandom(&last_number, sizeof(last_number), 0) < 0)
 		last_number = 0;
 	last_number += 1 + (last_number == UINT32_MAX);
@@ -310,8 +311,9 @@ static bool is_response(const struct ib_mad_hdr *h)
 }
 
 /*
- * A response comes from where the request went. A directed route, or the permissive LID, does not
- * say what LID that has; a trap is repressed by the subnet manager, whatever its LID.
+ * Whether a response is from the destination of the request. A directed route, or the permissive
+ * LID, does not contain the responder's LID; a trap is repressed by the subnet manager, whatever
+ * its LID.
  */
 static bool comes_from(const struct pending *p, const struct ib_mad_hdr *h,
 		       const ib_mad_addr_t *from)
@@ -330,7 +332,7 @@ static struct pending **find_pending(const struct ib_mad_hdr *h, const ib_mad_ad
 	return p;
 }
 
-/* Before the MAD is sent: the response may be there as soon as it is. */
+/* Register a request before its MAD is sent: the response may arrive at once. */
 static int await(const struct agent *a, const ib_mad_addr_t *to, const struct ib_mad *mad,
 		 bool is_message, unsigned int timeout_ms, unsigned int retries, int64_t now_ns)
 {
@@ -362,7 +364,7 @@ static void name_request(const struct agent *a, struct ib_mad_hdr *h)
 	h->tid = ib_to_be64((ib_be64(h->tid) & 0xffffffff) | (uint64_t)a->number << 32);
 }
 
-/* By RMPP. A request, which is one of SA's GetMulti, has an answer in the other direction. */
+/* Send by RMPP. A request, which is one of SA's GetMulti, has an answer in the other direction. */
 static int send_message(const struct agent *a, const ib_mad_addr_t *to, const uint8_t *data, size_t len,
 			unsigned int timeout_ms, unsigned int retries, int64_t now_ns)
 {
@@ -406,7 +408,7 @@ int um_agent_send(int fd, int id, const void *umad, size_t len, unsigned int tim
 	if (!a || len < sizeof(struct ib_mad_hdr))
 		return -EINVAL;
 	memcpy(&to, (const uint8_t *)umad + offsetof(struct ib_user_mad, addr), sizeof(to));
-	/* a table without records is a message, too, of its headers alone */
+	/* a table without records is an RMPP message, too, which has only headers */
 	if (a->rmpp && len >= UM_RMPP_HEADERS && um_rmpp_is(data))
 		return send_message(a, &to, data, len, timeout_ms, retries, now_ns);
 	if (len > IB_MAD_LEN)
@@ -496,7 +498,7 @@ static bool deliver_response(const struct ib_mad *mad, const ib_mad_addr_t *from
 		if (!um_rmpp_receive(&rmpp, number, from, mad, now))
 			return true;
 		p = find_pending(&mad->hdr, from);
-		if (*p)		/* the answer, or the rest of it, is coming */
+		if (*p)		/* the answer, or the rest of it, is arriving */
 			(*p)->due_ns = now + (*p)->timeout_ms * 1000000ll;
 		return true;
 	}
@@ -525,7 +527,9 @@ bool um_agent_deliver(const struct ib_mad *mad, const ib_mad_addr_t *from)
 
 /* ---- time ---------------------------------------------------------------------- */
 
-/* One that is due, with its next time limit, or ended. */
+/*
+ * Repeat one request that is due, with its next time limit, or end it. Return: false: none is due.
+ */
 static bool expire_one(int64_t now_ns)
 {
 	struct pending **at = &pending, *p;

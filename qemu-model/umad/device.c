@@ -14,7 +14,7 @@
 
 #define CA	"ohca_umad0"
 
-/* A program asks for no name, or for the one that it was told. */
+/* A program requests no name, or the one that it got from this library. */
 static bool is_ours(const char *ca_name, int portnum)
 {
 	return (!ca_name || !strcmp(ca_name, CA)) && (portnum == UMAD_ANY_PORT || portnum == 1);
@@ -65,7 +65,7 @@ int umad_get_smi_gsi_pair_by_ca_name(const char *devname, uint8_t portnum,
 	return umad_get_smi_gsi_pairs(ca_pair, 1) == 1 ? 0 : -ENODEV;
 }
 
-/* Gb/s as sysfs has it: a whole number. */
+/* Gb/s as in sysfs: a whole number. */
 static unsigned int port_rate(const struct ib_port_info *pi)
 {
 	return ib_link_mbps(pi->width_active, pi->speed_active, pi->speed_ext_active) / 1000;

@@ -11,7 +11,7 @@
 
 #include "node.h"
 
-#define LOOK_NS		50000000ll	/* nothing tells that it was opened */
+#define LOOK_NS		50000000ll	/* between checks: there is no event when it is opened */
 
 static int writer = -1;
 static bool is_open;

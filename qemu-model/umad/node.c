@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The channel adapter that a process is; see node.h. */
+/* The channel adapter of a process; see node.h. */
 #include "node.h"
 
 #include <stdio.h>
@@ -178,7 +178,7 @@ void um_node_link_up(const struct ohca_link_state *st, const struct ohca_link_cf
 
 void um_node_link_down(void)
 {
-	/* a Set has said where it goes, or it goes by itself: LinkDownDefaultState (14.2.5.6) */
+	/* the state that a Set has chosen; without a Set LinkDownDefaultState (14.2.5.6) */
 	const uint8_t phys = um_node.pi.phys_state == IB_PHYS_LINK_UP ? um_node.pi.down_default :
 									um_node.pi.phys_state;
 
@@ -192,7 +192,7 @@ bool um_node_phy(struct ohca_link_phy *phy)
 {
 	const uint32_t due = n.link_due & (IB_PI_EFF_LINK_DOWN | IB_PI_EFF_LINK_DISABLE);
 
-	/* what a subnet manager asks for is no LinkDownedCounter */
+	/* a request of a subnet manager does not count as LinkDownedCounter */
 	if (due)
 		ib_port_link_down(&um_node.pi, ib_port_due_phys(n.link_due));
 	n.link_due = 0;
@@ -226,7 +226,10 @@ static ib_mad_addr_t smp_from(uint16_t slid, uint8_t sl)
 	return (ib_mad_addr_t){ .lid = ib_to_be16(slid), .sl = sl };
 }
 
-/* An SMP for this node: its agent, or a manager in the process. Return: @smp is a response. */
+/*
+ * Process an SMP for this node: by its agent, or a manager in the process. Return: @smp is a
+ * response.
+ */
 static bool process_smp(struct ib_smp *smp, uint16_t slid, uint8_t sl, bool from_wire)
 {
 	const struct ib_sma_in in = {
@@ -288,7 +291,7 @@ static void send_user_smp(const ib_mad_addr_t *to, struct ib_smp *smp)
 		if (ib_smp_returning(smp)) {
 			um_agent_deliver((void *)smp, &own);
 		} else if (process_smp(smp, IB_LID_PERMISSIVE, 0, false)) {
-			/* the way back of no hops */
+			/* return path of a route without hops */
 			ib_smp_set_hops(smp, 0, ib_smp_hop_cnt(smp));
 			um_agent_deliver((void *)smp, &own);
 		}
@@ -305,7 +308,7 @@ static bool is_own(uint16_t lid)
 	return um_node.pi.lid && lid >> um_node.pi.lmc == um_node.pi.lid >> um_node.pi.lmc;
 }
 
-/* Index of the P_Key that a packet's agrees with, -1: none does. */
+/* Index of the P_Key that matches the packet's, -1: none does. */
 static int pkey_index(uint16_t pkey)
 {
 	for (unsigned int i = 0; i < UM_PKEYS; i++)
@@ -359,7 +362,7 @@ static void receive_gmp(const uint8_t *pkt, const struct ib_pkt_info *pi)
 	process_gmp(&mad, &from);
 }
 
-/* It comes in by um_node_timer(), so that sending does not call the receiver. */
+/* um_node_timer() receives it later, so that sending does not call the receiver. */
 static void loop_back(const ib_mad_addr_t *to, const struct ib_mad *mad)
 {
 	const unsigned int i = (n.loop_head + n.loop_count) % LOOP;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What OHCA_UMAD says; see place.h. */
+/* Parses OHCA_UMAD; see place.h. */
 #include "place.h"
 
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
-/* NodeGUIDs that are made here, beside those of generated topologies; the last byte is a port's. */
+/* Generated NodeGUIDs, different from those of generated topologies; the last byte is for ports. */
 #define SLOT_GUIDS	0x5254ff0000000000ull
 #define NAME_GUIDS	0x5254fe0000000000ull
 
@@ -15,7 +15,7 @@ uint64_t um_place_slot(unsigned int slot)
 	return SLOT_GUIDS | (uint64_t)(slot + 1) << 8;
 }
 
-/* FNV-1a, 32 bits: it need only tell the names of one fabric apart. */
+/* FNV-1a, 32 bits: it only has to distinguish the names of one fabric. */
 static uint64_t guid_of_name(const char *name)
 {
 	uint32_t h = 2166136261u;
@@ -25,7 +25,7 @@ static uint64_t guid_of_name(const char *name)
 	return NAME_GUIDS | (uint64_t)h << 8;
 }
 
-/* The digits of a number in base 16 or 10. Return: false: something else, or too many of them. */
+/* Parse the digits of a number in base 16 or 10. Return: false: other characters, or too many. */
 static bool digits(const char *s, unsigned int base, uint64_t max, uint64_t *value)
 {
 	static const char hex[] = "0123456789abcdef";
@@ -53,7 +53,7 @@ bool um_place_seconds(const char *text, unsigned int *seconds)
 	return true;
 }
 
-/* NAME,GUID or one of them; a name may have commas itself. Return: the bytes of the name. */
+/* Split NAME,GUID or one of them; a name may contain commas. Return: the length of the name. */
 static size_t split_place(const char *text, uint64_t *guid)
 {
 	const char *last = strrchr(text, ',');

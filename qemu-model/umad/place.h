@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Whose place a process has in a fabric: what OHCA_UMAD says. */
+/* The place of a process in a fabric: the value of OHCA_UMAD. */
 #ifndef OHCA_UMAD_PLACE_H
 #define OHCA_UMAD_PLACE_H
 
@@ -13,8 +13,8 @@
 /**
  * struct um_place - a place in a fabric
  * @path: the fabric's socket, or tcp:HOST:PORT
- * @name: NodeDescription; of a host in the topology, to have its place; "": not given
- * @guid: NodeGUID, host byte order; 0: neither it nor a name was given, and a process has one of
+ * @name: NodeDescription; that of a host in the topology to replace that host; "": not given
+ * @guid: NodeGUID, host byte order; 0: neither it nor a name was given, and the process uses one of
  *	um_place_slot()
  */
 struct um_place {
@@ -24,22 +24,24 @@ struct um_place {
 };
 
 /**
- * um_place_parse() - SOCKET[,NAME][,0xGUID]
+ * um_place_parse() - parse SOCKET[,NAME][,0xGUID]
  * @text: the value of OHCA_UMAD
  * @place: filled in
  * @why: the reason of a failure, one line without newline
  * @size: of @why
  *
- * A name without a GUID has a GUID that is made of the name, the same each time.
+ * A name without a GUID gets a GUID that is computed from the name, the same each time.
  *
  * Return: 0, or -1 if @text is not of that form.
  */
 int um_place_parse(const char *text, struct um_place *place, char *why, size_t size);
 
-/** um_place_seconds() - a number of seconds, at most a day. Return: false: @text is none */
+/**
+ * um_place_seconds() - parse a number of seconds, at most a day. Return: false: @text is not valid
+ */
 bool um_place_seconds(const char *text, unsigned int *seconds);
 
-/** um_place_slot() - NodeGUID of the process without a name that comes @slot-th, from 0 */
+/** um_place_slot() - NodeGUID number @slot, from 0, for processes without a name */
 uint64_t um_place_slot(unsigned int slot);
 
 #endif

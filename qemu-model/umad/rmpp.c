@@ -11,8 +11,8 @@
 #define WINDOW		64u
 #define ACK_MS		2000u
 #define MIN_RETRIES	3u
-#define RECV_NS		40000000000ll	/* a sender that has stopped */
-#define DONE_NS		10000000000ll	/* a segment may be repeated after the last */
+#define RECV_NS		40000000000ll	/* after that the sender has stopped */
+#define DONE_NS		10000000000ll	/* a segment may be repeated this long after the last */
 
 enum type { DATA = 1, ACK = 2, STOP = 3, ABORT = 4 };
 
@@ -70,7 +70,7 @@ static const struct header *header_of(const void *mad)
 	return (const void *)((const uint8_t *)mad + sizeof(struct ib_mad_hdr));
 }
 
-/* Where a class has its data; 0: a class without RMPP. */
+/* Offset of the data of a class; 0: a class without RMPP. */
 static size_t data_offset(uint8_t class)
 {
 	if (class == IB_CLASS_SUBN_ADM)
@@ -91,7 +91,7 @@ bool um_rmpp_is(const void *mad)
 
 _Static_assert(sizeof(struct ib_mad_hdr) + sizeof(struct header) == UM_RMPP_HEADERS, "13.6.2");
 
-/* The other end of a transaction: the same TID, class and LID. */
+/* Whether a MAD is from the other end of a transaction: the same TID, class and LID. */
 static bool is_of(const void *ours, const ib_mad_addr_t *to, const struct ib_mad *mad,
 		  const ib_mad_addr_t *from)
 {
@@ -197,7 +197,7 @@ static void fail_send(struct um_rmpp *r, struct um_rmpp_send **at)
 	free_send(r, at);
 }
 
-/* Return: as um_rmpp_receive() */
+/* Process an ACK. Return: as um_rmpp_receive() */
 static bool receive_ack(struct um_rmpp *r, const struct ib_mad *mad, const ib_mad_addr_t *from,
 			int64_t now_ns)
 {
@@ -205,7 +205,7 @@ static bool receive_ack(struct um_rmpp *r, const struct ib_mad *mad, const ib_ma
 	const uint32_t last = ib_be32(header_of(mad)->length);
 	struct um_rmpp_send **at = find_send(r, mad, from), *s = *at;
 
-	/* an older one that was delayed says nothing */
+	/* ignore an older one that was delayed */
 	if (!s || n > s->sent || last < s->last || n < s->acked)
 		return false;
 	if (n > s->acked)
@@ -232,7 +232,7 @@ static void free_recv(struct um_rmpp *r, struct um_rmpp_recv **at)
 	free(v);
 }
 
-/* An answer to a segment; it has the other direction. */
+/* Answer a segment, in the other direction. */
 static void answer_segment(struct um_rmpp *r, const ib_mad_addr_t *to, const struct ib_mad *mad,
 			   enum type t, uint8_t status, uint32_t segment, uint32_t last)
 {
@@ -254,7 +254,7 @@ static void drop_oldest(struct um_rmpp *r)
 {
 	struct um_rmpp_recv **drop = NULL, **at;
 
-	/* the newest is the first one; a complete one has only to answer repeated segments */
+	/* the newest is the first one; a complete one only answers repeated segments */
 	for (at = &r->recvs; *at; at = &(*at)->next)
 		if (!drop || (*drop)->msg || !(*at)->msg)
 			drop = at;
@@ -288,7 +288,7 @@ static struct um_rmpp_recv *begin_recv(struct um_rmpp *r, uint32_t agent, const 
 	return v;
 }
 
-/* Bytes of data in a segment; the last one says how many are filler. */
+/* Bytes of data in a segment; the header of the last one has the number of fill bytes. */
 static size_t bytes_of(const struct um_rmpp_recv *v, const struct header *h)
 {
 	const size_t all = IB_MAD_LEN - v->offset, class = v->offset - (IB_MAD_LEN - SEGMENT);
@@ -330,13 +330,13 @@ static void complete_recv(struct um_rmpp *r, struct um_rmpp_recv *v, int64_t now
 
 	v->msg = NULL;
 	v->due_ns = now_ns + DONE_NS;
-	/* a window that ends earlier than before is that of an old acknowledgment */
+	/* the ACK must not end the window earlier than before: it would look like an old one */
 	answer_segment(r, &v->from, &v->first, ACK, 0, v->segment, v->last);
 	r->ops->received(v->agent, &v->from, msg, v->len);
 	free(msg);
 }
 
-/* Return: as um_rmpp_receive() */
+/* Process a segment. Return: as um_rmpp_receive() */
 static bool receive_data(struct um_rmpp *r, uint32_t agent, const ib_mad_addr_t *from,
 			 const struct ib_mad *mad, int64_t now_ns)
 {
@@ -354,7 +354,7 @@ static bool receive_data(struct um_rmpp *r, uint32_t agent, const ib_mad_addr_t 
 		}
 		at = &r->recvs;
 	} else if (!v->msg || n <= v->segment) {
-		/* once more: the acknowledgment was lost */
+		/* repeated: the acknowledgment was lost */
 		answer_segment(r, from, mad, ACK, 0, v->segment, v->last);
 		return false;
 	}
@@ -363,7 +363,7 @@ static bool receive_data(struct um_rmpp *r, uint32_t agent, const ib_mad_addr_t 
 		free_recv(r, at);
 		return false;
 	}
-	/* one before it was lost: the sender repeats from there */
+	/* an earlier one was lost: the sender repeats from there */
 	if (n != v->segment + 1)
 		return false;
 	if (!append_segment(v, mad, bytes_of(v, h))) {

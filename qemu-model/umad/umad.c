@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * libibumad's functions that move MADs, over a link to ohca-fabric: a program that has this library
- * preloaded is a machine of the fabric. What they take and return is in libibumad's manual pages;
- * those that are not here or in device.c are the real library's, and need no device.
+ * libibumad's functions that send and receive MADs, over a link to ohca-fabric: a program with this
+ * library preloaded is a machine of the fabric. libibumad's manual pages describe their arguments
+ * and results; functions that are not here or in device.c are the real library's, and need no
+ * device.
  */
 #include <errno.h>
 #include <poll.h>
@@ -23,7 +24,7 @@ int umad_done(void)
 	return 0;
 }
 
-/* The layout with the P_Key's index; the real library asks the kernel which one it has. */
+/* The layout with the P_Key's index; the real library asks the kernel for the layout. */
 size_t umad_size(void)
 {
 	return sizeof(struct ib_user_mad);
@@ -45,7 +46,7 @@ int umad_get_pkey(void *umad)
 	return ((struct ib_user_mad *)umad)->addr.pkey_index;
 }
 
-/* Return: 0, or -EIO, which errno is then, too: the port is that of the process that has forked. */
+/* Return: 0, or -EIO, also in errno: the port belongs to the parent of this process. */
 static int check_alive(void)
 {
 	if (!um_wire_is_dead())
@@ -216,7 +217,7 @@ int umad_recv(int portid, void *umad, int *length, int timeout_ms)
 			errno = EWOULDBLOCK;
 			return -EWOULDBLOCK;
 		}
-		/* another thread may have been faster */
+		/* another thread may have received the MAD */
 		left = timeout_ms < 0 ? -1 : (int)((end - um_now_ns() + 999999) / 1000000);
 		r = umad_poll(portid, timeout_ms < 0 || left > 0 ? left : 0);
 		if (r)

@@ -27,20 +27,20 @@
 #define RETRY_NS	1000000000ll
 #define WAIT_S		30u		/* for a subnet manager, which may sweep every 10 s */
 #define LANES		16u
-#define BURST		64u		/* of a lane, after which others have the lock */
+#define BURST		64u		/* packets of a lane, then the lock is released */
 #define EVENTS		4u		/* of the link in a turn, each of at most 16 messages */
-#define LEAVE_MS	100u		/* for what was sent last */
+#define LEAVE_MS	100u		/* wait at the end for data that is not sent yet */
 
 static struct {
 	pthread_mutex_t lock;
-	pthread_mutex_t gate;		/* of who waits for @lock next, or takes it */
+	pthread_mutex_t gate;		/* of the thread that gets @lock next */
 	pthread_mutex_t open_lock;
 	int cancel;			/* state of the thread that has the lock */
 	bool init, open, dead;
 	struct um_place place;		/* @path is numeric once it is open */
 	char token[OHCA_LINK_TOKEN_MAX + 1];
 	unsigned int wait_s;
-	struct ohca_link *link;		/* NULL: the fabric is gone */
+	struct ohca_link *link;		/* NULL: there is no link to the fabric */
 	int wake;			/* eventfd */
 	int64_t sleep_ns;		/* the thread sleeps until then */
 	int64_t retry_ns;
@@ -52,7 +52,7 @@ void um_lock(void)
 	int cancel;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	/* who gives the lock up and takes it again is behind one that waits */
+	/* a thread that releases the lock and gets it again must queue behind one that waits */
 	pthread_mutex_lock(&w.gate);
 	pthread_mutex_lock(&w.lock);
 	pthread_mutex_unlock(&w.gate);
@@ -100,14 +100,14 @@ void um_wire_wake(int64_t due_ns)
 
 /* ---- the thread ---------------------------------------------------------------- */
 
-/* Those who wait for the lock have it before the next part of the thread's work. */
+/* Let threads that wait for the lock have it before the next part of this thread's work. */
 static void let_others(void)
 {
 	um_unlock();
 	um_lock();
 }
 
-/* Return: whether there may be more. */
+/* Process events of the link. Return: whether there may be more. */
 static bool take_events(void)
 {
 	struct ohca_link_state st;
@@ -133,7 +133,7 @@ static bool take_events(void)
 	return w.link;
 }
 
-/* What a Set wants of the link, after the answer has left. */
+/* Apply the settings of a Set to the link, after the answer has left. */
 static void apply_link(void)
 {
 	struct ohca_link_phy phy;
@@ -153,7 +153,7 @@ static bool damaged(const struct ohca_link_frame *f, const uint8_t *pkt)
 	       (f->flags & OHCA_FRAME_ICRC && !ib_icrc_ok(pkt, f->len));
 }
 
-/* Return: how many there were; if BURST, there may be more. */
+/* Receive packets. Return: how many; if BURST, there may be more. */
 static unsigned int take_lane(unsigned int vl)
 {
 	uint8_t pkt[IB_MAD_PKT_MAX];
@@ -163,7 +163,7 @@ static unsigned int take_lane(unsigned int vl)
 	for (n = 0; n < BURST; n++) {
 		if (!w.link || !ohca_link_rx_peek(w.link, vl, &f))
 			break;
-		/* no agent here wants more than a MAD */
+		/* agents here accept only MADs */
 		if (f.len <= sizeof(pkt)) {
 			memcpy(pkt, f.data, f.len);
 			if (damaged(&f, pkt))
@@ -192,14 +192,14 @@ static bool take_packets(void)
 	return more;
 }
 
-/* This end. */
+/* Fill in the HELLO of this end. */
 static void fill_cfg(struct ohca_link_cfg *cfg)
 {
 	um_node_link_cfg(cfg);
 	cfg->token = w.token[0] ? w.token : NULL;
 }
 
-/* The fabric's own end: without the lock it may take its time. */
+/* Connect again, after the link was lost: in the library's thread, without the lock. */
 static void reconnect(void)
 {
 	struct ohca_link_phy phy;
@@ -284,9 +284,9 @@ static void *run_thread(void *arg)
 /* ---- the end ------------------------------------------------------------------- */
 
 /*
- * When the process ends, what is not in the link's socket yet is lost with it: the acknowledgment of
- * a message, or the agent's answer to a Set, which the subnet manager would miss. A signal handler
- * that ends the process may have interrupted whoever has the lock.
+ * When the process ends, data that is not in the link's socket yet would be lost: the
+ * acknowledgment of a message, or the agent's answer to a Set, which the subnet manager needs. A
+ * signal handler that ends the process may have interrupted a thread with the lock.
  */
 static void __attribute__((destructor)) leave(void)
 {
@@ -307,8 +307,8 @@ static void __attribute__((destructor)) leave(void)
 /* ---- fork() -------------------------------------------------------------------- */
 
 /*
- * In the child: the link's socket, which it shares with the parent, is left alone. The thread that
- * may have had a lock is not there.
+ * In the child: leave the link's socket alone, which it shares with the parent. The thread that
+ * may have had a lock does not exist here.
  */
 static void forked(void)
 {
@@ -350,7 +350,7 @@ int um_wire_init(void)
 	return r;
 }
 
-/* A process without a name has the first GUID that no other one has. */
+/* Attach. A process without a name uses the first GUID that no other process has. */
 static struct ohca_link *take_place(struct ohca_link_err *err)
 {
 	const char *desc = w.place.name[0] ? w.place.name : program_invocation_short_name;
@@ -368,7 +368,7 @@ static struct ohca_link *take_place(struct ohca_link_err *err)
 	return l;
 }
 
-/* By TCP the name of the fabric's host is looked up, and the secret is read. Return: false: failed. */
+/* By TCP look up the name of the fabric's host, and read the token. Return: false: failed. */
 static bool find_host(struct ohca_link_err *err)
 {
 	const size_t n = strlen(OHCA_LINK_TCP);
@@ -394,7 +394,7 @@ static int start_thread(void)
 	if (w.wake < 0)
 		return errno;
 	w.sleep_ns = INT64_MIN;
-	/* signals are the program's */
+	/* signals are for the program's threads */
 	pthread_atfork(NULL, NULL, forked);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
@@ -422,8 +422,8 @@ static bool wait_state(uint8_t state, unsigned int ms)
 }
 
 /*
- * OpenSM is who makes ports Active. It exports its functions to its plugins; other programs with its
- * vendor library, as osmtest, do not have this one.
+ * OpenSM makes ports Active. It exports this function to its plugins; other programs with its
+ * vendor library, as osmtest, do not have it.
  */
 static bool is_sm(void)
 {

@@ -111,9 +111,7 @@ static bool remove_cables(struct wreck *w, uint32_t n)
 			      "stay connected", n);
 }
 
-/*
- * Whether both cables connect hosts of the same machine to switches; hosts have the lower indices.
- */
+/* Whether both cables connect hosts of one machine to switches; hosts have the lower indices. */
 static bool same_machine(const struct wreck *w, const struct gen_cable *a, const struct gen_cable *b)
 {
 	const uint32_t each = w->g->adapters;

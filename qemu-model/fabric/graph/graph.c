@@ -424,10 +424,7 @@ void fab_drop_sl2vl(struct fab *f, const struct fab_node *n)
 static void reset_switch(struct fab *f, const struct fab_node *n)
 {
 	struct fab_switch *sw = &f->sw[n->sw];
-	/*
-	 * lft_sum and lids stay: without a table there is no route until a subnet manager writes
-	 * one
-	 */
+	/* @lft_differs need not be set: nothing is forwarded until a manager writes a table */
 	const uint32_t sum = sw->lft_sum, subnet = sw->subnet;
 	struct fab_lids *lids = sw->lids;
 

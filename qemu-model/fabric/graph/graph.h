@@ -83,7 +83,7 @@ struct fab_limit {
 	uint8_t speed_ext;
 };
 
-#define FAB_TRAPS	4u	/* of a port that may be pending: 128 or 144, 129, 256, and one more */
+#define FAB_TRAPS	4u	/* pending traps of a port: 128 or 144, 129, 256, and one more */
 
 /**
  * struct fab_extra - rare part of a port, which few ports have: traps, an M_Key lease, alias GUIDs,
@@ -243,8 +243,7 @@ struct fab_desc {
  * @lfts_differ: number of these whose LinearForwardingTable has changed since groups were made
  * @turns: [@ports] while groups are made, see mgmt/adaptive.c; @filled_to: the first LID whose
  *	groups are not made yet
- * @any_order: service levels, a bit for each, whose
- *	packets some switch spreads in any order
+ * @any_order: service levels, a bit for each, whose packets some switch spreads in any order
  * @vls: data VLs of every port: 1, 2, 4, 8 or 15
  * @mtu: MTU code of every port
  * @site: in bits 32 to 39 of each NodeGUID, so that several fabrics that are joined have different

@@ -67,9 +67,7 @@ bool fab_fault_errs(struct fab_fault *x, uint32_t len)
 		x->clean_bits -= bits;
 		return false;
 	}
-	/*
-	 * memoryless: the gap from the end of this packet has the same distribution as from any bit
-	 */
+	/* memoryless: the gap from the end of this packet is distributed as from any bit */
 	x->clean_bits = fab_random_gap(&x->rng, x->error_bits);
 	return true;
 }
