@@ -11,7 +11,7 @@
 #include "vfio-user/say.h"
 
 #define MS	1000000ull
-#define SHIFT	12u		/* of UAR pages, until the driver says another one */
+#define SHIFT	12u		/* of UAR pages, until the driver sets another one */
 
 static uint64_t card_now_ns(void)
 {
@@ -28,7 +28,7 @@ static void card_later(struct vu_card *c, unsigned int ms)
 	c->due_ns = card_now_ns() + ms * MS;
 }
 
-/* Say that the HCA has gone, if it has, and ask for it again. */
+/* If the HCA is lost, print that, and begin to connect again. */
 static void card_see(struct vu_card *c)
 {
 	const char *why = c->there ? ohca_front_lost(c->f) : NULL;
@@ -51,7 +51,7 @@ static int card_call(struct vu_card *c, enum ohca_front_type type, void *msg, si
 	return r;
 }
 
-/* Tell of memory; an HCA that cannot have it is given up. */
+/* Pass the guest's memory to the HCA; an HCA that cannot access it is given up. */
 static void card_tell(struct vu_card *c)
 {
 	const char *why = vu_mem_tell(&c->mem, c->f, vu_config_master(&c->config));
@@ -61,7 +61,7 @@ static void card_tell(struct vu_card *c)
 	card_see(c);
 }
 
-/* The driver chooses the stride of UAR pages by a register. */
+/* The driver sets the stride of UAR pages in a register. */
 static void card_stride(struct vu_card *c)
 {
 	const uint64_t shift = ohca_front_reg(c->f, OHCA_REG_PAGE_SHIFT, 4);
@@ -111,7 +111,7 @@ void vu_card_close(struct vu_card *c)
 
 static void card_failed(struct vu_card *c, const struct ohca_front_err *err)
 {
-	/* nobody listens: that is no news */
+	/* that no process listens is not printed: it is the normal state meanwhile */
 	if (!c->told && !err->absent) {
 		vu_say("%s; trying again", err->text);
 		c->told = true;
@@ -120,7 +120,7 @@ static void card_failed(struct vu_card *c, const struct ohca_front_err *err)
 	card_later(c, c->retry_ms);
 }
 
-/* Why @f, which is there, is of no use all the same: it does not take memory; NULL: it is of use. */
+/* Why @f, which exists, cannot be used: it does not accept the memory; NULL: it can be used. */
 static const char *card_useless(struct vu_card *c, struct ohca_front *f)
 {
 	const char *why = vu_mem_tell(&c->mem, f, vu_config_master(&c->config));
@@ -189,7 +189,7 @@ uint64_t vu_card_size(const struct vu_card *c, uint32_t i)
 	return i < VU_BARS ? c->config.bar[i] : i == VU_CONFIG ? VU_CONFIG_BYTES : 0;
 }
 
-/* Bytes of a word that a guest accesses: 1, 2, 4 or 8, aligned. */
+/* Whether an access is a word: 1, 2, 4 or 8 bytes, aligned. */
 static bool card_is_word(uint64_t off, uint32_t n)
 {
 	return n && n <= 8 && !(n & (n - 1)) && !(off & (n - 1));
@@ -202,7 +202,7 @@ static uint64_t card_ctrl_read(const struct vu_card *c, uint64_t off, uint32_t n
 	return c->there ? ohca_front_reg(c->f, off, n) : ohca_front_away(off, n);
 }
 
-/* The device's clock, or all ones of a device that has gone. */
+/* The device's clock, or all ones if there is no HCA. */
 static uint64_t card_uar_read(const struct vu_card *c, uint64_t off, uint32_t n)
 {
 	return c->there ? ohca_front_clock(c->f, (uint32_t)off & ((1u << c->shift) - 1), n) :
@@ -213,7 +213,7 @@ static uint64_t card_msix_read(const struct vu_card *c, uint64_t off, uint32_t n
 {
 	uint64_t val = 0;
 
-	/* the table is the VMM's own */
+	/* the VMM itself implements the table */
 	for (uint32_t i = 0; i < n; i++) {
 		const uint64_t byte = off + i - VU_MSIX_PBA;
 
@@ -248,8 +248,8 @@ int vu_card_read(struct vu_card *c, uint32_t i, uint64_t off, uint8_t *buf, uint
 }
 
 /*
- * Private memory of the VMM has a descriptor, too, but what the guest writes is not in its file: the
- * first command that the driver ever gives is.
+ * Check the memory: private memory of the VMM has a descriptor, too, but what the guest writes
+ * there is not in the file. So the first command of the driver must be visible in it.
  */
 static void card_look(struct vu_card *c, uint32_t pi)
 {

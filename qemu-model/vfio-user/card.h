@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The card as the VMM has it: its regions, memory and vectors, and the HCA in the fabric's process
- * behind them, as long as there is one. If it goes, STATUS says AWAY, and it is asked for again.
- * One thread; a call of the fabric's process waits as front/client.h says.
+ * The card for the VMM: its regions, memory and vectors, and the HCA in the fabric's process that
+ * implements it. If there is no HCA, STATUS is AWAY, and the card connects again.
+ * One thread; a call of the fabric's process waits as front/client.h describes.
  */
 #ifndef OHCA_VFIO_USER_CARD_H
 #define OHCA_VFIO_USER_CARD_H
@@ -15,13 +15,13 @@
 #include "vfio-user/mem.h"
 
 #define VU_VECTORS	32u
-#define VU_START_MS	4000	/* that HELLO may take; a VMM waits 5 s for its first answer */
-#define VU_AGAIN_MS	2000	/* that it may take later */
+#define VU_START_MS	4000	/* longest wait for WELCOME; a VMM waits 5 s for its first answer */
+#define VU_AGAIN_MS	2000	/* the same when the card connects again */
 #define VU_RETRY_MS	100	/* between attempts to connect again: at first, and at most */
 #define VU_RETRY_MAX_MS	2000
 
 /**
- * struct vu_cfg - what the user says
+ * struct vu_cfg - configuration by the user
  * @fabric: socket of the fabric
  * @uars: UAR pages, a power of two
  * @hello: the HCA
@@ -36,9 +36,9 @@ struct vu_cfg {
  * struct vu_card - a card
  * @f: the HCA, perhaps a lost one
  * @there: it is not lost
- * @trying: has said HELLO, or NULL
- * @due_ns: when @trying has had its time, or is tried again
- * @retry_ms: between attempts; @told: why the last one failed
+ * @trying: has sent HELLO, or NULL
+ * @due_ns: end of the wait of @trying, or time of the next attempt
+ * @retry_ms: between attempts; @told: the failure of the last one was printed
  * @shift: log2 of the stride of UAR pages
  * @seen: the guest's admin queue was found in its memory
  */
@@ -54,40 +54,42 @@ struct vu_card {
 	struct vu_mem mem;
 };
 
-/** vu_card_open() - have an HCA made for a new VMM. Return: false: there is none, which was said. */
+/** vu_card_open() - create the HCA for a new VMM. Return: false: failed; the error was printed. */
 bool vu_card_open(struct vu_card *c, const struct vu_cfg *cfg);
 
-/** vu_card_close() - the VMM has gone, and so does the HCA */
+/** vu_card_close() - free the HCA, after the VMM has disconnected */
 void vu_card_close(struct vu_card *c);
 
-/** vu_card_reset() - as power-on; all DMA has ended when it returns */
+/** vu_card_reset() - reset to the state after power-on; all DMA has ended when it returns */
 void vu_card_reset(struct vu_card *c);
 
 /** vu_card_size() - bytes of region @i of VU_REGIONS */
 uint64_t vu_card_size(const struct vu_card *c, uint32_t i);
 
 /**
- * vu_card_read() - the VMM reads @n bytes of region @i at @off; all three are not checked
+ * vu_card_read() - the VMM reads @n bytes of region @i at @off, none of which is checked before
  * @buf: VU_XFER bytes
  *
  * Return: errno, or 0.
  */
 int vu_card_read(struct vu_card *c, uint32_t i, uint64_t off, uint8_t *buf, uint32_t n);
 
-/** vu_card_write() - it writes them. Return: errno, or 0. */
+/** vu_card_write() - the VMM writes them. Return: errno, or 0. */
 int vu_card_write(struct vu_card *c, uint32_t i, uint64_t off, const uint8_t *buf, uint32_t n);
 
-/** vu_card_map() - DMA_MAP, as vu_mem_map(), and it is told */
+/** vu_card_map() - DMA_MAP, as vu_mem_map(), also for the HCA */
 int vu_card_map(struct vu_card *c, const struct vu_dma_map *d, int *fd, const char **why);
 
-/** vu_card_unmap() - DMA_UNMAP; no DMA there when it returns. Return: errno, or 0. */
+/**
+ * vu_card_unmap() - DMA_UNMAP; there is no DMA to it any more when it returns. Return: errno, or 0.
+ */
 int vu_card_unmap(struct vu_card *c, const struct vu_dma_unmap *d);
 
-/** vu_card_flush() - tell the VMM of vectors that the HCA has raised */
+/** vu_card_flush() - notify the VMM of vectors that the HCA has raised */
 void vu_card_flush(struct vu_card *c);
 
 /**
- * vu_card_poll() - what the card waits for
+ * vu_card_poll() - the events for which the card waits
  * @p: two entries that are filled in
  *
  * Return: milliseconds after which vu_card_work() is due in any case; -1: none.

@@ -6,7 +6,7 @@
 
 #include "ohca_regs.h"
 
-#define EXPRESS		0x40u			/* where the capabilities are */
+#define EXPRESS		0x40u			/* offset of the capabilities */
 #define MSIX		(EXPRESS + 0x3cu)
 #define UAR_STRIDE	(1u << 16)		/* the largest: PAGE_SHIFT of 16 */
 
@@ -16,7 +16,7 @@ static void config_put(uint8_t *at, uint32_t off, uint32_t val, unsigned int byt
 		at[off + i] = (uint8_t)(val >> (8 * i));
 }
 
-/* A BAR of @bytes; @wide: of 64 bits, which takes the next one, too. */
+/* Add a BAR of @bytes; @wide: of 64 bits, which uses the next one, too. */
 static void config_bar(struct vu_config *c, unsigned int i, uint64_t bytes, bool wide)
 {
 	const uint32_t at = PCI_BASE_ADDRESS_0 + 4 * i;
@@ -30,7 +30,7 @@ static void config_bar(struct vu_config *c, unsigned int i, uint64_t bytes, bool
 		config_put(c->writable, at + 4, (uint32_t)(mask >> 32), 4);
 }
 
-/* The link of a device that is no hardware: 2.5 GT/s, one lane, as QEMU's have it. */
+/* The link of a device without hardware: 2.5 GT/s, one lane, as QEMU's devices have. */
 static void config_express(struct vu_config *c)
 {
 	const uint32_t link = PCI_EXP_LNKCAP_SLS_2_5GB | 1u << 4;
@@ -82,7 +82,7 @@ void vu_config_reset(struct vu_config *c)
 
 bool vu_config_write(struct vu_config *c, uint32_t off, const uint8_t *data, uint32_t n)
 {
-	/* the bit never reads as 1 */
+	/* the bit always reads as 0 */
 	const uint32_t flr = EXPRESS + PCI_EXP_DEVCTL + 1;
 
 	for (uint32_t i = 0; i < n; i++) {

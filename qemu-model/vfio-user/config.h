@@ -8,12 +8,12 @@
 
 #define VU_CONFIG_BYTES	4096u
 #define VU_MSIX_BYTES	4096u		/* of the BAR with the table and the pending bits */
-#define VU_MSIX_PBA	2048u		/* where these begin */
+#define VU_MSIX_PBA	2048u		/* offset of the pending bits */
 #define VU_VECTORS_MAX	(VU_MSIX_PBA / 16)
 
 /**
  * struct vu_config - configuration space
- * @byte: as it reads
+ * @byte: its contents
  * @writable: bits that the VMM can write
  * @bar: bytes of each BAR, a power of two; 0: there is none, or it is the upper half of one
  */
@@ -23,16 +23,18 @@ struct vu_config {
 	uint64_t bar[6];
 };
 
-/** vu_config_init() - @vectors of MSI-X, 1 to VU_VECTORS_MAX; @uars, a power of two */
+/**
+ * vu_config_init() - initialise, with @vectors of MSI-X, 1 to VU_VECTORS_MAX; @uars: a power of two
+ */
 void vu_config_init(struct vu_config *c, unsigned int vectors, unsigned int uars);
 
-/** vu_config_reset() - what can be written is 0 */
+/** vu_config_reset() - set all writable bits to 0 */
 void vu_config_reset(struct vu_config *c);
 
 /**
  * vu_config_write() - the VMM writes @n bytes at @off, which are inside
  *
- * Return: whether that asks for a function-level reset, which is the caller's to do.
+ * Return: whether it requests a function-level reset, which the caller must do.
  */
 bool vu_config_write(struct vu_config *c, uint32_t off, const uint8_t *data, uint32_t n);
 

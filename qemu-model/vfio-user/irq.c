@@ -34,7 +34,7 @@ void vu_irq_free(struct vu_irq *irq)
 	vu_irq_clear(irq);
 }
 
-/* Tell the VMM of pending vectors that have an eventfd. */
+/* Write the eventfds of pending vectors. */
 static void irq_flush(struct vu_irq *irq)
 {
 	const uint64_t one = 1;
@@ -45,7 +45,7 @@ static void irq_flush(struct vu_irq *irq)
 		if (!(irq->pending[i / 64] & bit) || irq->fd[i] < 0)
 			continue;
 		irq->pending[i / 64] &= ~bit;
-		/* a counter that is full says that the VMM has not looked yet */
+		/* a full counter already notifies the VMM */
 		if (write(irq->fd[i], &one, sizeof(one)) < 0)
 			continue;
 	}
@@ -62,8 +62,8 @@ void vu_irq_raise(struct vu_irq *irq, const uint64_t *vec)
 }
 
 /*
- * Whether a descriptor is an eventfd; if so its writes do not block from now on, as long as the VMM,
- * whose description it is, too, leaves it so.
+ * Whether a descriptor is an eventfd; if so, set O_NONBLOCK: its writes do not block as long as the
+ * VMM, which shares the file description, does not clear the flag.
  */
 static bool irq_is_eventfd(int fd)
 {
@@ -78,7 +78,7 @@ static bool irq_is_eventfd(int fd)
 	       flags >= 0 && !fcntl(fd, F_SETFL, flags | O_NONBLOCK);
 }
 
-/* VU_IRQ_BOOL, or VU_IRQ_NONE without @data: raise vectors, as if the device had. */
+/* VU_IRQ_BOOL, or VU_IRQ_NONE without @data: raise vectors as the device does. */
 static void irq_trigger(struct vu_irq *irq, const struct vu_irq_set *s, const uint8_t *data)
 {
 	uint64_t vec[VU_VECTORS_MAX / 64] = { 0 };
@@ -89,7 +89,7 @@ static void irq_trigger(struct vu_irq *irq, const struct vu_irq_set *s, const ui
 	vu_irq_raise(irq, vec);
 }
 
-/* Eventfds for the vectors; without any they have none. */
+/* Set the eventfds of the vectors; without any, remove them. */
 static int irq_fds(struct vu_irq *irq, const struct vu_irq_set *s, int *fd, unsigned int fds)
 {
 	if (fds && fds != s->count)

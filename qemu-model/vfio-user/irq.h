@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * MSI-X vectors and the eventfds by which the VMM is told of them. What is raised while a vector has
- * none is kept until it has one, as the device does while a vector is masked: the VMM takes
- * eventfds away and gives them back when the guest has one more vector. No global, no thread.
+ * MSI-X vectors and the eventfds that notify the VMM. A vector that is raised while it has no
+ * eventfd stays pending until it gets one, as in a device while a vector is masked: the VMM removes
+ * all eventfds and sets them again when the guest enables one more vector. No global, no thread.
  */
 #ifndef OHCA_VFIO_USER_IRQ_H
 #define OHCA_VFIO_USER_IRQ_H
@@ -15,20 +15,20 @@
 /**
  * struct vu_irq - vectors
  * @fd: eventfd of each, or -1
- * @pending: a bit for each that was raised and not told
+ * @pending: a bit for each that was raised, and whose eventfd was not written yet
  */
 struct vu_irq {
 	int fd[VU_VECTORS_MAX];
 	uint64_t pending[VU_VECTORS_MAX / 64];
 };
 
-/** vu_irq_init() - no vector has an eventfd */
+/** vu_irq_init() - initialise: no vector has an eventfd */
 void vu_irq_init(struct vu_irq *irq);
 
-/** vu_irq_free() - close all eventfds, and forget what is pending */
+/** vu_irq_free() - close all eventfds, and clear pending vectors */
 void vu_irq_free(struct vu_irq *irq);
 
-/** vu_irq_clear() - forget what is pending: the device was reset */
+/** vu_irq_clear() - clear pending vectors: the device was reset */
 void vu_irq_clear(struct vu_irq *irq);
 
 /**
@@ -40,10 +40,10 @@ void vu_irq_raise(struct vu_irq *irq, const uint64_t *vec);
 
 /**
  * vu_irq_set() - SET_IRQS
- * @vectors: that there are
- * @s: not checked
- * @data, @len: what follows it
- * @fd: descriptors that came along, @fds of them; those that are kept become -1
+ * @vectors: number of vectors
+ * @s: not checked before
+ * @data, @len: the bytes behind it
+ * @fd: [@fds] descriptors that were passed with it; those that are kept become -1
  *
  * Return: errno, or 0. With errno nothing has changed.
  */

@@ -51,7 +51,7 @@ static int usage_error(const char *what)
 	return EXIT_USAGE;
 }
 
-/* A number from @least to @most. Return: false: it is none. */
+/* Parse a number from @least to @most. Return: false: not valid. */
 static bool number(const char *s, unsigned long long least, unsigned long long most,
 		   unsigned long long *v)
 {
@@ -64,7 +64,7 @@ static bool number(const char *s, unsigned long long least, unsigned long long m
 
 enum { O_DESC = 256, O_GUID, O_PORTS, O_FABRIC_PORT, O_SPEED, O_WIDTH, O_UARS, O_VERSION, O_HELP };
 
-/* Return: what is wrong, or NULL. */
+/* Return: the error, or NULL. */
 static const char *set_option(struct vu_cfg *cfg, const char **socket_path, int c, const char *arg)
 {
 	struct ohca_front_hello *m = &cfg->hello;
@@ -110,7 +110,10 @@ static const char *set_option(struct vu_cfg *cfg, const char **socket_path, int 
 	}
 }
 
-/* The card without options: that of -device ohca, but for device memory. Return: false: it has no GUID. */
+/*
+ * The default card: that of -device ohca, without device memory. Return: false: there is no GUID
+ * for it.
+ */
 static bool card_default(struct vu_cfg *cfg)
 {
 	struct ohca_front_hello *m = &cfg->hello;
@@ -142,7 +145,7 @@ static bool card_default(struct vu_cfg *cfg)
 	return true;
 }
 
-/* A descriptor that is readable when the process is to end; -1: there is none. */
+/* A descriptor that is readable when the process must end; -1: there is none. */
 static int stop_signals(void)
 {
 	sigset_t set;
@@ -153,7 +156,7 @@ static int stop_signals(void)
 	sigaddset(&set, SIGHUP);
 	if (sigprocmask(SIG_BLOCK, &set, NULL))
 		return -1;
-	/* the process goes on when nobody reads its lines any longer */
+	/* continue when no process reads the output any longer */
 	signal(SIGPIPE, SIG_IGN);
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
@@ -168,14 +171,14 @@ static int run(const struct vu_cfg *cfg, const char *path)
 		vu_say("signals: %s", strerror(errno));
 		return EXIT_FAILURE;
 	}
-	/* who connects has the card */
+	/* any process that can connect controls the card: only the same user may */
 	umask(077);
 	listener = ohca_link_listen_stream(path, &err);
 	if (listener < 0) {
 		vu_say("--socket: %s", err.text);
 		return EXIT_FAILURE;
 	}
-	/* without it doorbells and interrupts take longer while virtual CPUs spin */
+	/* otherwise doorbells and interrupts take longer while virtual CPUs spin */
 	ohca_short_slice();
 	puts("ohca-vfio-user: ready");
 	fflush(stdout);

@@ -38,7 +38,7 @@ void vu_mem_forget(struct vu_mem *m)
 
 /* ---- blocks ---------------------------------------------------------------------------- */
 
-/* Tell of a block. Return: NULL, or what is wrong. */
+/* Pass a block to the fabric's process. Return: NULL, or the error. */
 static const char *block_tell(struct vu_mem *m, struct ohca_front *f, uint32_t i)
 {
 	struct ohca_front_block msg = { .id = htole32(i), .size = htole64(m->block[i].size) };
@@ -60,7 +60,7 @@ static const char *block_tell(struct vu_mem *m, struct ohca_front *f, uint32_t i
 	}
 }
 
-/* The block that is a file, or a free one, or OHCA_FRONT_BLOCKS. */
+/* The block of a file, or else a free one, or OHCA_FRONT_BLOCKS. */
 static uint32_t block_of(const struct vu_mem *m, const struct stat *st)
 {
 	uint32_t i, none = OHCA_FRONT_BLOCKS;
@@ -76,7 +76,7 @@ static uint32_t block_of(const struct vu_mem *m, const struct stat *st)
 	return none;
 }
 
-/* The block for a mapping with a descriptor. Return: errno, or 0. */
+/* Get the block for a mapping with a descriptor. Return: errno, or 0. */
 static int block_get(struct vu_mem *m, struct ohca_front *f, const struct vu_dma_map *d, int *fd,
 		     uint32_t *id, const char **why)
 {
@@ -212,9 +212,9 @@ bool vu_mem_read(const struct vu_mem *m, uint64_t iova, void *buf, size_t n)
 	       (ssize_t)n;
 }
 
-/* ---- telling --------------------------------------------------------------------------- */
+/* ---- messages to the fabric's process --------------------------------------------------- */
 
-/* Return: as ohca_front_call() */
+/* Send the table of ranges. Return: as ohca_front_call() */
 static int table_tell(const struct vu_mem *m, struct ohca_front *f, bool master)
 {
 	union {
@@ -240,7 +240,7 @@ static int table_tell(const struct vu_mem *m, struct ohca_front *f, bool master)
 			       n * sizeof(struct ohca_front_range), -1, NULL);
 }
 
-/* Close files without a mapping, which the fabric's process has in no range. */
+/* Close files without a mapping: no range of the fabric's process is in them. */
 static void blocks_drop(struct vu_mem *m, struct ohca_front *f)
 {
 	for (uint32_t i = 0; i < OHCA_FRONT_BLOCKS; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The messages of vfio-user, as far as a PCI device with MSI-X that accesses no memory by messages
- * needs them. The stream of a UNIX socket carries them one after the other, each begins with struct
- * vu_hdr, and all numbers are in host byte order. The client is the virtual machine monitor (VMM).
+ * The messages of vfio-user that a PCI device with MSI-X needs which accesses no memory by
+ * messages. They follow each other in the stream of a UNIX socket. Each begins with struct vu_hdr,
+ * and all numbers are in host byte order. The client is the virtual machine monitor (VMM).
  * Structures and numbers behind the header are those of linux/vfio.h.
  */
 #ifndef OHCA_VFIO_USER_PROTO_H
@@ -12,11 +12,11 @@
 
 #define VU_MAJOR	0u
 #define VU_MINOR	0u
-#define VU_XFER		4096u		/* bytes that a region access transfers at most */
-#define VU_MESSAGE	8192u		/* bytes of a message of the VMM at most */
-#define VU_FDS		16u		/* descriptors that come with a message at most */
+#define VU_XFER		4096u		/* most bytes of a region access */
+#define VU_MESSAGE	8192u		/* longest message of the VMM, in bytes */
+#define VU_FDS		16u		/* most descriptors of a message */
 
-/** enum vu_command - of the VMM; the numbers that are missing are not served */
+/** enum vu_command - commands of the VMM; the missing numbers are not supported */
 enum vu_command {
 	VU_VERSION = 1,
 	VU_DMA_MAP = 2,
@@ -40,9 +40,9 @@ enum vu_command {
  * struct vu_hdr - begin of every message
  * @id: of a command, any number; of a reply, that of its command
  * @command: enum vu_command
- * @size: bytes of all of the message
+ * @size: length of the whole message in bytes
  * @flags: VU_TYPE, and VU_NO_REPLY of a command or VU_ERROR of a reply
- * @error: errno, if VU_ERROR; such a reply ends here
+ * @error: errno, if VU_ERROR; then the reply ends here
  */
 struct vu_hdr {
 	uint16_t id;
@@ -61,7 +61,7 @@ struct vu_version {
 #define VU_DMA_READ	0x1u
 #define VU_DMA_WRITE	0x2u
 
-/** struct vu_dma_map - DMA_MAP, with the descriptor of the memory; @off is in its file */
+/** struct vu_dma_map - DMA_MAP, with the descriptor of the memory; @off is an offset in its file */
 struct vu_dma_map {
 	uint32_t argsz;
 	uint32_t flags;
@@ -107,7 +107,10 @@ struct vu_region_info {
 	uint64_t off;
 };
 
-/** enum vu_irq_index - kinds of interrupts; those of errors and requests, behind these, are not there */
+/**
+ * enum vu_irq_index - kinds of interrupts; those of errors and requests, with higher numbers, are
+ *	not supported
+ */
 enum vu_irq_index { VU_MSIX = 2, VU_IRQS = 3 };
 
 #define VU_IRQ_EVENTFD	0x1u
@@ -122,7 +125,7 @@ struct vu_irq_info {
 
 #define VU_IRQ_NONE	0x01u		/* of vu_irq_set.flags: there is no data */
 #define VU_IRQ_BOOL	0x02u		/* a byte for each vector */
-#define VU_IRQ_FDS	0x04u		/* descriptors come along, or none: vectors have none any longer */
+#define VU_IRQ_FDS	0x04u		/* with descriptors, or none: these vectors lose theirs */
 #define VU_IRQ_TRIGGER	0x20u
 
 /** struct vu_irq_set - SET_IRQS */

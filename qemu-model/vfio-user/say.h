@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the user is told; tests have a function of their own. */
+/* Messages for the user; tests have a function of their own. */
 #ifndef OHCA_VFIO_USER_SAY_H
 #define OHCA_VFIO_USER_SAY_H
 

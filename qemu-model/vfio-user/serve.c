@@ -11,9 +11,11 @@
 #include "vfio-user/say.h"
 #include "vfio-user/socket.h"
 
-#define BURST	64u	/* messages of the VMM before others are looked at */
+#define BURST	64u	/* messages of the VMM before other events are processed */
 
-/* What the server can do; with it the VMM passes as many eventfds at a time. */
+/*
+ * Capabilities of the server; max_msg_fds is the number of eventfds that the VMM passes at a time.
+ */
 static const char serve_caps[] =
 	"{\"capabilities\":{\"max_msg_fds\":16,\"max_data_xfer_size\":4096,\"max_dma_maps\":1024,"
 	"\"pgsizes\":4096}}";
@@ -23,8 +25,8 @@ _Static_assert(VU_FDS == 16 && VU_XFER == 4096 && VU_MAPS == 1024, "serve_caps")
 /**
  * struct vu_serve - a VMM that is served
  * @open: VERSION was answered, and there is a card
- * @end: the connection ends, because of @why, if not empty
- * @refused: messages that were refused
+ * @end: the connection ends, because of @why, if that is not empty
+ * @refused: number of messages that were refused
  */
 struct vu_serve {
 	const struct vu_cfg *cfg;
@@ -44,7 +46,7 @@ static void serve_end(struct vu_serve *s, const char *why)
 
 /* ---- answers ---------------------------------------------------------------------------- */
 
-/* Answer by @len bytes, and @more bytes of @data. */
+/* Answer with @len bytes of @head, and @more bytes of @data. */
 static void serve_answer_more(struct vu_serve *s, const void *head, size_t len, const void *data,
 			      size_t more)
 {
@@ -57,14 +59,14 @@ static void serve_answer(struct vu_serve *s, const void *head, size_t len)
 	serve_answer_more(s, head, len, NULL, 0);
 }
 
-/* Answer that there is no such thing, which a VMM may ask. */
+/* Answer that the device does not have the requested part; a VMM may ask for any. */
 static void serve_none(struct vu_serve *s)
 {
 	if (!vu_socket_reply(s->sock, &s->in.hdr, EINVAL, NULL, 0, NULL, 0))
 		serve_end(s, "it does not read what it is sent");
 }
 
-/* Refuse a command by an errno; the user is told why. */
+/* Refuse a command by an errno, and print the reason. */
 static void serve_refuse(struct vu_serve *s, int error, const char *why)
 {
 	if (s->refused++ < VU_COMPLAINTS)
@@ -80,7 +82,7 @@ static void serve_error(struct vu_serve *s, int error)
 
 /* ---- commands --------------------------------------------------------------------------- */
 
-/* Payload behind the header, and its length. */
+/* The payload behind the header. */
 static const uint8_t *serve_data(const struct vu_serve *s)
 {
 	return s->in.byte + sizeof(struct vu_hdr);
@@ -150,7 +152,7 @@ static void serve_device_info(struct vu_serve *s)
 		serve_error(s, EINVAL);
 		return;
 	}
-	/* the VMM may not look at answers to DMA_MAP: here it does */
+	/* the VMM may ignore errors of DMA_MAP, but not this one */
 	if (s->card.mem.refused) {
 		serve_refuse(s, EINVAL, "the card does not work without memory that was refused");
 		return;
@@ -213,7 +215,7 @@ static void serve_set_irqs(struct vu_serve *s)
 		serve_error(s, error);
 		return;
 	}
-	/* they are kept, all of them */
+	/* all descriptors are kept by the card */
 	s->in.fds = 0;
 	serve_answer(s, NULL, 0);
 }
@@ -252,7 +254,7 @@ static void serve_reset(struct vu_serve *s)
 	serve_answer(s, NULL, 0);
 }
 
-/* Of a command: what does it, the bytes that it has at least, and whether descriptors may come along. */
+/* For each command: its function, its smallest length, and whether it may have descriptors. */
 static const struct {
 	void (*serve)(struct vu_serve *s);
 	uint32_t least;
@@ -288,7 +290,7 @@ static void serve_message(struct vu_serve *s)
 
 /* ---- the loop --------------------------------------------------------------------------- */
 
-/* What the VMM has sent. */
+/* Process messages of the VMM. */
 static void serve_pass(struct vu_serve *s)
 {
 	const char *why;
@@ -336,7 +338,7 @@ void vu_serve_one(const struct vu_cfg *cfg, int sock, int stop)
 			serve_pass(s);
 		if (!s->open)
 			continue;
-		/* entries of a time before the card was there have no events */
+		/* without a card before poll() its entries have no events */
 		vu_card_work(&s->card, p + 2);
 		vu_card_flush(&s->card);
 	}

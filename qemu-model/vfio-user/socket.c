@@ -18,7 +18,10 @@ void vu_message_free(struct vu_message *m)
 	m->have = 0;
 }
 
-/* Keep the descriptors of a control message; what finds no room is closed. Return: false: there was. */
+/*
+ * Keep the descriptors of a control message; close those without room. Return: false: there were
+ * such.
+ */
 static bool message_fds(struct vu_message *m, const struct cmsghdr *cm)
 {
 	const size_t n = (cm->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -37,7 +40,7 @@ static bool message_fds(struct vu_message *m, const struct cmsghdr *cm)
 	return fit;
 }
 
-/* Return: bytes; 0: the end; -1 with errno: EMSGSIZE: there are more descriptors than are allowed. */
+/* Return: bytes; 0: the end; -1 with errno: EMSGSIZE: it has more descriptors than are allowed. */
 static ssize_t message_recv(int sock, struct vu_message *m, size_t want)
 {
 	union {
@@ -59,7 +62,7 @@ static ssize_t message_recv(int sock, struct vu_message *m, size_t want)
 	for (struct cmsghdr *cm = CMSG_FIRSTHDR(&h); cm; cm = CMSG_NXTHDR(&h, cm))
 		if (cm->cmsg_level == SOL_SOCKET && cm->cmsg_type == SCM_RIGHTS)
 			fit &= message_fds(m, cm);
-	/* the kernel has closed what found no room */
+	/* the kernel has closed the descriptors for which there was no room */
 	if (h.msg_flags & MSG_CTRUNC || !fit) {
 		errno = EMSGSIZE;
 		return -1;
@@ -98,7 +101,7 @@ enum vu_got vu_socket_get(int sock, struct vu_message *m, const char **why)
 	return VU_GOT_MESSAGE;
 }
 
-/* Go on after @n bytes. */
+/* Advance @h by @n bytes. */
 static void iov_skip(struct msghdr *h, size_t n)
 {
 	while (h->msg_iovlen && n >= h->msg_iov->iov_len) {
