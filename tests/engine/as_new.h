@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The state of an engine and of its scheduler, to be compared with an earlier one. */
+/* The state of an engine and of its scheduler, for a comparison with a later state. */
 #ifndef TESTS_AS_NEW_H
 #define TESTS_AS_NEW_H
 
@@ -14,22 +14,22 @@
 #include "engine/object/doorbell.h"
 #include "engine/transport/sched.h"
 
-/** struct as_new - what as_new() notes; without what goes on by design, which is zero in it */
+/** struct as_new - a copy of the state; fields that change by design are zero */
 struct as_new {
 	struct ohca_engine e;
 	struct ohca_sched s;
-	uint64_t faults;	/* the sum of those of all doorbell pages */
-	uint32_t commands;	/* that are posted */
+	uint64_t faults;	/* sum of all doorbell pages */
+	uint32_t commands;	/* commands that are posted */
 };
 
-/* Numbers of objects, which are given in turn. */
+/* Numbers of objects are assigned in turn, so the next one differs. */
 static inline void as_new_ids(struct ohca_ids *ids)
 {
 	ids->next = 0;
 	ids->used = NULL;
 }
 
-/* Where a life's tables are; they may be others. */
+/* The tables of a life may be at other addresses. */
 static inline void as_new_places(struct ohca_engine *c)
 {
 	void **table[] = { (void **)&c->qp, (void **)&c->cq, (void **)&c->srq, (void **)&c->mr,
@@ -42,7 +42,7 @@ static inline void as_new_places(struct ohca_engine *c)
 	c->spare = NULL;
 }
 
-/* Lists that are empty are so anywhere. */
+/* The address of an empty list does not matter. */
 static inline void as_new_lists(struct ohca_list *c, const struct ohca_list *l, unsigned int n)
 {
 	for (unsigned int i = 0; i < n; i++)
@@ -50,7 +50,7 @@ static inline void as_new_lists(struct ohca_list *c, const struct ohca_list *l, 
 			c[i].next = c[i].prev = NULL;
 }
 
-/** as_new - note the state of @e */
+/** as_new - stores the state of @e */
 static inline void as_new(struct as_new *n, const ohca_engine *e)
 {
 	struct ohca_ids *ids[] = { &n->e.qp_ids, &n->e.cq_ids, &n->e.srq_ids, &n->e.mr_ids,
@@ -83,7 +83,7 @@ static inline void as_new(struct as_new *n, const ohca_engine *e)
 	memset(c->set_cnt, 0, sizeof(c->set_cnt));
 	for (unsigned int i = 0; i < OHCA_MAX_PORTS; i++) {
 		memset(&c->port[i].cnt, 0, sizeof(c->port[i].cnt));
-		/* ports are not released, for which these are */
+		/* these fields are for objects that are released, which a port never is */
 		c->port[i].async.eqe_idx = 0;
 		c->port[i].async.eqe_out = false;
 	}
@@ -91,11 +91,11 @@ static inline void as_new(struct as_new *n, const ohca_engine *e)
 	s->now = 0;
 	memset(s->gen, 0, sizeof(s->gen));
 	s->fault_gen = 0;
-	s->waiting = false;	/* a hint, which the next run takes back */
+	s->waiting = false;	/* a hint that the next run clears */
 	memset(s->refused_ns, 0, sizeof(s->refused_ns));
 	memset(s->idle_ns, 0, sizeof(s->idle_ns));
 	s->port = s->port_left = 0;
-	/* queues that are empty are so anywhere */
+	/* the position of an empty queue does not matter */
 	for (unsigned int p = 0; p < OHCA_MAX_PORTS; p++) {
 		for (unsigned int q = 0; q < 2; q++) {
 			s->madq[p][q].head -= s->madq[p][q].tail;
@@ -123,7 +123,7 @@ static inline void as_new_bytes(const void *was, const void *is, size_t n, const
 			fail_msg("byte %zu of %s is 0x%02x and not 0x%02x", i, what, b[i], a[i]);
 }
 
-/** as_new_check - @e is as @was noted */
+/** as_new_check - fails unless @e has the state @was */
 static inline void as_new_check(const struct as_new *was, const ohca_engine *e)
 {
 	static struct as_new now;

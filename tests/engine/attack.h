@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Attacks on the work of a poll: the longest of each is printed (host_attack()). */
+/* Attacks on the work of a poll. host_attack() prints the longest poll of each. */
 #ifndef ATTACK_H
 #define ATTACK_H
 
@@ -8,13 +8,13 @@
 
 #define BUDGET		64u
 
-/* The longest poll is one of those that follow. */
+/* The longest poll is measured from here on. */
 static inline void begin(struct host *h)
 {
 	memset(&h->most, 0, sizeof(h->most));
 }
 
-/* Poll until nothing is left. Return: polls */
+/* Polls until nothing is left. Return: the number of polls. */
 static inline unsigned int work_off(struct host *h)
 {
 	unsigned int n = 0;
@@ -24,7 +24,7 @@ static inline unsigned int work_off(struct host *h)
 	return n;
 }
 
-/* An attack whose polls have all parts to do. */
+/* An attack in which all polls must have work to do. */
 static inline void note(struct host *h, const char *name)
 {
 	host_attack(h, name, OHCA_POLL_WORK(BUDGET));

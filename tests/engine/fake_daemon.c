@@ -44,13 +44,13 @@ static void answer(struct daemon *l, struct answer *a)
 	if (l->change)
 		l->change(l, a);
 	if (!a->silent)
-		/* a front that has given up does not take it */
+		/* a front that has given up does not read it */
 		(void)!fds_send(l->sock, a->msg.byte, a->len, a->fd, a->fds, 0);
 	if (a->close)
 		shutdown(l->sock, SHUT_RDWR);
 }
 
-/* Receive a message. Return: its bytes; 0: the front has closed. */
+/* Receives a message. Return: its bytes, or 0 if the front has closed. */
 static size_t receive(struct daemon *l, void *buf, size_t size, bool *fd)
 {
 	union {
@@ -146,7 +146,10 @@ void daemon_send(struct daemon *l, const void *msg, size_t len)
 
 void daemon_close(struct daemon *l)
 {
-	/* it ends by itself when the front has closed; who has never come does not come any more */
+	/*
+	 * the thread ends when the front has closed; a front that never connected must not connect
+	 * now
+	 */
 	shutdown(l->listener, SHUT_RDWR);
 	pthread_join(l->thread, NULL);
 	munmap(l->page, l->bytes);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A daemon for one front, in a thread of its own: it answers HELLO by a WELCOME and calls by DONE,
- * both of which the test may change before they are sent.
+ * A daemon for one front, in its own thread: it answers HELLO with a WELCOME, and calls with DONE.
+ * A test can change both before they are sent.
  */
 #ifndef TEST_FRONT_DAEMON_H
 #define TEST_FRONT_DAEMON_H
@@ -17,11 +17,11 @@
 #define DAEMON_MAX	1024
 
 /**
- * struct answer - what is sent
+ * struct answer - an answer to the front
  * @msg: the message, @len bytes of it
  * @fd: descriptors, @fds of them
- * @silent: nothing is sent
- * @close: the connection ends after it
+ * @silent: no answer is sent
+ * @close: the daemon closes the connection after the answer
  */
 struct answer {
 	union {
@@ -41,13 +41,13 @@ struct answer {
  * @path: its socket
  * @memfd: of the page, @bytes long; @page: mapped; @db: the doorbells in it
  * @wake: eventfd
- * @irq: both ends of the interrupt socket: ours, the front's
+ * @irq: both ends of the interrupt socket: the daemon's, the front's
  * @sock: to the front, valid after daemon_accepted()
- * @change: of an answer, before it is sent; or NULL
+ * @change: changes an answer before it is sent; or NULL
  * @value: of answers to calls
- * @type, @len, @fd: of the last call: whether a descriptor came along
- * @calls: that were made
- * @hello: as it came; @dm: whether a descriptor came along
+ * @type, @len, @fd: of the last call; @fd: whether it had a descriptor
+ * @calls: calls so far
+ * @hello: as received; @dm: whether it had a descriptor
  */
 struct daemon {
 	char dir[32], path[64];
@@ -64,16 +64,16 @@ struct daemon {
 	pthread_t thread;
 };
 
-/** daemon_open() - listen, and have one front served with its @welcome and its @calls changed */
+/** daemon_open() - listens and serves one front; @welcome and @calls change its answers */
 void daemon_open(struct daemon *l, void (*change)(struct daemon *l, struct answer *a));
 
-/** daemon_close() - after the front has gone: end, and check that it has closed the connection */
+/** daemon_close() - waits for the front to close, and checks that it has closed the connection */
 void daemon_close(struct daemon *l);
 
-/** daemon_hang_up() - end the connection */
+/** daemon_hang_up() - closes the connection */
 void daemon_hang_up(struct daemon *l);
 
-/** daemon_send() - send what nobody has asked for */
+/** daemon_send() - sends a message that is no answer */
 void daemon_send(struct daemon *l, const void *msg, size_t len);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* A transport that only takes notes. See fake_xport.h. */
+/* A transport that only records calls. See fake_xport.h. */
 #include <string.h>
 
 #include "engine/base/guestmem.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Messages with descriptors, of tests that are the peer of a UNIX socket. */
+/* Messages with descriptors, for tests that are the peer of a UNIX socket. */
 #ifndef TESTS_FDS_H
 #define TESTS_FDS_H
 
@@ -8,9 +8,9 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#define FDS_MOST	32u	/* descriptors of a message */
+#define FDS_MOST	32u	/* in a message */
 
-/* @n bytes with @fds descriptors, at most FDS_MOST. Return: as sendmsg(2) */
+/* Sends @n bytes with @fds descriptors, at most FDS_MOST. Return: as sendmsg(2). */
 static inline ssize_t fds_send(int sock, const void *msg, size_t n, const int *fd, unsigned int fds,
 			       int flags)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* A driver that makes as much as its device has numbers for, by commands that nobody waits for. */
+/* A driver that makes as many objects as the device has numbers for, by commands without a wait. */
 #ifndef OHCA_TEST_FILL_H
 #define OHCA_TEST_FILL_H
 
@@ -27,7 +27,7 @@
 #include "engine/object/xrc.h"
 #include "host.h"
 
-/** struct fill - how many of each; as many CQs, SRQs, PDs, domains and sets as there are QPs */
+/** struct fill - numbers of objects; there are as many CQs, SRQs, PDs, domains and sets as QPs */
 struct fill {
 	uint32_t windows, qps, list_pages, odp_nodes;
 };
@@ -51,7 +51,7 @@ static inline uint32_t fill_one(ohca_engine *e, fill_cmd *cmd, struct ohca_hw_aq
 	return ohca_le32(c.rsp.handle.handle);
 }
 
-/* A list of @n pages, which are one: the lowest tables are one, too. */
+/* Makes a list of @n pages, all entries of which name the same page; so do its lowest tables. */
 static inline struct ohca_hw_pl fill_list(struct host *h, uint32_t n)
 {
 	uint64_t at = host_pages(h, 1);
@@ -66,7 +66,7 @@ static inline struct ohca_hw_pl fill_list(struct host *h, uint32_t n)
 	return (struct ohca_hw_pl){ .root = at, .npages = n, .page_shift = 12, .levels = 3 };
 }
 
-/* Regions of all kinds, and windows, half of them bound: to the region, and to a QP. */
+/* Makes regions of all kinds, and windows; half of the windows are bound to the region and a QP. */
 static inline void fill_mrs(struct host *h, const struct fill *f, uint32_t qpn)
 {
 	struct ohca_hw_wqe_reg bind = { .access = OHCA_ACCESS_REMOTE_READ, .length = 4096 };
@@ -100,13 +100,13 @@ static inline void fill_mrs(struct host *h, const struct fill *f, uint32_t qpn)
 	}
 }
 
-/* An empty command, without a field. */
+/* A command without fields. */
 static inline struct ohca_hw_aqe fill_plain(void)
 {
 	return (struct ohca_hw_aqe){ .hdr = { 0 } };
 }
 
-/* @i of what there are as many of as QPs. Return: the QP's handle */
+/* Makes object @i of each kind that has as many objects as QPs. Return: the QP's handle. */
 static inline uint32_t fill_queues(struct host *h, uint32_t i)
 {
 	const struct ohca_hw_pl pl = { .root = HOST_BASE, .npages = 8, .page_shift = 12 };
@@ -142,7 +142,7 @@ static inline uint32_t fill_queues(struct host *h, uint32_t i)
 	return qpn;
 }
 
-/** fill() - make all of @f; the driver has started the device, and has an EQ for faults */
+/** fill() - makes all of @f; the driver has started the device and has an EQ for page faults */
 static inline void fill_all(struct host *h, const struct fill *f)
 {
 	uint32_t qpn = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A fabric that runs, in a thread of its own, and fronts that come by its socket: machines whose
- * memory is a memfd, and whose driver is the test host's. The test is the process of all of them.
+ * A fabric that runs in its own thread, and fronts that connect to its socket. Their machines have
+ * memory that is a memfd, and the driver of the test host. The test is the process of all fronts.
  */
 #ifndef OHCA_TEST_FRONT_WORLD_H
 #define OHCA_TEST_FRONT_WORLD_H
@@ -25,7 +25,7 @@
 #include "fabric/graph/generate.h"
 #include "fabric/mgmt/mgmt.h"
 #include "fabric/serve.h"
-/* all of it: the doorbells and calls of a front here are its own */
+/* the source, because the doorbells and calls of a front here are those of the client */
 #include "front/client.c"
 #include "front/dirty.h"
 #include "link/wire.h"
@@ -48,13 +48,13 @@ struct world {
 	int pipe[2];
 	pthread_t thread;
 	sem_t done;
-	int (*file)(void);		/* makes that of a machine's memory; NULL: a memfd */
-	void (*call)(struct world *w, void *arg);	/* in the loop's thread */
+	int (*file)(void);		/* makes the file of a machine's memory; NULL: a memfd */
+	void (*call)(struct world *w, void *arg);	/* runs in the loop's thread */
 	void *arg;
 	int rc;
 };
 
-/* In the loop's thread, between two turns. */
+/* Runs in the loop's thread, between two turns. */
 static inline void in_loop(struct world *w, void (*call)(struct world *w, void *arg), void *arg)
 {
 	w->call = call;
@@ -100,7 +100,9 @@ static inline const struct fab_node *the_switch(const struct world *w)
 	return NULL;
 }
 
-/* Set of attribute @attr at the switch, from the host at its first port, which gets no answer. */
+/*
+ * Sends a Set of attribute @attr to the switch, from the host at its first port; no answer is read.
+ */
 static inline void set(struct world *w, uint16_t attr, uint32_t mod, const uint8_t data[64])
 {
 	struct fab_mad mad = { .dlid = IB_LID_PERMISSIVE, .slid = IB_LID_PERMISSIVE };
@@ -126,7 +128,7 @@ static inline struct ib_port_info *switch_port(struct world *w, unsigned int num
 	return &w->f->port[fab_port_of(the_switch(w), num)].pi;
 }
 
-/* Machines at port n have LID(n). */
+/* The machine at port n has LID(n). */
 static inline void route(struct world *w, void *arg)
 {
 	struct ib_switch_info si = w->f->sw[the_switch(w)->sw].si;
@@ -142,7 +144,7 @@ static inline void route(struct world *w, void *arg)
 	set(w, IB_SMP_ATTR_LFT, 0, b);
 }
 
-/** struct port_state - a port of the switch; @set: to be set */
+/** struct port_state - state of a port of the switch; @set: the state is to be set */
 struct port_state {
 	unsigned int num;
 	uint8_t state;
@@ -164,7 +166,7 @@ static inline void port_state(struct world *w, void *arg)
 	s->state = switch_port(w, s->num)->state;
 }
 
-/* Until port @num of the switch is in @state, by itself. */
+/* Waits until port @num of the switch is in @state, without a Set. */
 static inline void wait_port(struct world *w, unsigned int num, uint8_t state)
 {
 	struct port_state s = { .num = num };
@@ -179,7 +181,7 @@ static inline void wait_port(struct world *w, unsigned int num, uint8_t state)
 	}
 }
 
-/** struct who - whether somebody is @at a port of the switch: @desc */
+/** struct who - the peer @at a port of the switch; @desc: its name, or empty */
 struct who {
 	unsigned int at;
 	char desc[64];
@@ -193,7 +195,7 @@ static inline void who_is_there(struct world *w, void *arg)
 	snprintf(who->desc, sizeof(who->desc), "%s", peer ? peer->desc : "");
 }
 
-/* Until nobody is at port @num. */
+/* Waits until port @num is free. */
 static inline void wait_free(struct world *w, unsigned int num)
 {
 	struct who who = { .at = num };
@@ -216,7 +218,7 @@ static inline void expect_at(struct world *w, unsigned int num, const char *desc
 	assert_string_equal(who.desc, desc);
 }
 
-/* @change: or NULL: changes the configuration before the fabric starts; w->dir is there */
+/* @change: changes the configuration before the fabric starts, when w->dir exists; or NULL. */
 static inline int world_start(void **state, void (*change)(struct world *w))
 {
 	struct world *w = calloc(1, sizeof(*w));
@@ -280,7 +282,7 @@ static inline unsigned int open_fds(void)
 	return n;
 }
 
-/* Until @n descriptors are open: the fabric closes some in a thread. */
+/* Waits until @n descriptors are open; a thread of the fabric closes some. */
 static inline void wait_fds(unsigned int n)
 {
 	for (unsigned int i = 0; open_fds() != n; i++) {
@@ -311,9 +313,9 @@ union message {
 
 /**
  * struct front - a front
- * @client: its side as QEMU has it, by which it rings and wakes
+ * @client: its side as in QEMU, for doorbells and wake-ups
  * @seq: of its last message
- * @gone: the daemon has closed it, @why it did
+ * @gone: the daemon has closed the connection; @why: the reason it sent
  */
 struct front {
 	struct ohca_front client;
@@ -337,7 +339,7 @@ static inline void message_begin(union message *m, enum ohca_front_type type, si
 	};
 }
 
-/* @n bytes with @nfds descriptors. */
+/* Sends @n bytes with @nfds descriptors. */
 static inline bool put(struct front *f, const void *msg, size_t n, const int *fds,
 		       unsigned int nfds)
 {
@@ -346,7 +348,7 @@ static inline bool put(struct front *f, const void *msg, size_t n, const int *fd
 	return fds_send(f->sock, msg, n, fds, nfds, 0) == (ssize_t)n;
 }
 
-/* What comes next, with its descriptors, of which there are OHCA_FRONT_FDS or none. */
+/* Receives the next message and its descriptors, of which there are OHCA_FRONT_FDS or none. */
 static inline bool get(struct front *f, union message *m, int fds[OHCA_FRONT_FDS])
 {
 	union {
@@ -363,7 +365,7 @@ static inline bool get(struct front *f, union message *m, int fds[OHCA_FRONT_FDS
 	assert_int_equal(poll(&p, 1, LIMIT_MS), 1);
 	memset(m, 0, 256);
 	n = recvmsg(f->sock, &h, MSG_CMSG_CLOEXEC);
-	/* as for the client: the last message of who closes before it has read all is still there */
+	/* a peer that closes with unread data leaves its last message readable after ECONNRESET */
 	if (n < 0 && errno == ECONNRESET)
 		n = recvmsg(f->sock, &h, MSG_CMSG_CLOEXEC);
 	if (n <= 0) {
@@ -371,7 +373,10 @@ static inline bool get(struct front *f, union message *m, int fds[OHCA_FRONT_FDS
 		return false;
 	}
 	assert_true((size_t)n >= sizeof(m->hdr));
-	/* without the magic of a front it was taken for a link, whose ERROR has this layout, too */
+	/*
+	 * a HELLO without the magic of a front is answered as a link's, whose ERROR has the same
+	 * layout
+	 */
 	if (!f->page && le32toh(m->hdr.magic) == OHCA_WIRE_MAGIC) {
 		assert_int_equal(le16toh(m->hdr.type), OHCA_WIRE_ERROR);
 		m->hdr.type = htole16(OHCA_FRONT_ERROR);
@@ -390,7 +395,7 @@ static inline bool get(struct front *f, union message *m, int fds[OHCA_FRONT_FDS
 	return true;
 }
 
-/* Status of the answer; -1: the front is gone. */
+/* Return: the status of the answer; -1 if the connection is closed. */
 static inline int answer(struct front *f, uint64_t *value)
 {
 	union message m;
@@ -531,7 +536,7 @@ static inline void front_dial(struct front *f, const char *path)
 		assert_int_equal(errno, EAGAIN);
 }
 
-/* What a WELCOME has. */
+/* Reads the fields of a WELCOME. */
 static inline void front_welcome(struct front *f, const union message *m, const int *fds)
 {
 	struct ohca_db_sizes s = { .uars = le32toh(m->welcome.uars) };
@@ -555,7 +560,7 @@ static inline void front_welcome(struct front *f, const union message *m, const 
 	};
 }
 
-/* HELLO @h of @n bytes. Return: whether there is a WELCOME; if not f->why says why. */
+/* Sends HELLO @h of @n bytes. Return: whether a WELCOME arrives; if not, f->why has the reason. */
 static inline bool front_hello_raw(struct front *f, const void *h, size_t n, int dm)
 {
 	int fds[OHCA_FRONT_FDS];
@@ -596,7 +601,7 @@ static inline void front_close(struct front *f)
 	f->sock = f->wake = f->irq = -1;
 }
 
-/* The daemon closes @f, and says @why. */
+/* Expects that the daemon closes @f with reason @why. */
 static inline void expect_end(struct front *f, const char *why)
 {
 	assert_int_equal(answer(f, NULL), -1);
@@ -604,7 +609,7 @@ static inline void expect_end(struct front *f, const char *why)
 		fail_msg("'%s' instead of '%s'", f->why, why);
 }
 
-/* A card without a machine. */
+/* The configuration of a card without a machine. */
 static inline struct ohca_cfg card(uint64_t guid)
 {
 	return (struct ohca_cfg){
@@ -665,11 +670,11 @@ static inline ohca_engine *machine_make(void *arg, struct host *h)
 		fail_msg("%s", m->f.why);
 	assert_int_equal(call_block(&m->f, MEM_BLOCK, m->mem_len, m->mem_fd), OHCA_FRONT_OK);
 	assert_int_equal(call_mem(&m->f, &r, 1), OHCA_FRONT_OK);
-	/* it is not looked at */
+	/* no code uses this pointer */
 	return (ohca_engine *)h;
 }
 
-/* The daemon works by itself. */
+/* The daemon needs no turns of the test. */
 static inline bool machine_turn(void *arg)
 {
 	(void)arg;
@@ -713,7 +718,7 @@ static inline void machine_ring(void *arg, uint32_t uar, uint32_t off, uint64_t 
 	ohca_front_ring(&m->f.client, uar, off, val, 8);
 }
 
-/* The link comes up, and is Active. */
+/* Waits for the link and makes it Active. */
 static inline void machine_activate(struct machine *m)
 {
 	struct port_state s = { .num = m->at, .set = true };
@@ -727,8 +732,8 @@ static inline void machine_activate(struct machine *m)
 }
 
 /*
- * What is written of block @id, of @bytes, is noted from now on. @d: NULL, or where the log is, mapped
- * until the end. Return: its descriptor.
+ * Starts the log of writes to block @id, of @bytes. @d: receives the log, mapped until the end,
+ * unless NULL. Return: its descriptor.
  */
 static inline int machine_log(struct machine *m, uint32_t id, uint64_t bytes, struct ohca_dirty *d)
 {
@@ -746,7 +751,7 @@ static inline int machine_log(struct machine *m, uint32_t id, uint64_t bytes, st
 	return fd;
 }
 
-/* The driver has the device, and the link is Active. */
+/* Starts the driver and makes the link Active. */
 static inline void machine_up(struct machine *m, struct world *w, unsigned int at)
 {
 	memset(m, 0, sizeof(*m));
@@ -789,7 +794,7 @@ static inline void qp_pair(struct machine *a, struct machine *b, struct host_qp 
 		host_qp_connect(&qp[i], 0, LID(m[!i]->at), qp[!i].qpn, 5, 100 + i, 101 - i);
 }
 
-/* RDMA WRITE of @len bytes at the begin of the MRs. */
+/* Posts an RDMA WRITE of @len bytes at the start of the MRs. */
 static inline void post_write(struct host_qp *qp, struct machine *from, struct machine *to,
 			      uint32_t len, uint64_t wr_id)
 {
@@ -800,7 +805,7 @@ static inline void post_write(struct host_qp *qp, struct machine *from, struct m
 	wqe_post(qp, &q);
 }
 
-/* The next completion, which comes without a call. */
+/* Waits for the next completion, without a call to the daemon. */
 static inline struct ohca_hw_cqe wait_cqe(struct host_cq *cq)
 {
 	struct timespec now;
@@ -819,7 +824,7 @@ static inline struct ohca_hw_cqe wait_cqe(struct host_cq *cq)
 	return c;
 }
 
-/** struct pair - two machines that talk, and are honest */
+/** struct pair - two honest machines that are connected */
 struct pair {
 	struct machine m[2];
 	struct host_qp qp[2];
@@ -834,7 +839,7 @@ static inline void pair_up(struct pair *p, struct world *w)
 	qp_pair(&p->m[0], &p->m[1], p->qp);
 }
 
-/* Each writes @len bytes to the other one. */
+/* Each machine writes @len bytes to the other one. */
 static inline void pair_talk(struct pair *p, uint32_t len)
 {
 	for (unsigned int i = 0; i < 2; i++) {

@@ -10,7 +10,7 @@
 #include "front/doorbell.h"
 #include "host_priv.h"
 
-#define MAX_STEPS	1000000u	/* that settle nothing: the engine is stuck */
+#define MAX_STEPS	1000000u	/* settling steps after which the engine counts as stuck */
 
 void host_die(const char *what)
 {
@@ -29,7 +29,7 @@ static void op_dm_dirty(void *p, uint64_t off, size_t n)
 	h->dm_dirty += n;
 }
 
-/* Bytes of memory from @addr on, up to @n; 0: none there. */
+/* Return: how many of @n bytes of memory there are from @addr on. */
 static size_t mem_run(const struct host *h, uint64_t addr, size_t n)
 {
 	uint64_t off = addr - HOST_BASE;
@@ -63,7 +63,7 @@ static void *op_dma_map(void *p, uint64_t addr, size_t *len, int prot)
 	}
 	if (h->on_map)
 		h->on_map(h->on_map_arg, h, addr, n, prot);
-	/* a host may say that there is more than was asked for */
+	/* a host may report more than the engine asks for */
 	*len = mem_run(h, addr, page);
 	return h->mem + (addr - HOST_BASE);
 }
@@ -129,7 +129,7 @@ static uint8_t *op_tx_begin(void *p, unsigned int port, unsigned int vl, uint32_
 	if (hp->wire)
 		return hp->wire->tx_begin(hp->wire_arg, vl, len);
 	if (!hp->up || hp->queued[vl] >= hp->credits) {
-		/* nobody waits for VL15 */
+		/* VL15 has no flow control */
 		if (vl < 15)
 			hp->blocked |= (uint16_t)(1u << vl);
 		hp->refused++;
@@ -241,7 +241,7 @@ static void op_trace(void *p, unsigned int ev, const uint64_t a[4])
 
 /* ---- machines ---- */
 
-/* Memory for doorbells, of which every other machine has its own. */
+/* Makes memory for doorbells for every second machine; the other ones leave it to the engine. */
 static void *doorbells(const struct ohca_cfg *cfg)
 {
 	static bool last;
@@ -301,7 +301,7 @@ static struct host *host_make(const struct ohca_cfg *cfg, uint64_t mem,
 					       aligned_alloc(HOST_PAGE, cfg->dm_size);
 		if (!h->dm)
 			host_die("out of memory");
-		/* as the last owner may have left it */
+		/* as if a former owner had used it */
 		memset(h->dm, 0xa5, cfg->dm_size);
 		h->cfg.dm = h->dm;
 	}
@@ -378,7 +378,7 @@ void host_free(struct host *h)
 
 			pp->peer = NULL;
 			pp->changed = true;
-			/* the clock may have been ours */
+			/* the peer may use the clock of this machine */
 			if (hp->peer != h && hp->peer->now == &h->own_clock) {
 				hp->peer->own_clock = h->own_clock;
 				hp->peer->now = &hp->peer->own_clock;
@@ -454,7 +454,7 @@ enum host_fate host_drop(void *arg, struct host *from, unsigned int port, uint8_
 	return HOST_DROP;
 }
 
-/* What a frame costs at most. */
+/* The maximum work for a frame. */
 #define FRAME_WORK	(OHCA_WORK_PKT + OHCA_WORK_ONE)
 
 static uint64_t larger(uint64_t a, uint64_t b)
@@ -512,7 +512,7 @@ static bool link_step(struct host *h, unsigned int port)
 	return true;
 }
 
-/* Deliver what is under way from this port now; what that makes is for the next step. */
+/* Delivers the frames that this port has sent; what they cause is for the next step. */
 static bool wire_step(struct host *h, unsigned int port)
 {
 	struct host_port *hp = &h->port[port];
@@ -636,7 +636,7 @@ void host_run(struct host *const *h, unsigned int n, uint64_t ns)
 		}
 		if (next > end)
 			break;
-		/* a deadline that has passed must have been served by the poll */
+		/* the poll must have served deadlines that have passed */
 		*h[0]->now = next > *h[0]->now ? next : *h[0]->now + 1;
 	}
 	*h[0]->now = end;
@@ -660,13 +660,13 @@ uint64_t host_pages(struct host *h, unsigned int n)
 	if ((h->next_page + n) * HOST_PAGE > h->mem_size)
 		host_die("guest memory is used up");
 	memset(h->page_state + h->next_page, HOST_PAGE_DIRTY | HOST_PAGE_GIVEN, n);
-	/* what is written past the end is not what comes next */
+	/* with a guard page, a write past the end does not reach the next allocation */
 	h->next_page += n + h->guard;
 	memset(host_ptr(h, addr), 0, (size_t)n * HOST_PAGE);
 	return addr;
 }
 
-/* Tables over @n addresses; their level goes to @level. Return: the root. */
+/* Makes tables over @n addresses and stores their level in @level. Return: the root. */
 static uint64_t make_tables(struct host *h, const uint64_t *page, uint32_t n, uint8_t *level)
 {
 	uint64_t table[OHCA_PL_TABLE_ENTRIES];
@@ -700,7 +700,7 @@ void host_buf_alloc(struct host *h, struct host_buf *b, uint64_t bytes)
 	b->page = calloc(n, sizeof(*b->page));
 	if (!b->page)
 		host_die("out of memory");
-	/* scattered: last page first */
+	/* scattered: the last page first */
 	for (uint32_t i = 0; i < n; i++)
 		b->page[i] = first + (uint64_t)(h->scatter ? n - 1 - i : i) * HOST_PAGE;
 	b->pl.npages = n;

@@ -9,7 +9,7 @@
 #include "ib/cc_agent.h"
 #include "host_priv.h"
 
-#define CMD_TURNS	10000u	/* the longest page list takes 8192 */
+#define CMD_TURNS	10000u	/* the longest page list needs 8192 */
 #define AQ_LOG		4u
 #define AQ_MASK		((1u << AQ_LOG) - 1)
 
@@ -319,7 +319,7 @@ void host_srq_post(struct host_srq *srq, uint64_t wr_id, const struct ohca_hw_sg
 		ring(srq->h, srq->uar, OHCA_UAR_SRQ, srq->srqn | (uint64_t)srq->pi << 32);
 }
 
-/* A buffer for what is to move, with whatever the last one left there. */
+/* Returns a buffer to move to, with the contents that the last queue left there. */
 static struct host_buf *spare_buf(struct host *h, uint64_t bytes)
 {
 	if ((uint64_t)h->spare.npages * HOST_PAGE < bytes) {
@@ -329,12 +329,12 @@ static struct host_buf *spare_buf(struct host *h, uint64_t bytes)
 	return &h->spare;
 }
 
-/* It has moved out of @buf and in there. */
+/* The queue has moved from @buf to the spare buffer, and they change roles. */
 static void moved(struct host *h, struct host_buf *buf)
 {
 	struct host_buf old = *buf;
 
-	/* who looks there still finds nothing that could be true */
+	/* the old record must contain nothing that could be valid */
 	memset(host_buf_ptr(h, &old, 0), 0xff, sizeof(struct ohca_hw_db));
 	*buf = h->spare;
 	h->spare = old;
@@ -478,7 +478,7 @@ int host_qp_query(struct host_qp *qp, struct ohca_hw_qp_attr *attr)
 	return rc;
 }
 
-/* One state more, unless a step before it was refused; the first refusal stays. */
+/* Moves to the next state, unless an earlier step was refused; the first refusal stays. */
 static void step(struct host_qp *qp, struct ohca_hw_qp_attr *a, uint8_t state, uint32_t mask,
 		 int *status)
 {
@@ -575,7 +575,7 @@ void host_post_wqe(struct host_qp *qp, const void *wqe, unsigned int nseg)
 		left -= n;
 	}
 	db->sq_pi = qp->sq_pi;
-	/* the engine may be another thread's, which takes these in the opposite order */
+	/* the engine may be in another thread, which accesses these in the opposite order */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (ohca_db_needed(db->sq_event, qp->sq_pi, old))
 		ring(qp->h, qp->uar, OHCA_UAR_SQ, qp->handle | (uint64_t)qp->sq_pi << 32);
@@ -613,7 +613,7 @@ int host_mad_ifc(struct host *h, unsigned int port, uint8_t mad[256])
 	return r.mad_ifc.verdict;
 }
 
-/* A Set of a manager of congestion control, which the agent answers. */
+/* A Set of a manager of congestion control, to which the agent answers. */
 static void congestion_set(struct host *h, unsigned int port, uint16_t attr, uint32_t mod,
 			   const uint8_t data[IB_CC_DATA_LEN])
 {

@@ -3,7 +3,7 @@
 #ifndef OHCA_TEST_HOST_PRIV_H
 #define OHCA_TEST_HOST_PRIV_H
 
-/* Something is wrong with the test or the engine that no test can go on from. */
+/* Ends the process: an error of the test or the engine after which no test can continue. */
 _Noreturn void host_die(const char *what);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* A machine with a kernel's QP and a process's, and the calls of its regions and windows. */
+/* A machine with a kernel's QP and a process's QP, and calls for its regions and windows. */
 #ifndef TESTS_MR_RIG_H
 #define TESTS_MR_RIG_H
 
@@ -29,7 +29,7 @@ struct rig {
 	struct ohca_qp *k, *u, *u2;
 };
 
-/** setup - cmocka's, makes the rig */
+/** setup - makes the rig, for cmocka */
 static inline int setup(void **state)
 {
 	struct rig *r = calloc(1, sizeof(*r));
@@ -54,7 +54,7 @@ static inline int setup(void **state)
 	return 0;
 }
 
-/** teardown - cmocka's */
+/** teardown - frees it, for cmocka */
 static inline int teardown(void **state)
 {
 	struct rig *r = *state;
@@ -70,7 +70,7 @@ static inline int teardown(void **state)
 	return 0;
 }
 
-/** cmd - a command; returns its status, and the handle in @key if that is given */
+/** cmd - executes a command; returns its status, and the handle in @key unless NULL */
 static inline int cmd(struct rig *r, uint8_t op, struct ohca_hw_aqe *c, uint32_t *key)
 {
 	struct ohca_hw_acqe rsp;
@@ -87,7 +87,7 @@ static inline int dereg(struct rig *r, uint32_t key)
 	return host_cmd_handle(r->h, OHCA_CMD_DEREG_MR, key, 0);
 }
 
-/** reg - REG_MR, which succeeds; returns the key */
+/** reg - REG_MR, which must succeed; returns the key */
 static inline uint32_t reg(struct rig *r, uint8_t type, uint32_t pdn, uint16_t access, uint64_t length)
 {
 	struct ohca_hw_aqe c = HOST_AQE(reg_mr, .type = type, .pdn = pdn, .access = access,
@@ -98,7 +98,7 @@ static inline uint32_t reg(struct rig *r, uint8_t type, uint32_t pdn, uint16_t a
 	return key;
 }
 
-/* What a key was found to be, in what held something else before. */
+/* Checks the range that a key check returned; @range had other contents before. */
 static inline int ranged(struct rig *r, int ve, uint32_t key, uint64_t len,
 			 const struct ohca_mr_range *range)
 {
@@ -112,7 +112,7 @@ static inline int ranged(struct rig *r, int ve, uint32_t key, uint64_t len,
 	return 0;
 }
 
-/** lkey - what ohca_lkey_check() says */
+/** lkey - the result of ohca_lkey_check() */
 static inline int lkey(struct rig *r, struct ohca_qp *qp, uint32_t key, uint64_t addr,
 		       uint64_t len, bool write)
 {
@@ -123,7 +123,7 @@ static inline int lkey(struct rig *r, struct ohca_qp *qp, uint32_t key, uint64_t
 		      len, &range);
 }
 
-/** rkey - what ohca_rkey_check() says */
+/** rkey - the result of ohca_rkey_check() */
 static inline int rkey(struct rig *r, struct ohca_qp *qp, uint32_t key, uint64_t addr,
 		       uint64_t len, uint32_t access)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * HCAs at hosts of a fabric, in its process, and pairs of QPs between them. Time passes only by
- * now. A test that includes it has at most PLACES of them.
+ * now. A test that includes this file has at most PLACES of them.
  */
 #ifndef OHCA_TEST_PLACES_H
 #define OHCA_TEST_PLACES_H
@@ -62,7 +62,7 @@ static inline void seat_leave(void *arg)
 	fab_hca_free(p->hca);
 }
 
-/* Until nothing happens. */
+/* Runs until nothing happens. */
 static inline void settle(void)
 {
 	for (unsigned int i = 0, quiet = 0; quiet < 4; i++) {
@@ -73,7 +73,7 @@ static inline void settle(void)
 	}
 }
 
-/* Place @i of the test, at the host @at of the graph. */
+/* Makes place @i of the test at the host @at of the graph. */
 static inline void place_up(struct place *p, unsigned int i, uint32_t at)
 {
 	p->at = at;
@@ -95,7 +95,7 @@ static inline void place_up(struct place *p, unsigned int i, uint32_t at)
 			(uint8_t)(k * 31 + (k >> 8) * 7 + i);
 }
 
-/** struct pair - QPs of two places */
+/** struct pair - connected QPs of two places */
 struct pair {
 	unsigned int side[2];
 	uint8_t type, mtu;
@@ -116,7 +116,7 @@ static inline void pair_up(struct pair *p)
 				0xfffff0 + k, 0xfffff1 - k);
 }
 
-/* The end: of @n pairs, and of the first @places places. */
+/* Frees @n pairs, and the first @places places. */
 static inline void all_down(struct pair *p, unsigned int n, unsigned int places, void **st)
 {
 	for (unsigned int i = 0; i < n; i++)
@@ -131,7 +131,7 @@ static inline void all_down(struct pair *p, unsigned int n, unsigned int places,
 	teardown_hosts(st);
 }
 
-/* What is due next happens. */
+/* Moves time to the next deadline and runs. */
 static inline void step_on(void)
 {
 	const uint64_t data = fab_data_timer(d), hca = fab_hcas_due(hcas);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Two connected QPs and what tests of the transport do with them: build WQEs, post, run,
- * look at completions and events. On top of host.h.
+ * Two connected QPs for tests of the transport, with functions that build WQEs, post, run, and
+ * check completions and events. On top of host.h.
  */
 #ifndef OHCA_TEST_RIG_H
 #define OHCA_TEST_RIG_H
@@ -18,23 +18,23 @@
 #define RIG_MR_LEN	(4u << 20)
 #define RIG_QKEY	0x1234u
 
-/** struct rig_opt - what to set up; zeroes: RC, MTU 1024, two machines */
+/** struct rig_opt - options; zeroes mean: RC, MTU 1024, two machines */
 struct rig_opt {
-	/* enum ohca_qp_type; XRC_INI: side 0 is that, side 1 a target with an XRC SRQ */
+	/* enum ohca_qp_type; XRC_INI: side 0 is the initiator, side 1 a target with an XRC SRQ */
 	uint8_t type;
 	uint8_t mtu;		/* code */
 	bool loop;		/* both QPs on one machine, no cable needed */
 	bool scatter;		/* of the hosts */
 	bool privileged, signal_all, srq;
-	bool srq_pd;		/* its SRQs, with tags or not, have a PD of their own */
-	uint16_t tags;		/* side 1 has an SRQ of so many tags, and no send queue */
+	bool srq_pd;		/* its SRQs, with or without tags, have a PD of their own */
+	uint16_t tags;		/* side 1 has an SRQ of that many tags, and no send queue */
 	bool two_ports;		/* of each machine, joined; the QPs use the first */
 	bool cold;		/* leave the QPs in RESET */
 	uint8_t log_sq, log_rq;
 	uint32_t psn[2];	/* first PSN of each direction */
 };
 
-/** struct rig - index 0 sends to 1, as a rule */
+/** struct rig - usually side 0 sends to side 1 */
 struct rig {
 	struct host *h[2];
 	unsigned int nh;
@@ -44,30 +44,32 @@ struct rig {
 	uint32_t srq_pdn[2];
 	uint32_t xrcdn;
 	struct host_qp qp[2];
-	struct host_mr mr[2];	/* all rights */
+	struct host_mr mr[2];	/* with all rights */
 };
 
 void rig_up(struct rig *r, struct rig_opt opt);
 void rig_down(struct rig *r);
-/** rig_attr() - what rig_up() connects with; side @i; to be changed for rig_connect() */
+/**
+ * rig_attr() - attributes of side @i that rig_up() connects with; for rig_connect(), after changes
+ */
 struct ohca_hw_qp_attr rig_attr(struct rig *r, unsigned int i);
 /** rig_connect() - RESET to RTS (RC, UC), after rig_up() with cold */
 void rig_connect(struct rig *r, unsigned int i, struct ohca_hw_qp_attr a);
-/** rig_modify() - to @state, without further attributes */
+/** rig_modify() - to @state, without other attributes */
 void rig_modify(struct host_qp *qp, uint8_t state);
-/** rig_run() - until nothing happens; time stands */
+/** rig_run() - runs until nothing happens; time stands still */
 void rig_run(struct rig *r);
-/** rig_time() - the same with @ms milliseconds passing */
+/** rig_time() - the same while @ms milliseconds pass */
 void rig_time(struct rig *r, uint64_t ms);
 
-/** rig_fill() - pattern of @seed into the MR of side @i */
+/** rig_fill() - writes a pattern of @seed into the MR of side @i */
 void rig_fill(struct rig *r, unsigned int i, uint64_t off, uint32_t len, uint32_t seed);
-/** rig_check() - and that it is there */
+/** rig_check() - checks that the pattern is there */
 void rig_check(struct rig *r, unsigned int i, uint64_t off, uint32_t len, uint32_t seed);
 uint64_t rig_get64(struct rig *r, unsigned int i, uint64_t off);
 void rig_put64(struct rig *r, unsigned int i, uint64_t off, uint64_t v);
 
-/** struct wqe - a send WQE being built */
+/** struct wqe - a send WQE under construction */
 struct wqe {
 	uint8_t b[1024];
 	unsigned int nseg;
@@ -87,7 +89,7 @@ void wqe_inline(struct wqe *w, const void *data, uint32_t len);
 void wqe_av(struct wqe *w, uint16_t dlid, uint32_t dqpn, uint32_t qkey);
 void wqe_post(struct host_qp *qp, struct wqe *w);
 
-/* posts from side @i, from its MR at @off, to the other's MR at @roff; signaled */
+/* these post from side @i, from its MR at @off, to the other's MR at @roff; signaled */
 void rig_write(struct rig *r, unsigned int i, uint64_t wr_id, uint64_t off, uint64_t roff,
 	       uint32_t len);
 void rig_read(struct rig *r, unsigned int i, uint64_t wr_id, uint64_t off, uint64_t roff,
@@ -95,21 +97,23 @@ void rig_read(struct rig *r, unsigned int i, uint64_t wr_id, uint64_t off, uint6
 void rig_send(struct rig *r, unsigned int i, uint64_t wr_id, uint64_t off, uint32_t len);
 void rig_atomic(struct rig *r, unsigned int i, uint8_t op, uint64_t wr_id, uint64_t off,
 		uint64_t roff, uint64_t swap_add, uint64_t compare);
-/** rig_recv() - post a receive of @len at @off on side @i, to its SRQ if it has one */
+/** rig_recv() - posts a receive of @len at @off on side @i, to its SRQ if it has one */
 void rig_recv(struct rig *r, unsigned int i, uint64_t wr_id, uint64_t off, uint32_t len);
 
 /**
- * rig_greet() - an empty message with wr_id 0 from side @i; what is posted at the other side
- * behind the receive for it, which is the test's to post, is known to @i then
+ * rig_greet() - sends an empty message with wr_id 0 from side @i
+ *
+ * The test posts the receive for it. Afterwards side @i knows the credits of all receives that are
+ * posted.
  */
 void rig_greet(struct rig *r, unsigned int i);
 
-/** wc() - the next completion must be there and be this */
+/** wc() - expects this completion as the next one */
 struct ohca_hw_cqe wc_(struct host_cq *cq, uint64_t wr_id, uint32_t status, const char *file,
 		       int line);
 #define wc(cq, wr_id, status) wc_(cq, wr_id, status, __FILE__, __LINE__)
 #define no_wc(cq) do { struct ohca_hw_cqe c_; assert_false(host_cq_poll(cq, &c_)); } while (0)
-/** event() - the next asynchronous event of a side must be this */
+/** event() - expects this asynchronous event of a side as the next one */
 void event_(struct host *h, uint8_t type, uint32_t handle, const char *file, int line);
 #define event(h, type, handle) event_(h, type, handle, __FILE__, __LINE__)
 void no_event(struct host *h);

@@ -55,7 +55,7 @@ static void test_identity(void **state)
 			 HOST_UARS | HOST_VECTORS << 16);
 	assert_int_not_equal(ohca_mmio_read(h->e, OHCA_REG_TIMEOUTS, 4) & 0xffff, 0);
 	assert_int_not_equal(ohca_mmio_read(h->e, OHCA_REG_TIMEOUTS, 4) >> 16, 0);
-	/* what is no register, no size or not aligned */
+	/* addresses without a register, bad sizes, bad alignment */
 	assert_int_equal(ohca_mmio_read(h->e, 0x800, 8), 0);
 	assert_int_equal(ohca_mmio_read(h->e, 0x1000, 4), 0);
 	assert_int_equal(ohca_mmio_read(h->e, ~0ull - 3, 4), 0);
@@ -83,7 +83,7 @@ static void test_halves(void **state)
 	ohca_mmio_write(h->e, OHCA_REG_FEATURES_ACK + 4, 0, 4);
 	assert_int_equal(ohca_mmio_read(h->e, OHCA_REG_FEATURES_ACK, 8), 3);
 	assert_int_equal(ohca_mmio_read(h->e, OHCA_REG_FEATURES, 8) & 1, 1);
-	/* the handshake is over once the device is enabled */
+	/* the handshake ends when the device is enabled */
 	host_enable(h, ~0ull);
 	ohca_mmio_write(h->e, OHCA_REG_AQ_BASE, 0, 8);
 	ohca_mmio_write(h->e, OHCA_REG_PAGE_SHIFT, 3, 4);
@@ -124,7 +124,7 @@ static void test_bad_enable(void **state)
 		try_enable(h, bad[i].reg, bad[i].val, bad[i].size);
 		assert_int_equal(status(h), OHCA_STATUS_READY | OHCA_STATUS_FATAL);
 		assert_int_equal(reason(h), OHCA_FATAL_BAD_ENABLE);
-		/* only reset leads out */
+		/* only a reset ends this state */
 		ohca_mmio_write(h->e, OHCA_REG_CTRL, OHCA_CTRL_ENABLE, 4);
 		assert_int_equal(status(h), OHCA_STATUS_READY | OHCA_STATUS_FATAL);
 	}
@@ -154,7 +154,7 @@ static void test_aq_overflow(void **state)
 	ohca_mmio_write(h->e, OHCA_REG_AQ_DB, h->aq_pi + 17, 4);
 	assert_false(ohca_poll(h->e, 64));
 	assert_int_equal(reason(h), OHCA_FATAL_AQ_OVERFLOW);
-	/* nothing runs any more, a reset helps */
+	/* nothing runs any more; a reset helps */
 	ohca_mmio_write(h->e, OHCA_REG_AQ_DB, h->aq_pi + 1, 4);
 	assert_false(ohca_poll(h->e, 64));
 	host_start(h);
@@ -229,7 +229,7 @@ static void test_bad_commands(void **state)
 	c.hdr.function = 1;
 	assert_int_equal(host_cmd(h, OHCA_CMD_NOP, &c, NULL), OHCA_ADMIN_BAD_PARAM);
 	assert_int_equal(h->syndrome, 2);
-	/* every byte behind a command is reserved */
+	/* every byte after the fields of a command is reserved */
 	memset(&c, 0, sizeof(c));
 	c.body[55] = 1;
 	assert_int_equal(host_cmd(h, OHCA_CMD_NOP, &c, NULL), OHCA_ADMIN_BAD_PARAM);
@@ -310,7 +310,7 @@ static void test_pds(void **state)
 	assert_int_equal(host_cmd_handle(h, OHCA_CMD_DEALLOC_PD, pd, 0), OHCA_ADMIN_OK);
 	assert_int_equal(host_cmd_handle(h, OHCA_CMD_DEALLOC_PD, pd, 0), OHCA_ADMIN_BAD_HANDLE);
 	host_buf_free(&mr.buf);
-	/* every one of the 256, and not one more */
+	/* all of the 256, and not one more */
 	memset(&c, 0, sizeof(c));
 	while (host_cmd(h, OHCA_CMD_ALLOC_PD, &c, NULL) == OHCA_ADMIN_OK)
 		n++;
@@ -320,10 +320,10 @@ static void test_pds(void **state)
 	assert_int_equal(host_cmd(h, OHCA_CMD_ALLOC_PD, &c, NULL), OHCA_ADMIN_OK);
 }
 
-/* Every limit that QUERY_DEVICE reports is accepted, one more is not. */
+/* Every limit that QUERY_DEVICE reports is accepted; one more is not. */
 static void test_limits(void **state)
 {
-	/* nothing looks at the memory of a queue when it is made */
+	/* a command does not read the memory of a queue that it makes */
 	const struct ohca_hw_pl pl = { .root = 1ull << 44, .npages = 1u << 16,
 				       .page_shift = 12 };
 	struct host *h = *state;
@@ -359,7 +359,7 @@ static void test_limits(void **state)
 #undef BOTH
 }
 
-/* The first number that no table has, and the last one. */
+/* The lowest number that no table has, and the highest number. */
 static void test_handles(void **state)
 {
 	static const struct {
@@ -424,7 +424,7 @@ static void test_mcast(void **state)
 		mcast_cmd(&c, &ud, i);
 		assert_int_equal(host_cmd(h, OHCA_CMD_ATTACH_MCAST, &c, NULL), OHCA_ADMIN_OK);
 	}
-	/* who attaches twice, with whatever MLID, is one member and detaches twice */
+	/* a QP that attaches twice, with any MLID, is one member and must detach twice */
 	mcast_cmd(&c, &ud, 0);
 	c.mcast.mlid = 0xc001;
 	assert_int_equal(host_cmd(h, OHCA_CMD_ATTACH_MCAST, &c, NULL), OHCA_ADMIN_OK);
@@ -440,7 +440,7 @@ static void test_mcast(void **state)
 				 OHCA_ADMIN_BAD_PARAM);
 	}
 	assert_null(ohca_mcast_find(h->e, mgid));
-	/* reset takes the last one with it */
+	/* a reset removes the last one */
 	ohca_reset(h->e);
 	mgid[14] = 299 >> 8;
 	mgid[15] = 299 & 0xff;
@@ -466,7 +466,7 @@ static void test_mcast_limit(void **state)
 	}
 	mcast_cmd(&c, &ud, OHCA_MAX_MCAST_GRP);
 	assert_int_equal(host_cmd(h, OHCA_CMD_ATTACH_MCAST, &c, NULL), OHCA_ADMIN_NO_RESOURCE);
-	/* one goes, one comes; also after a reset */
+	/* one leaves, another one joins; also after a reset */
 	mcast_cmd(&c, &ud, 5);
 	assert_int_equal(host_cmd(h, OHCA_CMD_DETACH_MCAST, &c, NULL), OHCA_ADMIN_OK);
 	mcast_cmd(&c, &ud, OHCA_MAX_MCAST_GRP);
@@ -505,7 +505,7 @@ static void test_doorbells(void **state)
 	assert_int_equal(fake.kicks_rq, 1);
 	assert_int_equal(fake.last_handle, qp.handle);
 
-	/* through another's page, for nothing, of the wrong form */
+	/* through the page of another process, for no object, of invalid form */
 	ohca_doorbell(h->e, 1, OHCA_UAR_SQ, qp.handle, 8);
 	ohca_doorbell(h->e, 0, OHCA_UAR_CQ_ARM, cq.cqn, 8);
 	ohca_doorbell(h->e, HOST_UARS, OHCA_UAR_SQ, qp.handle, 8);
@@ -523,12 +523,12 @@ static void test_doorbells(void **state)
 	ohca_poll(h->e, 64);
 	assert_int_equal(fake.kicks_sq, 1);
 
-	/* an EQ that is not there, found when it is looked at */
+	/* an EQ that does not exist is detected when the doorbell is served */
 	ohca_doorbell(h->e, 0, OHCA_UAR_EQ, 60, 8);
 	ohca_poll(h->e, 64);
 	assert_int_equal(host_counter(h, OHCA_CNT_DB_BAD_HANDLE), 6);
 
-	/* rung, then destroyed: nobody is kicked */
+	/* rung, then destroyed: the doorbell has no effect */
 	ohca_doorbell(h->e, 2, OHCA_UAR_SQ, qp.handle, 8);
 	host_qp_destroy(&qp);
 	ohca_poll(h->e, 64);
@@ -548,7 +548,7 @@ static void test_doorbell_bitmap(void **state)
 	struct host_qp qp = { 0 };
 	unsigned int made = 0;
 
-	/* more than one summary word */
+	/* more numbers than one summary word covers */
 	cfg.log_max_qp = 13;
 	h = host_new_cfg(&cfg, HOST_MEM);
 	host_start(h);
@@ -594,7 +594,7 @@ static void test_reset(void **state)
 	ohca_mmio_write(h->e, OHCA_REG_CTRL, OHCA_CTRL_RESET, 4);
 	assert_int_equal(status(h), OHCA_STATUS_READY);
 	assert_int_equal(h->e->page_entries, 0);
-	/* doorbells of before hit nothing; polling frees what is left */
+	/* doorbells of the old life have no effect; polls free the rest */
 	ohca_doorbell(h->e, 0, OHCA_UAR_SQ, qp.handle, 8);
 	assert_int_equal(host_counter(h, OHCA_CNT_DB_BAD_HANDLE), 1);
 	assert_false(ohca_poll(h->e, 64));
@@ -630,7 +630,10 @@ static void test_bad_config(void **state)
 	assert_null(ohca_new(&cfg, &h->e->ops, h));
 }
 
-/* What the host says of a port that there is not is nothing, though there is room for one. */
+/*
+ * Reports of the host about a port that does not exist have no effect, even if there is memory for
+ * it.
+ */
 static void test_no_port(void **state)
 {
 	struct host *h = host_new(1, GUID);
@@ -692,7 +695,7 @@ static void test_mad_ifc(void **state)
 	assert_int_equal(host_cmd(h, OHCA_CMD_MAD_IFC, &c, NULL), OHCA_ADMIN_DMA);
 }
 
-/* With smp=off a driver reads its own port and changes nothing; no port has a manager. */
+/* With smp=off a driver can read its own port and change nothing; no port has a manager. */
 static void test_smp_off(void **state)
 {
 	struct host *h = *state;
@@ -757,7 +760,7 @@ static void test_ports(void **state)
 	assert_int_equal(h->e->port[0].state, IB_PS_DOWN);
 	assert_true(host_eq_poll(h, &h->async, &eqe));
 	assert_int_equal(eqe.type, OHCA_EVENT_PORT_ERR);
-	/* a GID at the end of the table is found, and not when it has gone */
+	/* a GID at the end of the table is found, and not after it was removed */
 	for (unsigned int k = 0; k < 2; k++) {
 		struct ib_smp guids = {
 			.hdr = { .base_version = 1, .mgmt_class = IB_CLASS_SUBN_LID,
@@ -775,7 +778,7 @@ static void test_ports(void **state)
 		assert_int_equal(ohca_gid_find(&h->e->port[0], h->e->port[0].gid[0]), 0);
 		assert_int_equal(h->e->port[0].num_gids, k ? 1 : 256);
 	}
-	/* a reset forgets the LID, the link comes back with ENABLE */
+	/* a reset clears the LID; the link comes back with ENABLE */
 	host_cable(h, 0, true);
 	host_settle(&h, 1);
 	host_start(h);
@@ -784,7 +787,7 @@ static void test_ports(void **state)
 	assert_int_equal(h->e->port[0].state, IB_PS_INIT);
 }
 
-/* What the SM sets at a link happens at the link; violations are counted. */
+/* A Set of the SM for a link takes effect at the link; violations are counted. */
 static void test_port_effects(void **state)
 {
 	struct host *h = *state;
@@ -815,7 +818,7 @@ static void test_port_effects(void **state)
 	assert_int_equal(fake.mad_qp, 0);
 	assert_int_equal(fake.mad_av.dlid, 1);
 	assert_int_equal(fake.mad[3], IB_METHOD_TRAP);
-	/* a link that is set down trains again; a disabled one stays down */
+	/* a link that is set to Down trains again; a disabled one stays down */
 	pi.state = IB_PS_DOWN;
 	pi.phys_state = IB_PHYS_NO_CHANGE;
 	ib_port_info_pack(&pi, s.data);
@@ -837,7 +840,7 @@ static void test_port_effects(void **state)
 	assert_false(h->e->port[0].link_up);
 	ib_port_info_unpack(s.data, &pi);
 	assert_int_equal(pi.qkey_violations, 0);
-	/* a port whose link was up when it was told to a device not yet enabled */
+	/* the host reported the link of a port up before the device was enabled */
 	host_start(h);
 	host_settle(&h, 1);
 	assert_int_equal(h->e->port[0].state, IB_PS_INIT);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * RDMA WRITEs whose packets come in any order (transport/ahead.h): by a seeded wire that keeps some
- * packets back, loses and repeats them, everything ends as it does in order. And what a peer may
- * send that is wrong, or more than fits.
+ * RDMA WRITEs whose packets arrive in any order (transport/ahead.h): on a seeded wire that delays,
+ * loses and repeats packets, the result is the same as in order. Also packets of a peer that are
+ * invalid, or too many.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,19 +18,19 @@
 #include "ib/packet.h"
 #include "odp_rig.h"
 
-#define MTU		1024u	/* rig_up()'s */
+#define MTU		1024u	/* of rig_up() */
 #define BTH		IB_LRH_LEN
-#define HELD		1200u	/* packets that the wire keeps */
-#define ZONE		65536u	/* where WRITEs go, over each other */
+#define HELD		1200u	/* packets that the wire holds */
+#define ZONE		65536u	/* target of WRITEs, which overlap */
 #define STEPS		60u
 #define RECV_AT		(1u << 20)
 #define RECV_LEN	20000u
-#define READ_AT		(2u << 20)	/* is read, and not written */
+#define READ_AT		(2u << 20)	/* READs read here, and no WRITE writes */
 #define ATOMIC_AT	(3u << 20)
 
 /**
  * struct mess - a wire from the first machine to the second
- * @hold: packets are kept until the test lets them go; @deep: as many at most
+ * @hold: the wire holds packets until the test releases them; @deep: at most so many
  * @lose, @repeat: per mille
  */
 struct mess {
@@ -55,7 +55,7 @@ static uint32_t draw(uint64_t *s, uint32_t n)
 	return (uint32_t)(*s >> 16) % n;
 }
 
-/* Packet @i of those that are held goes on. */
+/* Delivers packet @i of those that are held. */
 static void let_go(unsigned int i, bool keep)
 {
 	struct held h = mess.held[i];
@@ -90,13 +90,13 @@ static void mess_up(struct rig *r, uint64_t seed)
 	host_hook_set(r->h[0], 0, hold, NULL);
 }
 
-/* A packet that a switch would not spread. */
+/* Whether a switch would keep the order of this packet. */
 static bool keeps_order(const struct held *h)
 {
 	return h->frame[BTH] != IB_OP_RC_WRITE_ONLY && h->frame[BTH] != IB_OP_RC_WRITE_ONLY_IMM;
 }
 
-/* One that may be the next: any, but those that keep their order do so. */
+/* Picks a packet to deliver: any one, except that packets that keep their order do so. */
 static unsigned int pick(void)
 {
 	const unsigned int n = mess.num < mess.deep ? mess.num : mess.deep;
@@ -108,9 +108,7 @@ static unsigned int pick(void)
 	return i;
 }
 
-/*
- * Some packet goes on, or is lost, or comes twice, and what it causes happens. False: none is held.
- */
+/* Delivers, loses or repeats a packet that is held, and runs. Return: false if none is held. */
 static bool mess_on(struct rig *r)
 {
 	unsigned int i;
@@ -144,9 +142,9 @@ static struct ohca_xport *xport_of(const struct host_qp *qp)
 	return qp->h->e->qp[qp->handle]->xp;
 }
 
-/* ---- as in order --------------------------------------------------------------- */
+/* ---- the same as in order ------------------------------------------------------ */
 
-/** struct outcome - what is seen of a play; @end: and that only with the same segmentation */
+/** struct outcome - the results of a play; @end: comparable only with the same segmentation */
 struct outcome {
 	uLong memory, sent, received;
 	unsigned int num;
@@ -166,7 +164,7 @@ static void post_imm(struct rig *r, uint64_t wr_id, uint64_t off, uint64_t roff,
 	wqe_post(&r->qp[0], &w);
 }
 
-/* Each step posts the same, whatever became of the ones before. */
+/* A step posts the same request whatever the earlier ones caused. */
 static void post_one(struct rig *r, uint64_t *s, unsigned int step)
 {
 	const unsigned int what = draw(s, 16);
@@ -228,7 +226,7 @@ static void drain(struct rig *r, struct outcome *o, unsigned int *pending)
 		o->received = sum_cqe(o->received, &c);
 }
 
-/* @sls: any_order() of both; @messy: the wire is */
+/* @sls: for any_order() of both sides; @messy: whether the wire is */
 static struct outcome play(uint64_t seed, uint16_t sls, bool messy, unsigned int lose)
 {
 	struct outcome o = { 0 };
@@ -281,7 +279,7 @@ static struct outcome play(uint64_t seed, uint16_t sls, bool messy, unsigned int
 	return o;
 }
 
-/* With @lose per mille of packets lost, and some that come twice. */
+/* Plays with @lose per mille of packets lost, and some repeated. */
 static void as_in_order(unsigned int seeds, unsigned int lose)
 {
 	unsigned int moved = 0, lost = 0, repeated = 0;
@@ -327,7 +325,7 @@ static void test_reorder_and_loss(void **state)
 
 /* ---- single packets ------------------------------------------------------------ */
 
-/* QPs, of SRQs perhaps, and a wire that keeps what the first one sends. */
+/* QPs, with an SRQ if @srq, and a wire that holds what the first one sends. */
 static void begin_held_srq(struct rig *r, bool srq)
 {
 	rig_up(r, (struct rig_opt){ .log_sq = 8, .log_rq = 8, .srq = srq });
@@ -352,7 +350,7 @@ static struct ohca_ahead *ahead_of(const struct rig *r)
 	return xport_of(&r->qp[1])->ahead;
 }
 
-/* The frame that was held as number @i comes, as @psn after the first; only a copy of it */
+/* Delivers a copy of frame @i that is held, with PSN @psn after the first. */
 static void comes_as(unsigned int i, uint32_t psn)
 {
 	struct held h = mess.held[i];
@@ -363,14 +361,14 @@ static void comes_as(unsigned int i, uint32_t psn)
 	host_rx(mess.to, 0, 0, h.frame, h.len, 0);
 }
 
-/* All that is held comes, in order, until nothing is. */
+/* Delivers all that is held, in order, until nothing is. */
 static void all_come(struct rig *r)
 {
 	for (rig_run(r); mess.num; rig_run(r))
 		let_go(0, false);
 }
 
-/* Bytes of the first machine are at @to of the second. */
+/* Checks that bytes of the first machine are at @to of the second. */
 static void check_copy(struct rig *r, uint32_t from, uint32_t to, uint32_t len)
 {
 	for (uint32_t k = 0; k < len; k++)
@@ -378,7 +376,7 @@ static void check_copy(struct rig *r, uint32_t from, uint32_t to, uint32_t len)
 				 *(uint8_t *)host_buf_ptr(r->h[0], &r->mr[0].buf, from + k));
 }
 
-/* Later bytes stay, in whichever order two packets come. */
+/* Bytes of the later WRITE stay, in whichever order two packets arrive. */
 static void test_overlap(void **state)
 {
 	struct rig r;
@@ -405,8 +403,8 @@ static void test_overlap(void **state)
 }
 
 /*
- * Two have been written over, and have to come again: one NAK is for both. If the first one comes
- * by itself before its turn there is a NAK for the second one.
+ * Two WRITEs were overwritten and have to be sent again: one NAK covers both. If the first one
+ * arrives again ahead of its turn, the second one gets a NAK.
  */
 static void test_again(void **state)
 {
@@ -445,14 +443,14 @@ static void test_again(void **state)
 	}
 }
 
-/* A request that keeps its order waits for WRITEs that do not, and these wait for it. */
+/* A request that keeps its order waits for WRITEs that do not, and they wait for it. */
 static void test_order_of_others(void **state)
 {
 	struct rig r;
 
 	(void)state;
 	begin_held(&r);
-	/* it knows of the receive WQE */
+	/* the requester knows of the receive WQE */
 	mess.hold = false;
 	rig_recv(&r, 1, 0, 0, 0);
 	rig_recv(&r, 1, 10, RECV_AT, 64);
@@ -469,7 +467,7 @@ static void test_order_of_others(void **state)
 	no_wc(&r.rcq[1]);
 	let_go(0, false);
 	rig_run(&r);
-	/* the SEND; when it is acknowledged, the WRITE behind it */
+	/* the SEND; when it is acknowledged, the WRITE after it */
 	assert_int_equal(mess.num, 1);
 	wc(&r.scq[0], 1, WC_SUCCESS);
 	let_go(0, false);
@@ -494,8 +492,9 @@ static void atomic_write(struct rig *r, uint64_t wr_id, uint64_t off, uint64_t r
 }
 
 /*
- * A WRITE to the bytes that the request before it writes or reads: they are what the WRITE wrote,
- * and that request finds what was there before, though the wire would let the WRITE pass.
+ * A WRITE to bytes that the request before it writes or reads: at the end they have the data of the
+ * WRITE, and the earlier request finds the old contents, although the wire would let the WRITE
+ * overtake it.
  */
 static void test_same_bytes(void **state)
 {
@@ -529,7 +528,7 @@ static void test_same_bytes(void **state)
 		}
 		rig_write(&r, 0, 2, from, to, 8);
 		rig_run(&r);
-		/* the last one first, then all */
+		/* the last packet first, then all */
 		let_go(mess.num - 1, false);
 		all_come(&r);
 		wc(&r.scq[0], 1, WC_SUCCESS);
@@ -542,14 +541,14 @@ static void test_same_bytes(void **state)
 	}
 }
 
-/* Immediate data that comes before its turn, and has no receive WQE when that comes. */
+/* Immediate data that arrives early and has no receive WQE when its turn comes. */
 static void test_imm(void **state)
 {
 	struct ohca_hw_cqe c;
 	struct rig r;
 
 	(void)state;
-	/* an SRQ grants no credits, so nothing is kept from being sent */
+	/* an SRQ grants no credits, so the requester sends everything */
 	begin_held_srq(&r, true);
 	mess.hold = false;
 	rig_write(&r, 0, 0, 0, 0, 8);
@@ -585,7 +584,7 @@ static void test_imm(void **state)
 	end_held(&r);
 }
 
-/* What is far ahead says that something is lost: a NAK, and no time passes. */
+/* A packet far ahead means that a packet is lost: the responder sends a NAK, without a timeout. */
 static void test_lost(void **state)
 {
 	struct rig r;
@@ -603,14 +602,14 @@ static void test_lost(void **state)
 	let_go(0, false);
 	let_go(0, false);
 	rig_run(&r);
-	/* each counts, and has no NAK of its own */
+	/* each counts, but causes no NAK of its own */
 	assert_int_equal(host_counter(r.h[1], OHCA_CNT_RX_OUT_OF_SEQ), 2);
 	assert_int_equal(host_counter(r.h[0], OHCA_CNT_SEQ_NAK_RX), 1);
 	all_come(&r);
 	wc(&r.scq[0], 1, WC_SUCCESS);
 	rig_check(&r, 1, 0, 600 * MTU, 5);
 	assert_int_equal(host_counter(r.h[0], OHCA_CNT_ACK_TIMEOUT), 0);
-	/* the last packets have nothing behind them */
+	/* no packet follows the last ones, so a timeout has to detect the loss */
 	rig_write(&r, 0, 2, 0, 700 * MTU, 10 * MTU);
 	rig_run(&r);
 	memmove(&mess.held[0], &mess.held[1], --mess.num * sizeof(mess.held[0]));
@@ -624,7 +623,7 @@ static void test_lost(void **state)
 	end_held(&r);
 }
 
-/* Off, or of another service level: in order, and a NAK for each gap. */
+/* Disabled, or for another service level: only in order, with a NAK for each gap. */
 static void test_off(void **state)
 {
 	static const uint16_t sls[] = { 0, (uint16_t)~1u };
@@ -653,7 +652,7 @@ static void test_off(void **state)
 	}
 }
 
-/* 40 packets, of which the first is an @op, are held; they get lost, and come again. */
+/* The wire holds 40 packets, of which the first is an @op; they get lost and are sent again. */
 static void lost_once(struct rig *r, uint8_t op)
 {
 	rig_run(r);
@@ -665,7 +664,9 @@ static void lost_once(struct rig *r, uint8_t op)
 	assert_int_equal(mess.held[0].frame[BTH], op);
 }
 
-/* It is switched on and off while messages are under way: each stays as it has begun. */
+/*
+ * The option changes while messages are outstanding: each message keeps the mode in which it began.
+ */
 static void test_change(void **state)
 {
 	struct rig r;
@@ -694,7 +695,7 @@ static void test_change(void **state)
 	end_held(&r);
 }
 
-/* What is early and finds no page asks for none: it does when its turn comes. */
+/* An early packet without a page causes no page fault until its turn comes. */
 static void test_no_page(void **state)
 {
 	struct odp t;
@@ -718,13 +719,13 @@ static void test_no_page(void **state)
 	assert_true(odp_serve(&t, RW) > 0);
 	wc(&t.r.scq[0], 1, WC_SUCCESS);
 	check_copy(&t.r, 0, PAGE - MTU, 3 * MTU);
-	/* the second packet, and the third one, which was early again while the page came */
+	/* the second packet, and the third one, which was early again before the page was there */
 	assert_int_equal(host_counter(t.r.h[1], OHCA_CNT_RX_OUT_OF_SEQ), 2);
 	assert_int_equal(host_counter(t.r.h[0], OHCA_CNT_ACK_TIMEOUT), 0);
 	odp_down(&t);
 }
 
-/* Without memory for it all is as ever. */
+/* Without memory for early packets, the responder works as without the option. */
 static void test_no_budget(void **state)
 {
 	uint64_t taken;
@@ -747,7 +748,9 @@ static void test_no_budget(void **state)
 	end_held(&r);
 }
 
-/* Other QPs have all that is meant for early packets: likewise, and the guest has the rest. */
+/*
+ * Other QPs use all memory for early packets: the same, and the guest keeps the rest of the budget.
+ */
 static void test_share(void **state)
 {
 	enum { QPS = 3 };
@@ -770,7 +773,7 @@ static void test_share(void **state)
 	assert_null(ahead_of(&r));
 	assert_int_equal(host_counter(r.h[1], OHCA_CNT_RX_OUT_OF_SEQ), 1);
 	assert_int_equal(host_counter(r.h[1], OHCA_CNT_NO_MEMORY), 1);
-	/* one has no early packets any more */
+	/* one QP has no early packets any more */
 	ohca_ahead_put(e, other[0]);
 	let_go(5, false);
 	assert_int_equal(ahead_of(&r)->num, 1);
@@ -786,7 +789,7 @@ static void test_share(void **state)
 	end_held(&r);
 }
 
-/* ---- a peer that is hostile ---------------------------------------------------- */
+/* ---- a hostile peer ------------------------------------------------------------ */
 
 static void put32(uint8_t *p, uint32_t v)
 {
@@ -794,7 +797,7 @@ static void put32(uint8_t *p, uint32_t v)
 		p[i] = (uint8_t)(v >> (24 - 8 * i));
 }
 
-/* What cannot be placed is not noted, and writes nothing; its turn refuses it. */
+/* An early packet that is invalid is not recorded and writes nothing; it is refused in its turn. */
 static void test_bad(void **state)
 {
 	enum { KEY, LENGTH, BEYOND, SHORT, READ, MIDDLE, LAST_ONE };
@@ -835,7 +838,7 @@ static void test_bad(void **state)
 		assert_true(!ahead_of(&r) || !ahead_of(&r)->num);
 		for (unsigned int k = 0; k < 64; k++)
 			assert_int_equal(*(uint8_t *)host_buf_ptr(r.h[1], &r.mr[1].buf, 64 + k), 0);
-		/* its turn comes, it is asked for, and the requester does it right */
+		/* the responder asks for the packet again, and the requester sends the right one */
 		assert_int_equal(host_counter(r.h[1], OHCA_CNT_RX_OUT_OF_SEQ), bad >= READ);
 		all_come(&r);
 		assert_int_equal(host_counter(r.h[1], OHCA_CNT_RX_OUT_OF_SEQ), 1);
@@ -847,7 +850,7 @@ static void test_bad(void **state)
 	}
 }
 
-/* A WRITE whose key is wrong: those before it are done, and it fails as in order. */
+/* A WRITE with a wrong key: those before it complete, and it fails as in order. */
 static void test_refused(void **state)
 {
 	struct rig r;
@@ -875,7 +878,7 @@ static void test_refused(void **state)
 	end_held(&r);
 }
 
-/* PSNs that belong to the responses of a READ have been used for WRITEs: to no effect. */
+/* WRITEs have used PSNs that belong to the responses of a READ: they have no effect. */
 static void test_read_over(void **state)
 {
 	struct rig r;
@@ -887,7 +890,7 @@ static void test_read_over(void **state)
 	comes_as(0, 1);
 	comes_as(0, 3);
 	comes_as(0, 5);
-	/* and one that has to come again */
+	/* and one that has to be sent again */
 	mess.held[0].frame[BTH + 23] ^= 1;
 	comes_as(0, 4);
 	assert_int_equal(ahead_of(&r)->num, 3);
@@ -898,13 +901,13 @@ static void test_read_over(void **state)
 	rig_read(&r, 0, 2, 0, READ_AT, 5 * MTU);
 	rig_run(&r);
 	wc(&r.scq[0], 2, WC_SUCCESS);
-	/* but for the one that comes next */
+	/* except for the next one */
 	assert_null(ahead_of(&r));
 	assert_int_equal(xport_of(&r.qp[1])->resp.epsn, 6);
 	end_held(&r);
 }
 
-/* As many as there are PSNs, and more, of each kind; twice. All of it is bounded and given back. */
+/* As many packets as there are PSNs, and more, of each kind, twice: all is bounded and freed. */
 static void test_flood(void **state)
 {
 	uint64_t used;
@@ -932,7 +935,7 @@ static void test_flood(void **state)
 		assert_int_equal(ahead_of(&r)->num, imm ? OHCA_AHEAD_IMMS : OHCA_AHEAD - 1);
 		assert_int_equal(r.h[1]->e->mem_used, used + sizeof(struct ohca_ahead));
 		assert_int_equal(r.h[1]->e->sched->ahead_num, 0);
-		/* the turn of all, or the end */
+		/* all in turn, or the end */
 		if (kind < 2)
 			comes_as(0, 0);
 		if (kind >= 2 || imm)

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Automatic path migration (IBTA vol 1, 17.2.8): two machines, two ports each, port 1 of
- * either joined with the other's (LIDs 1 and 2), and so port 2 (LIDs 3 and 4). The QPs talk
- * over port 1 and have port 2 for alternate path.
+ * Automatic path migration (IBTA vol 1, 17.2.8): two machines with two ports each. Port 1 of one is
+ * joined to port 1 of the other (LIDs 1 and 2), and so are the ports 2 (LIDs 3 and 4). The QPs are
+ * connected by port 1 and have port 2 as alternate path.
  */
 #include "engine/base/state.h"
 #include "rig.h"
 
 enum { MIGRATED = OHCA_MIG_MIGRATED, REARM = OHCA_MIG_REARM, ARMED = OHCA_MIG_ARMED };
 
-/** struct tap - what a port sends: counted, or all of it lost */
+/** struct tap - what a port sends: counted, or lost */
 struct tap {
 	bool cut;
 	unsigned int plain, migreq;
@@ -56,7 +56,7 @@ static void down(struct apm *m)
 	rig_down(&m->r);
 }
 
-/* An alternate path of side @i over port @port (1 or 2). */
+/* Returns an alternate path of side @i through port @port (1 or 2). */
 static struct ohca_hw_qp_attr alternate(unsigned int i, unsigned int port)
 {
 	return (struct ohca_hw_qp_attr){
@@ -105,7 +105,7 @@ static void write_one(struct apm *m, unsigned int i, uint64_t id)
 	rig_check(&m->r, 1 - i, 100000, 5000, (uint32_t)id);
 }
 
-/* Both rearmed and, by a message, armed. */
+/* Rearms both sides; a message makes them armed. */
 static void arm(struct apm *m)
 {
 	rearm(m, 0, 2);
@@ -132,7 +132,7 @@ static void both_moved(struct apm *m)
 	}
 }
 
-/* MigReq says what the sender's state is, and one rearmed side alone arms nobody. */
+/* MigReq reports the state of the sender, and one rearmed side alone does not become armed. */
 static void test_arming(void **state)
 {
 	struct apm m;
@@ -165,7 +165,7 @@ static void test_arming(void **state)
 	down(&m);
 }
 
-/* QUERY: the alternate path as loaded; afterwards it is the primary one, and gone. */
+/* QUERY returns the alternate path as loaded; after migration it is the primary one. */
 static void test_query(void **state)
 {
 	struct ohca_hw_qp_attr a, zero = { 0 };
@@ -190,7 +190,7 @@ static void test_query(void **state)
 	assert_memory_equal(&a.alt_av, &zero.alt_av, sizeof(a.alt_av));
 	assert_int_equal(a.alt_timeout, 0);
 	event(m.r.h[0], OHCA_EVENT_PATH_MIG, m.r.qp[0].handle);
-	/* reset forgets all of it */
+	/* reset clears it */
 	rearm(&m, 0, 1);
 	rig_modify(&m.r.qp[0], OHCA_QPS_RESET);
 	assert_int_equal(host_qp_query(&m.r.qp[0], &a), 0);
@@ -208,13 +208,13 @@ static void test_by_driver(void **state)
 	arm(&m);
 	assert_int_equal(set_mig(&m, 1, MIGRATED), 0);
 	is(&m, 1, MIGRATED, 2);
-	is(&m, 0, ARMED, 1);	/* it has not been told yet */
+	is(&m, 0, ARMED, 1);	/* it has not received that yet */
 	write_one(&m, 1, 10);
 	both_moved(&m);
 	down(&m);
 }
 
-/* All retries count anew on the new path: those of RNR NAKs, too. */
+/* All retries start again on the new path, also those of RNR NAKs. */
 static void test_retries(void **state)
 {
 	struct ohca_hw_qp_attr a = { .rnr_retry = 1, .state = OHCA_QPS_SQD };
@@ -228,7 +228,7 @@ static void test_retries(void **state)
 	arm(&m);
 	rig_send(&m.r, 0, 5, 0, 8);
 	rig_run(&m.r);
-	/* the only retry is the one to come; it is asked to wait once more */
+	/* the only retry is the next one; another RNR NAK arrives */
 	assert_int_equal(host_counter(m.r.h[0], OHCA_CNT_RNR_NAK_RX), 1);
 	assert_int_equal(set_mig(&m, 0, MIGRATED), 0);
 	host_run(m.r.h, 2, 15000);
@@ -241,7 +241,7 @@ static void test_retries(void **state)
 	down(&m);
 }
 
-/* The driver's request reaches the peer with an acknowledgement, too. */
+/* An acknowledgement tells the peer of a driver's migration, too. */
 static void test_by_response(void **state)
 {
 	struct apm m;
@@ -249,7 +249,7 @@ static void test_by_response(void **state)
 	(void)state;
 	up(&m, OHCA_QPT_RC);
 	arm(&m);
-	/* the ACK of this one has been lost when the responder migrates */
+	/* the ACK of this one is lost when the responder migrates */
 	m.tap[1][0].cut = true;
 	rig_fill(&m.r, 0, 0, 5000, 11);
 	rig_write(&m.r, 0, 11, 0, 100000, 5000);
@@ -266,7 +266,7 @@ static void test_by_response(void **state)
 	down(&m);
 }
 
-/* Retries are used up: the requester goes over, its peer follows; nothing is lost. */
+/* Retries are used up: the requester migrates, its peer follows, and nothing is lost. */
 static void test_by_device(void **state)
 {
 	struct apm m;
@@ -292,7 +292,7 @@ static void test_by_device(void **state)
 	down(&m);
 }
 
-/* An atomic that was executed before the path broke is not executed twice. */
+/* An atomic that was executed before the path failed is not executed twice. */
 static void test_atomic_once(void **state)
 {
 	struct apm m;
@@ -310,7 +310,7 @@ static void test_atomic_once(void **state)
 	down(&m);
 }
 
-/* The cable is pulled while packets wait for credits: they take the other way. */
+/* The cable is pulled while packets wait for credits: they use the other path. */
 static void test_link_down(void **state)
 {
 	struct apm m;
@@ -342,7 +342,7 @@ static void test_link_down(void **state)
 	down(&m);
 }
 
-/* Without a second path that works, it is the old error, and so from REARM. */
+/* Without a second path that works the error is the old one, and also from REARM. */
 static void test_exhausted(void **state)
 {
 	struct apm m;
@@ -372,7 +372,7 @@ static void test_exhausted(void **state)
 	down(&m);
 }
 
-/* There and back again, many times. */
+/* Migration back and forth, many times. */
 static void test_again(void **state)
 {
 	struct apm m;
@@ -396,7 +396,7 @@ static void test_again(void **state)
 	down(&m);
 }
 
-/* What only looks like the peer's migration is dropped and told once. */
+/* A packet that only resembles the peer's migration is dropped, and one event reports it. */
 static void test_refused(void **state)
 {
 	struct ohca_hw_qp_attr a;
@@ -405,7 +405,7 @@ static void test_refused(void **state)
 	(void)state;
 	up(&m, OHCA_QPT_RC);
 	arm(&m);
-	/* the peer goes to a path that is not the one expected here */
+	/* the peer uses a path that this side does not expect */
 	a = alternate(1, 2);
 	a.alt_av.dlid = 99;
 	assert_int_equal(host_qp_modify(&m.r.qp[1], OHCA_ATTR_ALT_PATH |
@@ -425,7 +425,7 @@ static void test_refused(void **state)
 	down(&m);
 }
 
-/* The partition of the alternate path decides there. */
+/* The P_Key of the alternate path is checked there. */
 static void test_pkey(void **state)
 {
 	struct ohca_hw_qp_attr a;
@@ -435,7 +435,7 @@ static void test_pkey(void **state)
 	up(&m, OHCA_QPT_RC);
 	rearm(&m, 0, 2);
 	a = alternate(1, 2);
-	a.alt_pkey_index = 1;	/* nothing is there */
+	a.alt_pkey_index = 1;	/* an empty entry */
 	assert_int_equal(host_qp_modify(&m.r.qp[1], OHCA_ATTR_ALT_PATH |
 					OHCA_ATTR_PATH_MIG_STATE, &a), 0);
 	write_one(&m, 0, 1);
@@ -449,7 +449,7 @@ static void test_pkey(void **state)
 	down(&m);
 }
 
-/* After it has gone over, a packet on the old path is nobody's. */
+/* After migration a packet on the old path is for no QP. */
 static void test_old_path(void **state)
 {
 	struct apm m;
@@ -463,7 +463,7 @@ static void test_old_path(void **state)
 	rig_run(&m.r);
 	no_wc(&m.r.scq[0]);
 	assert_int_equal(host_counter(m.r.h[1], OHCA_CNT_RX_BAD_QP), 1);
-	/* its sender notices and follows */
+	/* its sender detects that and follows */
 	rig_time(&m.r, 20000);
 	wc(&m.r.scq[0], 1, WC_SUCCESS);
 	event(m.r.h[0], OHCA_EVENT_PATH_MIG, m.r.qp[0].handle);
@@ -478,7 +478,7 @@ static void test_commands(void **state)
 
 	(void)state;
 	up(&m, OHCA_QPT_RC);
-	/* nothing to go to */
+	/* there is no path to migrate to */
 	assert_int_equal(set_mig(&m, 0, REARM), OHCA_ADMIN_BAD_PARAM);
 	assert_int_equal(m.r.h[0]->syndrome, 64 + offsetof(struct ohca_hw_qp_attr,
 							   path_mig_state));
@@ -498,7 +498,7 @@ static void test_commands(void **state)
 	assert_int_equal(host_qp_modify(&m.r.qp[0], OHCA_ATTR_ALT_PATH, &a),
 			 OHCA_ADMIN_BAD_STATE);
 	is(&m, 0, ARMED, 1);
-	/* SQD: stopped, rearmed, and on */
+	/* SQD: stopped, rearmed, continued */
 	rig_modify(&m.r.qp[0], OHCA_QPS_SQD);
 	a.state = OHCA_QPS_SQD;
 	assert_int_equal(host_qp_modify(&m.r.qp[0], OHCA_ATTR_STATE | OHCA_ATTR_ALT_PATH |
@@ -510,7 +510,7 @@ static void test_commands(void **state)
 	down(&m);
 }
 
-/* UC has no retries: the driver moves it, and the peer follows. */
+/* UC has no retries: the driver migrates it, and the peer follows. */
 static void test_uc(void **state)
 {
 	struct apm m;
@@ -521,7 +521,7 @@ static void test_uc(void **state)
 	rearm(&m, 1, 2);
 	write_one(&m, 0, 1);
 	is(&m, 1, ARMED, 1);
-	is(&m, 0, REARM, 1);	/* nothing came back */
+	is(&m, 0, REARM, 1);	/* no packet came back */
 	write_one(&m, 1, 2);
 	is(&m, 0, ARMED, 1);
 	mark(&m);
@@ -531,7 +531,7 @@ static void test_uc(void **state)
 	down(&m);
 }
 
-/* A datagram belongs to no connection that could have migrated. */
+/* MigReq of a datagram has no effect. */
 static void test_datagram(void **state)
 {
 	struct tap t = { 0 };
@@ -551,7 +551,7 @@ static void test_datagram(void **state)
 	rig_down(&r);
 }
 
-/* A driver that does not know of it cannot ask for it. */
+/* A driver that does not know the feature cannot use it. */
 static void test_feature(void **state)
 {
 	struct ohca_hw_qp_attr a = alternate(0, 2);

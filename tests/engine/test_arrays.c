@@ -16,7 +16,7 @@
 
 static const struct ohca_db_sizes usual = { { 8192, 64, 2 }, UARS };
 
-/** struct arrays - their memory, and where they are in it */
+/** struct arrays - their memory, and their places in it */
 struct arrays {
 	struct ohca_doorbells db;
 	void *mem;
@@ -50,7 +50,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* ---- where they are ---------------------------------------------------------- */
+/* ---- places -------------------------------------------------------------------- */
 
 static void test_sizes(void **state)
 {
@@ -98,7 +98,7 @@ static unsigned int stretches(const struct ohca_doorbells *db, struct stretch s[
 	return n;
 }
 
-/* Arrays are within the memory and do not overlap, and each begins a cache line. */
+/* Arrays are inside the memory and do not overlap, and each begins a cache line. */
 static void test_places(void **state)
 {
 	static const struct ohca_db_sizes sizes[] = {
@@ -116,7 +116,7 @@ static void test_places(void **state)
 			assert_int_equal((uintptr_t)s[k].at % LINE, 0);
 			memset((void *)(uintptr_t)s[k].at, (int)(k + 1), s[k].bytes);
 		}
-		/* it has no line of its own */
+		/* it shares a cache line */
 		assert_ptr_equal(a.db.aq_db, a.db.pending + 1);
 		for (unsigned int k = 0; k < n; k++)
 			for (size_t b = 0; b < s[k].bytes; b++)
@@ -125,7 +125,7 @@ static void test_places(void **state)
 	}
 }
 
-/* Each number has a bit of its own, and what is beyond the table is masked. */
+/* Each number has a bit of its own, and numbers beyond the table are masked. */
 static void test_masks(void **state)
 {
 	struct arrays *a = *state;
@@ -152,7 +152,7 @@ static uint32_t taken(struct arrays *a)
 	return atomic_exchange(a->db.pending, 0);
 }
 
-/* Number @n of @kind is rung, and no other of its word. */
+/* Checks that number @n of @kind is rung, and no other one of its word. */
 static void rung(struct arrays *a, enum ohca_ring_kind kind, uint32_t n)
 {
 	const struct ohca_db_ring *r = &a->db.ring[kind];
@@ -199,7 +199,7 @@ static void test_rings(void **state)
 	assert_int_equal(a->db.bad[OHCA_DB_BAD_SIZE], 0);
 }
 
-/* What is no doorbell is counted, whatever the owner table says. */
+/* Invalid doorbells are counted, whatever the owner table contains. */
 static void test_bad(void **state)
 {
 	struct arrays *a = *state;
@@ -209,7 +209,7 @@ static void test_bad(void **state)
 	assert_int_equal(a->db.bad[OHCA_DB_BAD_UAR], 1);
 	for (unsigned int i = 0; i < usual.max[OHCA_DB_QP]; i++)
 		a->db.owner[OHCA_DB_QP][i] = UARS + 1;
-	/* a page that is not there */
+	/* a page that does not exist */
 	assert_false(ring(a, UARS, OHCA_UAR_SQ, 1));
 	assert_false(ring(a, UINT32_MAX, OHCA_UAR_SQ, 1));
 	assert_int_equal(a->db.bad[OHCA_DB_BAD_UAR], 3);
@@ -233,7 +233,7 @@ static void test_bad(void **state)
 	rung(a, OHCA_RING_SQ, 1);
 }
 
-/* Requests of different SNs are kept beside each other, with the last consumer index. */
+/* Requests with different SNs are stored side by side, with the last consumer index. */
 static void test_arm(void **state)
 {
 	const uint64_t sol = OHCA_CQ_ARM_SOLICITED;
@@ -247,14 +247,14 @@ static void test_arm(void **state)
 	assert_int_equal(a->db.arm[1], OHCA_ARM_ANY(0) | OHCA_ARM_SOL(3) |
 			 0xffffffull << OHCA_ARM_CI_SHIFT);
 	assert_int_equal(a->db.arm[0], 0);
-	/* whatever else was there */
+	/* whatever the word had before */
 	a->db.arm[1] = UINT64_MAX;
 	assert_true(ring(a, 0, OHCA_UAR_CQ_ARM, 1));
 	assert_int_equal(a->db.arm[1], OHCA_ARM_REQ);
 	rung(a, OHCA_RING_CQ, 1);
 }
 
-/* The last consumer index counts; a request for an interrupt stays until it is read. */
+/* The last consumer index counts; a request for an interrupt stays until the engine reads it. */
 static void test_eq(void **state)
 {
 	struct arrays *a = *state;
@@ -266,7 +266,7 @@ static void test_eq(void **state)
 	assert_int_equal(a->db.eq[63], OHCA_EQ_WORD_VALID | OHCA_EQ_WORD_ARM | 6);
 	assert_true(ring(a, 0, OHCA_UAR_EQ, 7ull << 32));
 	assert_int_equal(a->db.eq[0], OHCA_EQ_WORD_VALID | 7);
-	/* a number is no request */
+	/* the number of an EQ is no request */
 	assert_true(ring(a, 0, OHCA_UAR_EQ, 9 | 8ull << 32));
 	assert_int_equal(a->db.eq[9], OHCA_EQ_WORD_VALID | 8);
 	assert_int_equal(a->db.eq[1], 0);

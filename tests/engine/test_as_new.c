@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * After a reset a device is as it was made, and after the end of an object as before it, whatever
- * was under way: page faults, queues without credits, timers, doorbells that nobody has served.
+ * After a reset a device has the state of a new one, and after the end of an object the state
+ * before it, whatever was outstanding: page faults, queues without credits, timers, doorbells that
+ * were not served.
  */
 #include "as_new.h"
 #include "odp_rig.h"
@@ -14,7 +15,7 @@ struct busy {
 	struct host_srq tags;
 	struct host_qp qp[2], ud, slow;
 	struct host_mr mr;
-	uint32_t odp;		/* key of a region without pages at the addresses of @mr */
+	uint32_t odp;		/* key of a region at the addresses of @mr that has no pages */
 };
 
 static void mcast(struct host *h, const struct host_qp *qp)
@@ -66,7 +67,7 @@ static void objects(struct busy *b)
 	assert_int_equal(host_cmd(h, OHCA_CMD_MODIFY_CQ, &c, NULL), 0);
 }
 
-/* A WRITE of 64 bytes by keys, which become those of the requester and of the responder. */
+/* Posts a WRITE of 64 bytes with keys of the requester and of the responder. */
 static void write_by(struct busy *b, struct host_qp *qp, uint32_t lkey, uint32_t rkey)
 {
 	struct wqe w = wqe_new(OHCA_OP_RDMA_WRITE, OHCA_WQE_SIGNALED, 1);
@@ -76,7 +77,7 @@ static void write_by(struct busy *b, struct host_qp *qp, uint32_t lkey, uint32_t
 	wqe_post(qp, &w);
 }
 
-/* Everything waits for something. */
+/* Leaves every part of the engine with outstanding work. */
 static void work(struct busy *b)
 {
 	struct wqe w = wqe_new(OHCA_OP_SEND, OHCA_WQE_SIGNALED, 3);
@@ -93,7 +94,7 @@ static void work(struct busy *b)
 	host_settle(&h, 1);
 	assert_int_equal(h->e->num_faults, 2);
 	assert_int_equal(h->e->mod.num, 1);
-	/* a static rate, a timer; then credits, of data and of a reply of the agents */
+	/* a static rate, a timer; then credits, for data and for a reply of the agents */
 	write_by(b, &b->slow, b->mr.key, b->mr.key);
 	write_by(b, &b->slow, b->mr.key, b->mr.key);
 	for (i = 0; i < 4; i++)
@@ -131,7 +132,7 @@ static void test_reset(void **state)
 		ohca_reset(h->e);
 		assert_int_equal(h->e->mem_used, 0);
 		assert_int_equal(h->e->aq_ci, 0);
-		/* nothing of it comes again, and the second time is as the first */
+		/* none of it appears again, and the second time is the same */
 		assert_false(ohca_poll(h->e, 64));
 		h->port[0].credits = 64;
 		host_settle(&h, 1);

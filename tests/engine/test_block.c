@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Files that a front has passed: mapped, accessed while they vanish, unmapped, and closed. */
+/*
+ * Files that a front has passed: mapped, accessed while they are truncated, unmapped, and closed.
+ */
 #include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -18,14 +20,14 @@
 #include "fabric/hca/block.h"
 
 #define PAGE	4096u
-#define SIZE	(64u << 20)	/* more than is unmapped at once */
+#define SIZE	(64u << 20)	/* more than one call unmaps */
 
-/** struct seen - what was done to the file of a test, by its inode */
+/** struct seen - what happened to the file of a test, by its inode */
 static struct {
 	_Atomic ino_t ino;
-	atomic_uint here, elsewhere;	/* times that the test's thread closed it, and others did */
+	atomic_uint here, elsewhere;	/* closes by the test's thread, and by others */
 	const uint8_t *at;
-	int fd;				/* the block's */
+	int fd;				/* of the block */
 	size_t unmapped;
 	bool late;			/* a part was unmapped after a close */
 } seen;
@@ -56,7 +58,7 @@ int __wrap_munmap(void *p, size_t n)
 	return __real_munmap(p, n);
 }
 
-static unsigned int asked;	/* file systems, about descriptors */
+static unsigned int asked;	/* queries for the kind of file system */
 
 int __wrap_fstat(int fd, struct stat *st);
 int __wrap_fstat(int fd, struct stat *st)
@@ -73,7 +75,7 @@ int __wrap_fstatfs(int fd, struct statfs *st)
 	return __real_fstatfs(fd, st);
 }
 
-/* A file of SIZE, with something in each page; the block has its last descriptor. */
+/* Makes a file of SIZE with data in each page; the block has its only descriptor. */
 static struct fab_block *new_block(struct fab_closer *c, bool *vanished)
 {
 	enum ohca_front_status status;
@@ -95,7 +97,7 @@ static struct fab_block *new_block(struct fab_closer *c, bool *vanished)
 	return b;
 }
 
-/* Its pages are freed by the thread: the descriptor is closed after all was unmapped, and there. */
+/* The thread frees its pages and closes the descriptor, after everything was unmapped. */
 static void test_closed(void **state)
 {
 	static struct fab_closer c;
@@ -115,7 +117,7 @@ static void test_closed(void **state)
 		assert_int_equal(seen.here, 0);
 		assert_int_equal(c.in_place, 0);
 	}
-	/* without a thread it is closed all the same */
+	/* without a thread it is closed, too */
 	fab_block_free(new_block(&c, &vanished));
 	while (fab_blocks_reap())
 		;
@@ -126,7 +128,7 @@ static void test_closed(void **state)
 	assert_false(vanished);
 }
 
-/* The thread closes as many as there are, in any number of turns of its room. */
+/* The thread closes any number of descriptors, however often its ring wraps. */
 static void test_many(void **state)
 {
 	static struct fab_closer c;
@@ -148,8 +150,8 @@ static void test_many(void **state)
 }
 
 /*
- * What is no file in memory is refused. No file system is asked, which might not answer; nor is any where
- * files of a disk are taken, but by one.
+ * A file that is not in memory is refused, and no file system is asked, which might not answer. If
+ * files on a disk are allowed, only that of the last one is asked.
  */
 static void test_refused(void **state)
 {
@@ -174,24 +176,27 @@ static void test_refused(void **state)
 			assert_int_equal(status, OHCA_FRONT_NOT_SHARED);
 			assert_int_equal(asked, 0);
 		}
-		/* a disk's, but not for writing, or not as long */
+		/* on a disk, but not writable, or shorter */
 		assert_null(fab_block_new(fd[i], i == 5 ? PAGE : 1ull << 40, &c, true, &vanished,
 					  &status));
 		assert_int_equal(status, OHCA_FRONT_NOT_SHARED);
 		asked = 0;
-		/* it stays the caller's */
+		/* the caller keeps it */
 		assert_int_equal(close(fd[i]), 0);
 	}
 	close(p[1]);
 }
 
-/* Page @i is the file's, with what it has from the begin. */
+/* Whether page @i is still that of the file, with its first contents. */
 static bool is_there(size_t i)
 {
 	return *(const volatile uint32_t *)(seen.at + i * PAGE) == i + 1;
 }
 
-/* Where pages vanish there are zeros, which stay what is written; all others are still the file's. */
+/*
+ * Pages that are truncated read as zeros and keep what is written; all others are still those of
+ * the file.
+ */
 static void test_vanishes(void **state)
 {
 	static struct fab_closer c;
@@ -212,7 +217,7 @@ static void test_vanishes(void **state)
 	assert_int_equal(p[0], 5);
 	for (size_t i = 0; i < half; i++)
 		assert_true(is_there(i));
-	/* as is what was not accessed meanwhile: it is the file that has come back */
+	/* so are pages without an access meanwhile, when the file is extended again */
 	assert_int_equal(ftruncate(seen.fd, SIZE), 0);
 	assert_int_equal(pwrite(seen.fd, &(uint32_t){ 77 }, 4, (off_t)((half + 1) * PAGE)), 4);
 	assert_int_equal(p[PAGE / sizeof(*p)], 77);
@@ -224,7 +229,7 @@ static void test_vanishes(void **state)
 	assert_int_equal(seen.unmapped, SIZE);
 }
 
-/* Each page is a mapping of its own, of which there are no more than some thousands. */
+/* Each page that is replaced is a mapping of its own, and their number is limited. */
 static void test_all_vanish(void **state)
 {
 	static struct fab_closer c;
@@ -236,7 +241,7 @@ static void test_all_vanish(void **state)
 	assert_int_equal(ftruncate(seen.fd, 0), 0);
 	for (size_t i = 0; i < most; i++)
 		assert_false(is_there(2 * i));
-	/* the next one ends it */
+	/* the next one exceeds the limit */
 	assert_int_equal(ftruncate(seen.fd, SIZE), 0);
 	assert_int_equal(pwrite(seen.fd, &(uint32_t){ 77 }, 4, PAGE), 4);
 	assert_int_equal(*(volatile uint32_t *)(uintptr_t)(seen.at + PAGE), 77);
@@ -251,7 +256,7 @@ static void test_all_vanish(void **state)
 		;
 }
 
-/* On hugetlbfs it is a huge page that is put in place: no smaller one can be. */
+/* On hugetlbfs a huge page replaces another one, because no smaller one can. */
 static void test_huge(void **state)
 {
 	static struct fab_closer c;
@@ -264,7 +269,7 @@ static void test_huge(void **state)
 	(void)state;
 	if (fd < 0)
 		skip();
-	/* none need be free: then the first access finds none */
+	/* there may be no free huge page: then the first access detects it */
 	assert_int_equal(ftruncate(fd, 4 << 20), 0);
 	assert_null(fab_block_new(fd, PAGE, &c, false, &vanished, &status));
 	assert_int_equal(status, OHCA_FRONT_NOT_SHARED);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The memory that a guest can make the device take: bounded, refused cleanly, given back. */
+/* The memory that a guest can make the device use: bounded, refused with a clear error, freed. */
 #include "engine/base/le.h"
 #include "engine/base/state.h"
 #include "engine/transport/pool.h"
@@ -8,7 +8,7 @@
 #include "engine/transport/sq.h"
 #include "rig.h"
 
-/* What is left when all that rig_up() made is there. */
+/* Sets the budget so that @bytes of it are left. */
 static void leave(struct host *h, uint64_t bytes)
 {
 	h->e->mem_max = h->e->mem_used + bytes;
@@ -21,7 +21,7 @@ static uint64_t used(struct host *h)
 	return h->e->mem_used;
 }
 
-/* Make objects of one kind until there is no memory. Return: how many */
+/* Makes objects of one kind until there is no memory. Return: their number. */
 static unsigned int make(struct host *h, uint8_t opcode, struct ohca_hw_aqe *c, uint32_t *handle,
 			 unsigned int max)
 {
@@ -41,7 +41,7 @@ static unsigned int make(struct host *h, uint8_t opcode, struct ohca_hw_aqe *c, 
 	return n;
 }
 
-/* Every kind of object ends at the budget, fails clearly, and gives back all that it took. */
+/* Each kind of object stops at the budget with a clear error, and all of its memory is freed. */
 static void test_objects(void **state)
 {
 	enum { MAX = 4000 };
@@ -88,7 +88,7 @@ static void test_objects(void **state)
 			uint64_t before, refused;
 			unsigned int num;
 
-			/* what only a reset gives back (the heap of timers) is there */
+			/* what only a reset frees (the heap of timers) is there */
 			num = make(h, k[i].make, &k[i].c, handle, 40);
 			assert_int_equal(num, 40);
 			while (num--)
@@ -110,8 +110,8 @@ static void test_objects(void **state)
 }
 
 /*
- * A QP that nobody uses takes at most 1 KiB of the budget. What it needs while it is busy is reserved
- * when it leaves RESET, which is refused without that, and leaves the QP as it was.
+ * An idle QP uses at most 1 KiB of the budget. The memory for a busy one is reserved when it leaves
+ * RESET. Without that memory the transition is refused, and the QP stays as it was.
  */
 static void test_idle_qp(void **state)
 {
@@ -148,7 +148,7 @@ static void test_idle_qp(void **state)
 	assert_int_equal(host_qp_modify(&qp[0], mask, &a), 0);
 	busy = used(h) - idle;
 	assert_true(busy >= ohca_win_bytes(OHCA_MIN_LOG_WIN));
-	/* once, and while there is the QP: one that was reset comes up again */
+	/* once, for the life of the QP: one that was reset starts again */
 	rig_modify(&qp[0], OHCA_QPS_ERR);
 	assert_int_equal(used(h), idle + busy);
 	rig_modify(&qp[0], OHCA_QPS_RESET);
@@ -163,7 +163,7 @@ static void test_idle_qp(void **state)
 	rig_down(&r);
 }
 
-/* A fast-register MR gives back once what it reserved, with a list of pages and without. */
+/* A fast-register MR frees its reservation once, with a list of pages and without. */
 static void test_frmr(void **state)
 {
 	struct ohca_hw_aqe c = { 0 };
@@ -207,8 +207,8 @@ static void test_frmr(void **state)
 #define DEEP	8u		/* log2 of BBs: the largest window */
 
 /*
- * No byte is left when traffic begins: all queue pairs of a device send, read and receive, with
- * small windows, and those that came first have no more than the others.
+ * The budget is used up when traffic begins: all queue pairs of a device send, read and receive
+ * with small windows, and early ones get no more than the others.
  */
 static void test_busy(void **state)
 {
@@ -260,7 +260,7 @@ static void test_busy(void **state)
 	rig_check(&r, 1, 0, 700, 5);
 	rig_check(&r, 0, 8192, 700, 6);
 	assert_true(host_counter(r.h[0], OHCA_CNT_NO_MEMORY) > 0);
-	/* with memory the windows are large again, and all of it comes back */
+	/* with memory the windows are large again, and all of it is freed */
 	leave(r.h[0], 1 << 20);
 	before = used(r.h[0]);
 	for (unsigned int n = 0; n < 30; n++) {
@@ -285,8 +285,7 @@ static void test_busy(void **state)
 }
 
 /*
- * Responder resources are commands' matter as well: each part of them may be refused, and nothing
- * is kept.
+ * Responder resources are reserved by commands, too: each part may be refused, and nothing is kept.
  */
 static void test_modify(void **state)
 {
@@ -306,7 +305,7 @@ static void test_modify(void **state)
 	r.h[0]->e->mem_max = OHCA_MEM_DEFAULT;
 	assert_int_equal(host_qp_try_connect(&qp, 0, 1, 77, 1, 0, 0), 0);
 	rig_modify(&qp, OHCA_QPS_RESET);
-	/* what it has when it is busy stays reserved: RTR is refused, not INIT */
+	/* the reservation for a busy QP stays: RTR is refused, not INIT */
 	idle = used(r.h[0]);
 	for (uint64_t left = 100;; left += sizeof(struct ohca_atomic_res)) {
 		leave(r.h[0], left);
@@ -325,7 +324,7 @@ static void test_modify(void **state)
 	rig_down(&r);
 }
 
-/* A reset gives all of it back, windows under way among them. */
+/* A reset frees everything, including windows in use. */
 static void test_reset(void **state)
 {
 	struct rig r;

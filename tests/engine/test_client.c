@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * The side of the front: what it says and hears, and what it does when the daemon lies.
- */
+/* The client side of a front: its messages, and its checks of a daemon that lies. */
 #define _GNU_SOURCE
 #include "fake_daemon.h"
 
@@ -26,7 +24,7 @@
 #include "front/hello.h"
 #include "ohca_regs.h"
 
-#define PATIENCE_MS	20000	/* that a call may take on a busy machine, if it is bounded */
+#define PATIENCE_MS	20000	/* that a call needs on a busy machine, if it is bounded */
 #define DB(n)		OHCA_FIELD_PREP(OHCA_DB_HANDLE, (uint64_t)(n))
 
 static const struct ohca_front_hello hello = { .ports = 1, .desc = "a card" };
@@ -43,7 +41,7 @@ static unsigned int open_fds(void)
 	return n;
 }
 
-/* Mappings of pages of fake_daemon.c. */
+/* Number of mappings of pages of fake_daemon.c. */
 static unsigned int pages(void)
 {
 	FILE *maps = fopen("/proc/self/maps", "r");
@@ -114,7 +112,7 @@ static void test_hello(void **state)
 	daemon_close(&l);
 }
 
-/* Start does not wait, and welcome does not wait longer than it may. */
+/* ohca_front_start() does not wait, and ohca_front_welcome() waits no longer than its timeout. */
 static void keep_silent(struct daemon *l, struct answer *a)
 {
 	(void)l;
@@ -187,7 +185,7 @@ static void test_call(void **state)
 	assert_int_equal(l.type, OHCA_FRONT_REG);
 	assert_int_equal(l.len, sizeof(struct ohca_front_reg));
 	assert_false(l.fd);
-	/* the daemon looks at the socket, and was not woken: it is awake */
+	/* the daemon reads the socket and needs no wake-up: it is awake */
 	assert_int_equal(atomic_exchange(l.db.pending, 0), OHCA_PEND_ATTN);
 	assert_int_equal(read(l.wake, &value, sizeof(value)), -1);
 
@@ -197,7 +195,7 @@ static void test_call(void **state)
 	assert_true(l.fd);
 	assert_int_equal(atomic_load(&l.page->asleep), 0);
 	assert_int_equal(read(l.wake, &value, sizeof(value)), sizeof(value));
-	/* a refusal is no loss */
+	/* a refusal does not end the connection */
 	assert_int_equal(ohca_front_call(f, OHCA_FRONT_MEM, &mem, sizeof(mem), -1, NULL),
 			 OHCA_FRONT_INVALID);
 	assert_null(ohca_front_lost(f));
@@ -207,7 +205,7 @@ static void test_call(void **state)
 	daemon_close(&l);
 }
 
-/* The daemon has read the ring of mappings before it answers UNMAP. */
+/* The daemon reads the ring of mappings before it answers UNMAP. */
 static void take_maps(struct daemon *l, struct answer *a)
 {
 	(void)a;
@@ -215,7 +213,7 @@ static void take_maps(struct daemon *l, struct answer *a)
 		atomic_store(&l->page->map_tail, atomic_load(&l->page->map_head));
 }
 
-/* What an IOMMU maps is in the ring; only a full one takes a call, and is empty then. */
+/* Mappings of an IOMMU go into the ring; only a full ring needs a call, which empties it. */
 static void test_maps(void **state)
 {
 	for (unsigned int lies = 0; lies < 2; lies++) {
@@ -348,7 +346,7 @@ static void test_interrupts(void **state)
 	assert_false(ohca_front_irq_any(f));
 	assert_false(ohca_front_irqs(f, 66, seen));
 	assert_true(!seen[0] && !seen[1]);
-	/* of a device whose vectors have gone */
+	/* of a device whose vectors were removed */
 	atomic_store(&l.page->irq[0], 1);
 	assert_false(ohca_front_irqs(f, 0, seen));
 
@@ -360,13 +358,13 @@ static void test_interrupts(void **state)
 
 	assert_int_equal(send(l.irq[0], "x", 1, 0), 1);
 	assert_true(ohca_front_irq_wait(f));
-	/* who waits is woken by a byte, also if the daemon makes the socket's calls not block */
+	/* a byte wakes a thread that waits, even if the daemon makes the socket non-blocking */
 	fcntl(l.irq[1], F_SETFL, O_RDWR | O_NONBLOCK);
 	pthread_create(&waiter, NULL, wait_irq, f);
 	assert_int_equal(send(l.irq[0], "x", 1, 0), 1);
 	pthread_join(waiter, &woken);
 	assert_ptr_equal(woken, f);
-	/* and by the loss */
+	/* and so does the loss */
 	fcntl(l.irq[1], F_SETFL, O_RDWR);
 	pthread_create(&waiter, NULL, wait_irq, f);
 	ohca_front_lose(f, "enough");
@@ -378,8 +376,8 @@ static void test_interrupts(void **state)
 }
 
 /*
- * The end of the interrupt socket alone: whoever waits for the other one, or calls, finds that the
- * front is lost.
+ * Only the interrupt socket ends: a thread that waits for the other one, or calls, detects the
+ * loss.
  */
 static void test_mute(void **state)
 {
@@ -411,7 +409,7 @@ static void test_mute(void **state)
 	}
 }
 
-/* A daemon that makes the interrupt socket readable by an urgent byte holds nobody up. */
+/* An urgent byte of a daemon makes the interrupt socket readable, but blocks no thread. */
 static void test_urgent(void **state)
 {
 	(void)state;
@@ -427,10 +425,10 @@ static void test_urgent(void **state)
 		assert_int_equal(poll(&p, 1, PATIENCE_MS), 1);
 		assert_true(ohca_front_irq_read(f));
 		assert_int_equal(poll(&p, 1, 0), 0);
-		/* a kernel may have none */
+		/* a kernel may support none */
 		if (i && send(l.irq[0], "x", 1, MSG_OOB) < 0)
 			assert_int_equal(errno, EOPNOTSUPP);
-		/* the end of a test that waits */
+		/* ends a test that blocks */
 		alarm(PATIENCE_MS / 1000);
 		assert_false(ohca_front_irq_read(f));
 		alarm(0);
@@ -547,7 +545,7 @@ static void no_page(struct daemon *l, struct answer *a)
 	a->fd[OHCA_FRONT_FD_PAGE] = l->irq[1];
 }
 
-/* The page is another memfd, of @bytes. */
+/* The page is replaced by another memfd, of @bytes. */
 static void replace_page(struct daemon *l, struct answer *a, size_t bytes, int seals)
 {
 	close(l->memfd);
@@ -713,7 +711,7 @@ static const struct lie call_lies[] = {
 	{ error, "no port is ?free" },
 };
 
-/* A front that is lost does nothing more. */
+/* Checks that a front that is lost has no effect any more. */
 static void expect_lost(struct daemon *l, struct ohca_front *f, const char *why)
 {
 	unsigned int calls = l->calls;
@@ -762,7 +760,7 @@ static void test_call_lies(void **state)
 	}
 }
 
-/* A daemon that has always more to unmap is asked again, a bounded number of times. */
+/* A daemon that always has more to unmap is asked again a bounded number of times. */
 static void test_unmap_lies(void **state)
 {
 	struct ohca_front *f;
@@ -779,7 +777,7 @@ static void test_unmap_lies(void **state)
 	daemon_close(&l);
 }
 
-/* What comes unasked: the end, a reason, and what does not belong there. */
+/* Messages without a call: the end, a reason, and an invalid one. */
 static void test_unasked(void **state)
 {
 	static const char *const why[] = {
@@ -817,7 +815,7 @@ static void test_unasked(void **state)
 	ohca_front_free(NULL);
 }
 
-/* What users call speeds and widths, and a GUID. */
+/* Names of speeds and widths, and a GUID. */
 static void test_words(void **state)
 {
 	struct ohca_front_hello m = { .ports = 1 };
@@ -837,7 +835,7 @@ static void test_words(void **state)
 	assert_int_equal(ohca_hello_guid(UINT64_MAX), 0x0600cafffffffff0);
 }
 
-/* A device without an HCA: what it is, and that it is away. */
+/* Registers of a device without an HCA: its identity, and AWAY. */
 static void test_away(void **state)
 {
 	(void)state;

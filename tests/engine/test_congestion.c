@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* FECN is answered, BECN makes slower: QPs alone and together (IBTA volume 1, annex A10). */
+/* FECN is answered, BECN slows a sender: single QPs and several (IBTA volume 1, annex A10). */
 #include <stdlib.h>
 
 #include "engine/base/state.h"
@@ -16,17 +16,17 @@
 #include "ib/pma.h"
 #include "rig.h"
 
-#define MTU	512u	/* of make(), below */
+#define MTU	512u	/* of make() below */
 #define QPS	4u
 
-/** struct net - what a cable does and has seen */
+/** struct net - actions and counts of a cable */
 struct net {
-	bool mark, becn;		/* FECN, or BECN, of what is no CNP */
-	bool responses;			/* of responses instead of requests */
+	bool mark, becn;		/* sets FECN, or BECN, except in CNPs */
+	bool responses;			/* in responses instead of requests */
 	unsigned int cnps, others;
 	uint32_t dqpn;			/* of the last CNP */
 	uint16_t dlid;
-	bool bad;			/* a CNP is not as it should be */
+	bool bad;			/* a CNP is malformed */
 };
 
 static enum host_fate cable(void *arg, struct host *from, unsigned int port, uint8_t *frame,
@@ -89,7 +89,10 @@ static struct ib_mad request(uint8_t method, uint16_t attr, uint32_t mod)
 	return m;
 }
 
-/* The table has multiplier @step * n at n; BECNs add 1, and nothing is taken away for a while. */
+/*
+ * Entry n of the table has multiplier @step * n. Each BECN adds 1, and the timer removes none for a
+ * while.
+ */
 static void settings(struct host *h, uint16_t port_control, unsigned int step)
 {
 	struct ib_cc_ca ca = { .port_control = port_control };
@@ -102,7 +105,9 @@ static void settings(struct host *h, uint16_t port_control, unsigned int step)
 	host_congestion(h, 0, &ca);
 }
 
-/* Who receives a marked packet tells its sender: requests and responses, RC and UC. */
+/*
+ * The receiver of a marked packet sends a CNP to its sender: for requests and responses, RC and UC.
+ */
 static void test_fecn(void **state)
 {
 	static const uint8_t type[] = { OHCA_QPT_RC, OHCA_QPT_UC };
@@ -128,7 +133,7 @@ static void test_fecn(void **state)
 		assert_int_equal(counted(r.h[0], true, 0), 0);
 		rig_down(&r);
 	}
-	/* READ responses: the responder is told, and by one CNP of all that came at once */
+	/* READ responses: the responder gets one CNP for all that arrived at once */
 	up(&r, &n, OHCA_QPT_RC);
 	n.mark = n.responses = true;
 	rig_read(&r, 0, 1, 0, 0, 8 * 1024);
@@ -141,7 +146,7 @@ static void test_fecn(void **state)
 	rig_down(&r);
 }
 
-/* Datagrams: the QP of the DETH is told, but not QP1. */
+/* Datagrams: the CNP is for the QP of the DETH, except QP1. */
 static void test_datagrams(void **state)
 {
 	struct net n;
@@ -254,7 +259,7 @@ static uint64_t takes(struct crowd *c, unsigned int qps)
 	return *c->r.h[0]->now - begin;
 }
 
-/* @n packets with BECN come for the first QP. */
+/* @n packets with BECN arrive for the first QP. */
 static void tell(struct crowd *c, unsigned int n)
 {
 	while (n--) {
@@ -275,7 +280,7 @@ static void tell(struct crowd *c, unsigned int n)
 	host_run(c->r.h, 2, 1000000);
 }
 
-/* ns of 256 KiB by packets of MTU with the entry of @ccti */
+/* Return: ns for 256 KiB in packets of MTU with the entry of @ccti. */
 static uint64_t expected(unsigned int ccti)
 {
 	const uint64_t pkts = (256 << 10) / MTU, bytes = (256 << 10) + pkts * 26;
@@ -283,7 +288,7 @@ static uint64_t expected(unsigned int ccti)
 	return bytes * 80 * (4 + ccti) / 4 / 1000;
 }
 
-/* One QP is as slow as the table says; without settings as fast as ever. */
+/* One QP is as slow as the table demands; without settings it has its full speed. */
 static void test_delay(void **state)
 {
 	struct crowd *c = malloc(sizeof(*c));
@@ -301,7 +306,7 @@ static void test_delay(void **state)
 	tell(c, 40);
 	t = expected(160);
 	assert_in_range(takes(c, 1), t - OHCA_PACE_NS - 20000, t + 20000);
-	/* a table of zeros ends it, also of who waits */
+	/* a table of zeros ends the delay, also of a QP that waits */
 	settings(c->r.h[0], 0, 120);
 	post(c, 0);
 	host_run(c->r.h, 2, 1000000);
@@ -315,7 +320,7 @@ static void test_delay(void **state)
 	free(c);
 }
 
-/* Who waits by one table does not wait for it any more when a manager has set another one. */
+/* A QP that waits by one table stops waiting when a manager sets another table. */
 static void test_milder(void **state)
 {
 	struct crowd *c = malloc(sizeof(*c));
@@ -325,7 +330,7 @@ static void test_milder(void **state)
 	crowd_up(c);
 	settings(c->r.h[0], 0, 120);
 	tell(c, 40);
-	/* so that a packet keeps the next one waiting for 50 ms */
+	/* so that a packet delays the next one by 50 ms */
 	c->r.h[0]->e->cfg.rate_scale = 1000;
 	post(c, 0);
 	host_run(c->r.h, 2, 1000);
@@ -340,7 +345,7 @@ static void test_milder(void **state)
 	free(c);
 }
 
-/* By QP another one is not slower; by service level all have the rate of one. */
+/* By QP, other QPs are not slower; by service level, all of them share the rate of one. */
 static void test_others(void **state)
 {
 	struct crowd *c = malloc(sizeof(*c));
@@ -363,7 +368,7 @@ static void test_others(void **state)
 	free(c);
 }
 
-/* SMPs of a manager's QP0 wait for nothing, and are charged to nobody. */
+/* SMPs of a manager's QP0 are not delayed, and do not delay others. */
 static void test_management(void **state)
 {
 	struct crowd *c = malloc(sizeof(*c));
@@ -403,7 +408,7 @@ static void test_management(void **state)
 	free(c);
 }
 
-/* QPs that rest, or are made anew for each packet, leave one packet to wait for at most. */
+/* QPs that are idle, or made anew for each packet, leave a debt of one packet at most. */
 static void test_debt(void **state)
 {
 	struct crowd *c = malloc(sizeof(*c));
@@ -428,7 +433,10 @@ static void test_debt(void **state)
 	free(c);
 }
 
-/* A table whose first entry delays holds without a BECN, also for messages of several packets. */
+/*
+ * A table whose first entry delays takes effect without a BECN, also for messages of several
+ * packets.
+ */
 static void test_first_entry(void **state)
 {
 	struct ib_cc_ca ca = { .cct = { IB_CCT_ENTRY(0, 120) } };
@@ -471,7 +479,7 @@ static void test_rearm(void **state)
 	rig_down(&r);
 }
 
-/* CNPs leave half of the queue to acknowledgements, and one waits for a QP. */
+/* CNPs leave half of the queue to acknowledgements, and at most one is queued for a QP. */
 static void test_queue(void **state)
 {
 	struct ohca_path path = { .kind = OHCA_TX_WIRE, .hdr_len = IB_LRH_LEN };
@@ -492,7 +500,7 @@ static void test_queue(void **state)
 	rig_down(&r);
 }
 
-/* The agent of a port answers; a wrong CC_Key has no answer; what is set is gone after a reset. */
+/* The agent of a port answers, but not to a wrong CC_Key; a reset removes the settings. */
 static void test_agent(void **state)
 {
 	struct ib_mad m = request(IB_METHOD_GET, IB_CC_ATTR_CA_SETTING, 0);
@@ -514,12 +522,12 @@ static void test_agent(void **state)
 	assert_int_equal(host_mad_ifc(r.h[0], 0, (uint8_t *)&m), OHCA_MAD_REPLY);
 	m = request(IB_METHOD_GET, IB_CC_ATTR_CA_SETTING, 0);
 	assert_int_equal(host_mad_ifc(r.h[0], 0, (uint8_t *)&m), OHCA_MAD_CONSUMED);
-	/* an answer is for software */
+	/* a response is for software */
 	m = request(IB_METHOD_GET_RESP, IB_CC_ATTR_CA_SETTING, 0);
 	assert_int_equal(host_mad_ifc(r.h[0], 0, (uint8_t *)&m), OHCA_MAD_UNHANDLED);
 	rig_down(&r);
 
-	/* of a host that has nothing else, whose reset leaves nothing to destroy */
+	/* a host without other objects, whose reset has nothing to destroy */
 	h = host_new(1, 0x10);
 	host_start(h);
 	settings(h, 1, 3);

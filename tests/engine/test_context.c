@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the device tells of single objects: counter sets and contexts. */
+/* Data of single objects that the device reports: counter sets and contexts. */
 #include "rig.h"
 
 static uint64_t *query_set(struct host *h, uint32_t n)
@@ -33,7 +33,7 @@ static int bind_set(struct host *h, uint32_t qp, uint32_t n)
 	return host_cmd(h, OHCA_CMD_BIND_COUNTERS, &c, NULL);
 }
 
-/* Each QP's packets are in its set, the rest in set 0, and all in the device's counters. */
+/* Packets of a QP count in its set, others in set 0, and all in the device's counters. */
 static void test_counts(void **state)
 {
 	uint64_t set[OHCA_CNT_NUM], rest[OHCA_CNT_NUM], before;
@@ -56,7 +56,7 @@ static void test_counts(void **state)
 	assert_int_equal(query_set(h, 0)[OHCA_CNT_RX_PKTS], before + 8);
 	assert_int_equal(query_set(h, n)[OHCA_CNT_RX_PKTS], 0);
 
-	/* 16 while it is; then a message for which there is no receive */
+	/* 16 while it is bound; then a message without a receive WQE */
 	assert_int_equal(bind_set(h, r.qp[1].handle, n), OHCA_ADMIN_OK);
 	rig_write(&r, 0, 2, 0, 0, 16 * 1024);
 	rig_run(&r);
@@ -81,7 +81,7 @@ static void test_counts(void **state)
 	rig_time(&r, 1000);
 	wc(&r.scq[0], 3, WC_SUCCESS);
 
-	/* and 8 after; what the set has counted stays where it is */
+	/* and 8 after it; the set keeps its counts */
 	assert_int_equal(bind_set(h, r.qp[1].handle, 0), OHCA_ADMIN_OK);
 	memcpy(set, query_set(h, n), sizeof(set));
 	rig_write(&r, 0, 5, 0, 0, 8 * 1024);
@@ -94,7 +94,7 @@ static void test_counts(void **state)
 	rig_down(&r);
 }
 
-/* Of two ports each has what came and went by it, without what a set has. */
+/* Each of two ports has the counts of its packets, without those of sets. */
 static void test_ports(void **state)
 {
 	struct ohca_hw_aqe c = HOST_AQE(query_counter_set, .port = 3);
@@ -122,7 +122,7 @@ static void test_ports(void **state)
 	set = query_set(h, n)[OHCA_CNT_RX_PKTS];
 	assert_int_equal(set, 4);
 	assert_int_equal(query_port(h, 1)[OHCA_CNT_RX_PKTS], one + 8);
-	/* the ports are all that the device has of packets */
+	/* the ports have all packets of the device */
 	assert_int_equal(query_port(h, 1)[OHCA_CNT_RX_PKTS] +
 			 query_port(h, 2)[OHCA_CNT_RX_PKTS] + set,
 			 host_counter(h, OHCA_CNT_RX_PKTS));
@@ -131,7 +131,7 @@ static void test_ports(void **state)
 	assert_int_equal(query_port(h, 1)[OHCA_CNT_TX_BYTES] +
 			 query_port(h, 2)[OHCA_CNT_TX_BYTES] + set,
 			 host_counter(h, OHCA_CNT_TX_BYTES));
-	/* what belongs to no port */
+	/* counts that belong to no port */
 	assert_true(query_set(h, 0)[OHCA_CNT_CMDS]);
 	assert_int_equal(query_port(h, 1)[OHCA_CNT_CMDS], 0);
 	c.query_counter_set.addr = h->mbox[0];
@@ -195,7 +195,7 @@ static void test_sets(void **state)
 	}
 	assert_int_equal(host_cmd_handle(h, OHCA_CMD_QUERY_COUNTER_SET, a, h->mbox[0] + 8),
 			 OHCA_ADMIN_BAD_PARAM);
-	/* from one set to another; what has QPs stays */
+	/* from one set to another; a set with QPs stays */
 	assert_int_equal(bind_set(h, r.qp[0].handle, a), OHCA_ADMIN_OK);
 	assert_int_equal(bind_set(h, r.qp[0].handle, b), OHCA_ADMIN_OK);
 	assert_int_equal(bind_set(h, r.qp[1].handle, b), OHCA_ADMIN_OK);
@@ -208,7 +208,7 @@ static void test_sets(void **state)
 	for (n = 0; host_cmd(h, OHCA_CMD_ALLOC_COUNTERS, &c, NULL) == OHCA_ADMIN_OK; n++)
 		memset(&c, 0, sizeof(c));
 	assert_int_equal(n, 4095);
-	/* the rig's own end, with sets that are in use, leaks nothing */
+	/* the end of the rig, with sets in use, leaks nothing */
 	ohca_reset(h->e);
 	host_free(h);
 	host_buf_free(&r.scq[0].buf);
@@ -228,7 +228,7 @@ static int query(struct host *h, uint8_t kind, uint32_t handle, void *buf, size_
 	memset(host_ptr(h, h->mbox[0]), 0xaa, HOST_PAGE);
 	rc = host_cmd(h, OHCA_CMD_QUERY_CONTEXT, &c, NULL);
 	memcpy(buf, host_ptr(h, h->mbox[0]), n);
-	/* no more than it says */
+	/* no more than it reports */
 	assert_int_equal(((uint8_t *)host_ptr(h, h->mbox[0]))[n], 0xaa);
 	return rc;
 }
@@ -262,7 +262,7 @@ static void test_eq_and_cq(void **state)
 	assert_int_equal(query(h, OHCA_CONTEXT_EQ, h->comp.eqn, &eq, sizeof(eq)), OHCA_ADMIN_OK);
 	assert_int_equal(eq.kind, OHCA_EQ_COMP);
 	assert_int_equal(eq.vector, 1);
-	/* two CQs of each side; one event, with which it interrupted and was disarmed */
+	/* two CQs of each side; one event, which raised an interrupt and disarmed */
 	assert_int_equal(eq.refs, 2);
 	assert_int_equal(eq.pi, 1);
 	assert_int_equal(eq.ci, 0);
@@ -432,7 +432,7 @@ static void test_qp_busy(void **state)
 	rig_down(&r);
 }
 
-/* One that was only created, with an SRQ. */
+/* A QP that was only created, with an SRQ. */
 static void test_qp_idle(void **state)
 {
 	struct ohca_hw_qp_context qp;
@@ -483,7 +483,7 @@ static void test_mr(void **state)
 	assert_int_equal(mr.bound, 0);
 	assert_int_equal(mr.type, OHCA_MR_USER);
 	assert_int_equal(mr.flags, OHCA_MRC_VALID);
-	/* room for pages, and nothing in it */
+	/* room for pages, but no pages */
 	c = HOST_AQE(reg_mr, .type = OHCA_MR_FRMR, .pdn = pdn, .length = 9);
 	assert_int_equal(host_cmd(h, OHCA_CMD_REG_MR, &c, &rsp), OHCA_ADMIN_OK);
 	assert_int_equal(query(h, OHCA_CONTEXT_MR, rsp.handle.handle, &mr, sizeof(mr)),
@@ -525,7 +525,7 @@ static void test_refused(void **state)
 	rig_down(&r);
 }
 
-/* Without the features there are no such commands. */
+/* Without the features these commands are refused. */
 static void test_features(void **state)
 {
 	static const uint8_t ops[] = {

@@ -31,7 +31,7 @@ static struct ib_pma_port_counters_ext ask(struct rig *r, unsigned int i)
 	return v;
 }
 
-/** struct caught - the last packet that side 0 sent */
+/** struct caught - the last packet of side 0 */
 struct caught {
 	uint8_t data[5000];
 	uint32_t len;
@@ -58,7 +58,7 @@ static enum host_fate count(void *arg, struct host *from, unsigned int port, uin
 	return HOST_DELIVER;
 }
 
-/* ---- what comes --------------------------------------------------------------------------- */
+/* ---- received packets --------------------------------------------------------------------- */
 
 static void test_damaged(void **state)
 {
@@ -76,7 +76,7 @@ static void test_damaged(void **state)
 	c = counted(&r, 1);
 	f = (struct ohca_frame){ .data = k.data, .len = k.len };
 
-	/* End of Bad Packet: somebody before has counted the error */
+	/* End of Bad Packet: a switch on the way has counted the error */
 	was = *c;
 	f.flags = OHCA_RX_EBP;
 	ohca_rx(r.h[1]->e, 0, &f);
@@ -85,7 +85,7 @@ static void test_damaged(void **state)
 	assert_int_equal(c->rcv_pkts, was.rcv_pkts + 1);
 	assert_int_equal(c->rcv_data, was.rcv_data + k.len / 4);
 
-	/* a VCRC that is there is checked, one that is not is not looked at */
+	/* a VCRC that is present is checked */
 	was = *c;
 	f.flags = OHCA_RX_VCRC;
 	f.vcrc = (uint16_t)~ib_vcrc(k.data, k.len);
@@ -95,7 +95,7 @@ static void test_damaged(void **state)
 	assert_int_equal(c->rcv_malformed, was.rcv_malformed);
 	assert_int_equal(c->rcv_pkts, was.rcv_pkts + 1);
 
-	/* so is an ICRC */
+	/* and so is an ICRC */
 	was = *c;
 	f.flags = OHCA_RX_ICRC;
 	ohca_rx(r.h[1]->e, 0, &f);
@@ -118,7 +118,7 @@ static void test_damaged(void **state)
 	k.data[9] ^= 1;
 	assert_int_equal(*(uint8_t *)host_buf_ptr(r.h[1], &r.mr[1].buf, 0), 0);
 
-	/* none of it harmed the connection */
+	/* none of these affected the connection */
 	f.flags = OHCA_RX_VCRC;
 	f.vcrc = ib_vcrc(k.data, k.len);
 	ohca_rx(r.h[1]->e, 0, &f);
@@ -180,9 +180,9 @@ static void test_vl15_dropped(void **state)
 	rig_down(&r);
 }
 
-/* ---- what leaves -------------------------------------------------------------------------- */
+/* ---- sent packets ------------------------------------------------------------------------- */
 
-/* Have the agent of side 0 send @n SMPs to side 1. */
+/* Makes the agent of side 0 send @n SMPs to side 1. */
 static void smps(struct rig *r, unsigned int n)
 {
 	struct ohca_hw_av av = { .dlid = ohca_to_le16(r->h[1]->e->port[0].lid) };
@@ -226,8 +226,8 @@ static void test_vl15_counts(void **state)
 }
 
 /*
- * VL15 has no credits: what finds no room is sent and lost, nobody waits, and the next packet
- * is whole, also if one was begun in between and never finished.
+ * VL15 has no credits: a packet without room is lost, none waits, and the next packet is complete,
+ * even if one was begun and never finished.
  */
 static void test_vl15_lost(void **state)
 {
@@ -252,7 +252,7 @@ static void test_vl15_lost(void **state)
 	assert_int_equal(counted(&r, 0)->xmit_pkts - was.xmit_pkts, 2);
 	assert_int_equal(counted(&r, 0)->xmit_wait, was.xmit_wait);
 
-	/* begun without room, and its L_Key is bad */
+	/* begun without room, with a bad L_Key */
 	w = wqe_new(OHCA_OP_SEND, OHCA_WQE_SIGNALED, 9);
 	wqe_av(&w, 2, 0, 0);
 	wqe_sge(&w, r.mr[0].iova, 256, 0xdead00);
@@ -279,7 +279,7 @@ static void test_discards(void **state)
 	rig_up(&r, (struct rig_opt){ .type = OHCA_QPT_UC, .mtu = 3 });
 	c = counted(&r, 0);
 	was = *c;
-	/* the neighbour takes less than the QP was told */
+	/* the MTU of the neighbour is smaller than that of the QP */
 	r.h[0]->e->port[0].mtu = 1;
 	rig_write(&r, 0, 1, 0, 0, 1000);
 	rig_run(&r);
@@ -300,7 +300,10 @@ static void test_discards(void **state)
 	rig_down(&r);
 }
 
-/* More answers than are kept for credits: those that go never came, so they were no drops. */
+/*
+ * More responses than the engine keeps for want of credits: the rest counts as discards, not as
+ * VL15Dropped.
+ */
 static void test_mad_overflow(void **state)
 {
 	struct ohca_port_counters was;
@@ -322,14 +325,14 @@ static void test_mad_overflow(void **state)
 
 /* ---- waiting ------------------------------------------------------------------------------ */
 
-/* Time passes while nobody gives credits. */
+/* Lets time pass without credits. */
 static void stand(struct rig *r, uint64_t ms)
 {
 	*r->h[0]->now += ms * HOST_MS;
 	host_step(r->h, 2);
 }
 
-/* PortXmitWait is right while the port waits, when it may send, and when nobody wants to. */
+/* PortXmitWait is right while the port waits, when it may send, and when it has nothing to send. */
 static void test_xmit_wait(void **state)
 {
 	const struct ohca_port_counters *c;
@@ -352,7 +355,7 @@ static void test_xmit_wait(void **state)
 	rig_time(&r, 40);
 	assert_int_equal(ask(&r, 0).xmit_wait, 50 * MS_TICKS);
 
-	/* who waits goes away: the time after that is nobody's */
+	/* the packet that waits is removed: later time does not count */
 	r.h[0]->port[0].credits = 0;
 	rig_write(&r, 0, 2, 0, 0, 100);
 	host_step(r.h, 2);
@@ -370,7 +373,7 @@ static void test_xmit_wait(void **state)
 	rig_down(&r);
 }
 
-/* A session of sampling, by the driver, with the clock of the card. */
+/* Starts a session of sampling as the driver does, with the clock of the card. */
 static void test_samples(void **state)
 {
 	struct ib_mad m;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* End-to-end flow control of RC (IBTA vol 1, 9.7.7.2): what is said, and what is made of it. */
+/*
+ * End-to-end flow control of RC (IBTA vol 1, 9.7.7.2): the credits that a responder sends, and
+ * their effect.
+ */
 #include "engine/base/state.h"
 #include "engine/object/qp.h"
 #include "engine/transport/xport.h"
@@ -12,8 +15,8 @@
 /** struct seen - requests of side 0 and the last ACK of side 1 */
 struct seen {
 	unsigned int requests;
-	uint8_t code;		/* of the ACK; NO_CODE: none came */
-	uint32_t lie;		/* is added to every MSN */
+	uint8_t code;		/* of the ACK; NO_CODE: there was none */
+	uint32_t lie;		/* added to every MSN */
 };
 
 static enum host_fate see(void *arg, struct host *from, unsigned int port, uint8_t *frame,
@@ -68,14 +71,14 @@ static void done(struct rig *r, unsigned int n)
 		wc(&r->scq[0], 1, WC_SUCCESS);
 }
 
-/* Whatever is sent, the two sides count the same. */
+/* Both sides count the same, whatever is sent. */
 static void same_count(struct rig *r)
 {
 	assert_int_equal(r->h[0]->e->qp[r->qp[0].handle]->xp->req.ssn,
 			 r->h[1]->e->qp[r->qp[1].handle]->xp->resp.msn);
 }
 
-/* One packet more than there are receive WQEs for leaves, and then nothing. */
+/* One packet leaves without a receive WQE for it, and then no more. */
 static void test_limit(void **state)
 {
 	static const uint32_t lens[] = { 10, 3 * MTU };
@@ -94,12 +97,12 @@ static void test_limit(void **state)
 			else
 				rig_send(&r, 0, 1, 0, len);
 		}
-		/* what needs no WQE waits, too: it would be thrown away */
+		/* a request that needs no WQE waits, too, because it would be discarded */
 		rig_write(&r, 0, 1, 0, 0, 10);
 		rig_read(&r, 0, 1, 0, 0, 10);
 		rig_run(&r);
 		done(&r, 3);
-		/* a WRITE takes its WQE last */
+		/* a WRITE uses its WQE last */
 		assert_int_equal(s.requests, k & 2 ? 4 * pkts : 3 * pkts + 1);
 		assert_int_equal(host_counter(r.h[1], OHCA_CNT_RNR_NAK_TX), 1);
 		assert_int_equal(host_counter(r.h[1], OHCA_CNT_RX_OUT_OF_SEQ), 0);
@@ -111,7 +114,7 @@ static void test_limit(void **state)
 	}
 }
 
-/* With WQEs for all nothing waits but the second packet, for the first ACK. */
+/* With WQEs for all, only the second packet waits, for the first ACK. */
 static void test_enough(void **state)
 {
 	unsigned int n = 0;
@@ -152,14 +155,14 @@ static void test_enough(void **state)
 	rig_run(&r);
 	done(&r, 16);
 	same_count(&r);
-	/* what needed no credit has not been taken for what does */
+	/* a request without need of credits did not use those of another */
 	assert_in_range(ib_psn_diff(r.h[0]->e->qp[r.qp[0].handle]->xp->req.lsn,
 				    r.h[1]->e->qp[r.qp[1].handle]->xp->resp.msn), 128, 171);
 	assert_int_equal(host_counter(r.h[1], OHCA_CNT_RNR_NAK_TX), 0);
 	rig_down(&r);
 }
 
-/* An ACK counts the WQEs that are left when the message has taken its own. */
+/* An ACK counts the WQEs that are left after the message has used its own. */
 static void test_count(void **state)
 {
 	static const unsigned int posted[] = { 1, 2, 3, 4, 5, 6, 7, 9, 14, 100, 255 };
@@ -174,7 +177,7 @@ static void test_count(void **state)
 		rig_run(&r);
 		done(&r, 1);
 		assert_int_equal(s.code, ib_credit_code(posted[k] - 1));
-		/* a response says it, too */
+		/* a response reports them, too */
 		s.code = NO_CODE;
 		rig_read(&r, 0, 1, 0, 0, 10);
 		rig_run(&r);
@@ -184,7 +187,7 @@ static void test_count(void **state)
 	}
 }
 
-/* What is posted before the connection is made counts, though no message has taken a WQE. */
+/* WQEs that were posted before the connection count, although no message has used one. */
 static void test_init(void **state)
 {
 	struct seen s = { .code = NO_CODE };
@@ -210,7 +213,7 @@ static void test_init(void **state)
 	rig_down(&r);
 }
 
-/* WQEs of an SRQ are nobody's credits: nothing is promised, nothing is limited. */
+/* WQEs of an SRQ are no credits of a QP: the responder promises none and limits nothing. */
 static void test_srq(void **state)
 {
 	struct seen s;
@@ -234,7 +237,7 @@ static void test_srq(void **state)
 	rig_down(&r);
 }
 
-/* A responder that counts wrongly slows its peer down, and no more. */
+/* A responder that counts wrongly only slows its peer. */
 static void test_lies(void **state)
 {
 	static const uint32_t lies[] = { 0xfffff0, 0x7fff00, 0x800100, 20 };
@@ -253,13 +256,13 @@ static void test_lies(void **state)
 		}
 		rig_run(&r);
 		done(&r, 60);
-		/* without a single timeout */
+		/* without a timeout */
 		assert_int_equal(host_counter(r.h[0], OHCA_CNT_ACK_TIMEOUT), 0);
 		rig_down(&r);
 	}
 }
 
-/* A QP that was reset begins anew. */
+/* A QP that was reset starts again. */
 static void test_reset(void **state)
 {
 	struct seen s;
