@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * The admin queue. Slots, their mailboxes and the copy of the result are memory of the
- * driver, never of a caller's stack: a late write of the device hits memory that still
- * belongs to the queue. A command that times out makes the device fatal, which resets it;
- * only then is memory that the device was given freed.
+ * The admin queue. Slots, mailboxes and copies of results belong to the queue and are never on a
+ * caller's stack, so a late write of the device does no harm. If a command times out, the driver
+ * declares the device dead and resets it. It frees memory that the device may access only after
+ * the reset.
  */
 #include <linux/bitfield.h>
 #include <linux/delay.h>
@@ -24,9 +24,9 @@
 
 /**
  * ohca_aq_errno - errno of a command's status
- * @status: enum ohca_admin_status, as the device gave it
+ * @status: enum ohca_admin_status, as the device returned it
  *
- * Any context.
+ * Any context. Return: 0 or a negative errno.
  */
 VISIBLE_IF_KUNIT int ohca_aq_errno(u8 status)
 {
@@ -56,15 +56,15 @@ static bool ohca_op_is_teardown(u8 op)
 }
 
 /**
- * ohca_aq_expected - whether a consumer can provoke a refusal
+ * ohca_aq_expected - whether a consumer can cause a refusal
  * @op: enum ohca_admin_op
  * @status: enum ohca_admin_status, not OHCA_ADMIN_OK
  *
- * Any context. A consumer, above all a process, can request attributes that only the device
- * checks, can exhaust resources, and can use an object that another consumer destroys. The device
- * does not refuse the objects that the driver creates for itself; it knows every opcode that the
- * driver sends, and all memory in its commands is accessible.
- * Return: true if a consumer can.
+ * Any context. A consumer can request attributes that only the device checks, can exhaust
+ * resources, and can use an object that another consumer destroys. All other refusals are errors of
+ * the driver or the device: objects that the driver creates for itself are valid, the device
+ * supports every opcode that the driver sends, and all memory in the commands is accessible.
+ * Return: true if a consumer can cause it.
  */
 VISIBLE_IF_KUNIT bool ohca_aq_expected(u8 op, u8 status)
 {
@@ -96,7 +96,7 @@ VISIBLE_IF_KUNIT bool ohca_aq_expected(u8 op, u8 status)
 	}
 }
 
-/* Logs a refused command: as a warning if no consumer can provoke the refusal. */
+/* Logs a refused command: as a warning if no consumer can cause the refusal. */
 static void ohca_aq_refused(struct ohca_dev *dev, u8 op, const struct ohca_hw_acqe *resp)
 {
 	struct device *d = &dev->pdev->dev;
@@ -110,10 +110,10 @@ static void ohca_aq_refused(struct ohca_dev *dev, u8 op, const struct ohca_hw_ac
 }
 
 /**
- * ohca_aq_reset - reset the queue's own state together with the device's
- * @aq: queue whose rings are allocated, or not yet
+ * ohca_aq_reset - set the driver's state of the queue to that after a reset of the device
+ * @aq: the queue; its rings need not be allocated
  *
- * No other function may run on the queue meanwhile.
+ * No other function may use the queue meanwhile.
  */
 VISIBLE_IF_KUNIT void ohca_aq_reset(struct ohca_aq *aq)
 {
@@ -172,8 +172,10 @@ err:
 }
 
 /**
- * ohca_aq_free - free rings and mailboxes; the device must be reset
- * @dev: the device
+ * ohca_aq_free - free rings and mailboxes
+ * @dev: the device, reset
+ *
+ * Process context.
  */
 void ohca_aq_free(struct ohca_dev *dev)
 {
@@ -204,7 +206,7 @@ void ohca_aq_free(struct ohca_dev *dev)
 /**
  * ohca_aq_set_polled - select polling or the interrupt for completions
  * @dev: the device
- * @polled: poll
+ * @polled: true: polling; false: interrupt of vector 0
  */
 void ohca_aq_set_polled(struct ohca_dev *dev, bool polled)
 {
@@ -236,9 +238,9 @@ static bool ohca_aq_complete(struct ohca_aq *aq, const struct ohca_hw_acqe *resp
  * ohca_aq_poll - handle the completions in the ring
  * @aq: the queue
  *
- * Any context; the interrupt handler and waiters may call it concurrently. Handles at most one
- * ring of entries.
- * Return: how many.
+ * Any context; the interrupt handler and waiters may call it concurrently. Handles at most
+ * OHCA_AQ_SLOTS entries.
+ * Return: the number of entries handled.
  */
 u32 ohca_aq_poll(struct ohca_aq *aq)
 {
@@ -310,8 +312,8 @@ static struct ohca_slot *ohca_slot_take(struct ohca_aq *aq)
 }
 
 /*
- * Waits for a slot; with @share for one of the consumers' share. Returns -EINTR if a consumer was
- * killed while it waited, NULL if the device is dead.
+ * Waits for a slot; with @share for one of the slots that consumers share. Returns -EINTR if the
+ * thread was killed while it waited with @share, NULL if the queue is dead.
  */
 static struct ohca_slot *ohca_slot_get(struct ohca_aq *aq, bool share)
 {
@@ -369,10 +371,11 @@ static void ohca_slot_submit(struct ohca_aq *aq, struct ohca_slot *slot, struct 
 }
 
 /*
- * Waits uninterruptibly, because the device may write until the command has completed. The device
- * executes commands one after another, and the time limit is for each. So the limit restarts when
- * another command completes, until as many have completed as were ahead of this one: a device that
- * makes progress is not late, and one that has lost this command is found out.
+ * Waits for the completion; returns false if it is late. The wait is uninterruptible, because the
+ * device may write to the slot until the command has completed. The device executes commands one
+ * after another, and the time limit is that of one command. So the limit restarts when another
+ * command completes, but not more often than there were commands ahead of this one. A device that
+ * makes progress is not late, and a device that has lost this command is.
  */
 static bool ohca_slot_wait(struct ohca_dev *dev, struct ohca_slot *slot)
 {
@@ -410,11 +413,11 @@ static bool ohca_slot_wait(struct ohca_dev *dev, struct ohca_slot *slot)
  * @dev: the device
  * @cmd: the command; @cmd->resp and @cmd->out are set on success
  *
- * Process context, may sleep. A consumer that waits for its turn can be killed; what the device has
- * been given is waited for uninterruptibly.
- * Return: 0, the errno of the device's status, -EINTR if the consumer was killed before the device
- * was given the command, or -EIO if the device is dead. A command that tears an object down
- * succeeds on a dead device.
+ * Process context, may sleep. The wait for a slot is killable for a command of a consumer. The wait
+ * for the completion is uninterruptible.
+ * Return: 0, the errno of the device's status, -EINTR if the thread was killed before the command
+ * was submitted, or -EIO if the device is dead. A command of OHCA_OP_TEARDOWN succeeds on a dead
+ * device.
  */
 int ohca_cmd_exec(struct ohca_dev *dev, struct ohca_cmd *cmd)
 {

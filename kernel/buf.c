@@ -13,7 +13,7 @@
 #include "compat.h"
 #include "dev.h"
 
-#define OHCA_PL_BATCH	65536	/* pages to list between two calls of cond_resched() */
+#define OHCA_PL_BATCH	65536	/* pages between two calls of cond_resched() */
 
 /**
  * ohca_buf_alloc - allocate zeroed queue memory
@@ -21,7 +21,7 @@
  * @buf: set on success
  * @size: bytes
  *
- * Allocates one contiguous piece if it can, else single pages. Process context.
+ * Allocates contiguous memory if possible, else single pages. Process context.
  * Return: 0 or -ENOMEM.
  */
 int ohca_buf_alloc(struct ohca_dev *dev, struct ohca_buf *buf, size_t size)
@@ -74,7 +74,7 @@ void ohca_buf_free(struct ohca_dev *dev, struct ohca_buf *buf)
 	memset(buf, 0, sizeof(*buf));
 }
 
-/** ohca_pl_levels - levels of tables that a list of @npages needs; 4: it is too long */
+/** ohca_pl_levels - levels of tables that a list of @npages needs; 4: the list is too long */
 VISIBLE_IF_KUNIT u32 ohca_pl_levels(u64 npages)
 {
 	u32 levels = 0;
@@ -101,8 +101,8 @@ VISIBLE_IF_KUNIT u32 ohca_pl_tables(u64 npages)
 }
 
 /**
- * ohca_pl_link - write the addresses of tables into the tables above them
- * @pl: list whose tables have their addresses
+ * ohca_pl_link - write the addresses of tables into the tables of the next higher level
+ * @pl: list with its tables allocated
  */
 VISIBLE_IF_KUNIT void ohca_pl_link(struct ohca_pl *pl)
 {
@@ -126,9 +126,9 @@ VISIBLE_IF_KUNIT void ohca_pl_link(struct ohca_pl *pl)
  * @dma: device that reads them
  * @pl: list with @ntables and @per_piece; @tables are set
  *
- * Coherent memory comes in whole pages, so a page that is larger than a table is shared. A pool
- * would do the same, but would keep what a large registration took. Process context.
- * Return: 0, or -ENOMEM: ohca_pl_free_tables() frees what was allocated.
+ * dma_alloc_coherent() returns whole pages, so several tables share a page that is larger than a
+ * table. A pool would keep the memory of a large registration after it is freed. Process context.
+ * Return: 0, or -ENOMEM: ohca_pl_free_tables() frees the tables that were allocated.
  */
 VISIBLE_IF_KUNIT int ohca_pl_alloc_tables(struct device *dma, struct ohca_pl *pl)
 {
@@ -154,7 +154,7 @@ VISIBLE_IF_KUNIT int ohca_pl_alloc_tables(struct device *dma, struct ohca_pl *pl
 	return 0;
 }
 
-/** ohca_pl_free_tables - free what ohca_pl_alloc_tables() has allocated */
+/** ohca_pl_free_tables - free the tables that ohca_pl_alloc_tables() has allocated */
 VISIBLE_IF_KUNIT void ohca_pl_free_tables(struct device *dma, struct ohca_pl *pl)
 {
 	u32 i;
@@ -169,7 +169,7 @@ VISIBLE_IF_KUNIT void ohca_pl_free_tables(struct device *dma, struct ohca_pl *pl
  * ohca_pl_alloc - allocate the tables of a page list
  * @dev: the device
  * @pl: set on success
- * @capacity: most pages it will list
+ * @capacity: largest number of pages that it will list
  *
  * Process context.
  * Return: 0, -ENOMEM, or -E2BIG if three levels are too few.
@@ -208,7 +208,7 @@ void ohca_pl_free(struct ohca_dev *dev, struct ohca_pl *pl)
 /**
  * ohca_pl_set - set one page address
  * @pl: the list
- * @i: which, below its capacity
+ * @i: index of the page, below the capacity
  * @addr: bus address
  *
  * Any context.
@@ -223,13 +223,13 @@ void ohca_pl_set(struct ohca_pl *pl, u32 i, u64 addr)
 }
 
 /**
- * ohca_pl_finish - compute what goes into the command
+ * ohca_pl_finish - compute ohca_pl.hw
  * @pl: list with its addresses set
  * @npages: pages set, from 1 to its capacity
  * @page_shift: log2 of their size
  *
- * Uses no more levels than @npages needs: with few pages in a list made for many, the
- * first table of a lower level is the root. Any context.
+ * Uses only the levels that @npages needs: if these are fewer than the capacity needs, the first
+ * table of a lower level is the root. Any context.
  */
 void ohca_pl_finish(struct ohca_pl *pl, u32 npages, u32 page_shift)
 {
@@ -264,6 +264,8 @@ static void ohca_pl_contiguous(struct ohca_pl *pl, u64 addr, u32 npages, u32 pag
  * @dev: the device
  * @pl: set on success; ohca_pl_free() after the command
  * @buf: the buffer
+ *
+ * Process context. Return: 0 or a negative errno, as ohca_pl_alloc().
  */
 int ohca_pl_from_buf(struct ohca_dev *dev, struct ohca_pl *pl, const struct ohca_buf *buf)
 {
@@ -288,7 +290,9 @@ int ohca_pl_from_buf(struct ohca_dev *dev, struct ohca_pl *pl, const struct ohca
  * @dev: the device
  * @pl: set on success; ohca_pl_free() after the command
  * @umem: the memory
- * @pgsz: page size that ib_umem_find_best_pgsz() found
+ * @pgsz: page size that ib_umem_find_best_pgsz() returned
+ *
+ * Process context. Return: 0, -E2BIG, -ENOMEM, or -EINVAL if the number of pages is inconsistent.
  */
 int ohca_pl_from_umem(struct ohca_dev *dev, struct ohca_pl *pl, struct ib_umem *umem,
 		      unsigned long pgsz)
@@ -343,7 +347,7 @@ int ohca_pl_from_umem(struct ohca_dev *dev, struct ohca_pl *pl, struct ib_umem *
  * @dev: the device
  * @pl: set on success; ohca_pl_free() after the command
  * @umem: the buffer
- * @need: bytes that the queue takes
+ * @need: bytes that the queue needs
  *
  * Process context. Return: 0, -EINVAL if the buffer is too small or badly aligned, or -ENOMEM.
  */
@@ -351,7 +355,7 @@ int ohca_queue_pages(struct ohca_dev *dev, struct ohca_pl *pl, struct ib_umem *u
 {
 	unsigned long pgsz;
 
-	/* commands carry no offset, so the first page must start with the queue */
+	/* commands have no offset, so the queue must start at a page */
 	if (umem->length < need || ib_umem_offset(umem))
 		return -EINVAL;
 	pgsz = ib_umem_find_best_pgoff(umem, ohca_page_sizes(dev), 0);
@@ -364,13 +368,13 @@ int ohca_queue_pages(struct ohca_dev *dev, struct ohca_pl *pl, struct ib_umem *u
  * ohca_queue_umem - pin a user queue's buffer and list its pages
  * @dev: the device
  * @pl: set on success; ohca_pl_free() after the command
- * @umem: set on success; ohca_umem_release() after the queue's end
- * @addr: address that the process gave
- * @size: bytes that the process gave
- * @need: bytes that the queue really takes
+ * @umem: set on success; ohca_umem_release() after the queue is destroyed
+ * @addr: address that the process passed
+ * @size: bytes that the process passed
+ * @need: bytes that the queue needs
  *
  * Process context of the owner.
- * Return: 0, -EINVAL if the buffer is too small or badly aligned, or what pinning says.
+ * Return: 0, -EINVAL if the buffer is too small or badly aligned, or the errno of pinning.
  */
 int ohca_queue_umem(struct ohca_dev *dev, struct ohca_pl *pl, struct ib_umem **umem,
 		    u64 addr, u64 size, u64 need)
@@ -405,10 +409,10 @@ void ohca_umem_release(struct ohca_dev *dev, struct ib_umem *umem)
 /**
  * ohca_udata_in - read a provider's request
  * @udata: from the core
- * @req: destination; bytes that the request does not have become zero
- * @size: bytes this driver knows
+ * @req: destination; bytes that the request does not have are set to zero
+ * @size: bytes of the structure
  *
- * Return: 0, -EFAULT, or -EOPNOTSUPP if the request is longer and the excess not zero.
+ * Return: 0, -EFAULT, or -EOPNOTSUPP if the request is longer and the excess is not zero.
  */
 int ohca_udata_in(struct ib_udata *udata, void *req, size_t size)
 {
@@ -418,7 +422,7 @@ int ohca_udata_in(struct ib_udata *udata, void *req, size_t size)
 	return ib_copy_from_udata(req, udata, min(udata->inlen, size));
 }
 
-/** ohca_udata_none - whether a provider's request is empty: 0, or -EOPNOTSUPP if not */
+/** ohca_udata_none - check that a provider's request is empty. Return: 0, or -EOPNOTSUPP if not */
 int ohca_udata_none(struct ib_udata *udata)
 {
 	if (udata && udata->inlen && !ib_is_udata_cleared(udata, 0, udata->inlen))
@@ -426,7 +430,7 @@ int ohca_udata_none(struct ib_udata *udata)
 	return 0;
 }
 
-/** ohca_udata_out - answer a provider; as much of @size bytes as it has room for */
+/** ohca_udata_out - copy a response to a provider: @size bytes, or fewer if it has no more room */
 int ohca_udata_out(struct ib_udata *udata, void *resp, size_t size)
 {
 	return ib_copy_to_udata(udata, resp, min(udata->outlen, size));

@@ -2,7 +2,7 @@
 /*
  * One function per command. All run in process context, may sleep, and return 0 or a
  * negative errno (ohca_cmd_exec()). Structures named "in" are in the device's byte
- * order already; numbers are in the CPU's.
+ * order; numbers are in CPU byte order.
  */
 #include <rdma/ib_mad.h>
 #include <rdma/ib_verbs.h>
@@ -12,8 +12,9 @@
 #include "fatal.h"
 
 /*
- * Executes a command whose completion is one number of at most 24 bits. An object with a
- * larger number cannot be destroyed, but the caller frees its memory; so the device is reset.
+ * Executes a command whose completion is one number of at most 24 bits. If the device returns a
+ * larger number, the driver resets it: the driver cannot destroy the object, and the caller frees
+ * the object's memory.
  */
 static int ohca_cmd_create(struct ohca_dev *dev, struct ohca_cmd *cmd, u32 *handle)
 {
@@ -53,7 +54,7 @@ int ohca_cmd_modify_device(struct ohca_dev *dev, const char *node_desc)
 	return ohca_cmd_exec(dev, &cmd);
 }
 
-/** ohca_cmd_modify_port - set and clear CapabilityMask bits of a port */
+/** ohca_cmd_modify_port - set and clear CapabilityMask bits; @flags: OHCA_MODIFY_PORT_* */
 int ohca_cmd_modify_port(struct ohca_dev *dev, u8 port, u8 flags, u32 set, u32 clr)
 {
 	struct ohca_cmd cmd = { .aqe.hdr.opcode = OHCA_CMD_MODIFY_PORT };
@@ -66,15 +67,15 @@ int ohca_cmd_modify_port(struct ohca_dev *dev, u8 port, u8 flags, u32 set, u32 c
 }
 
 /**
- * ohca_cmd_mad_ifc - let the device's SMA or PMA process a MAD
+ * ohca_cmd_mad_ifc - have the device's SMA or PMA process a MAD
  * @dev: the device
  * @port: from 1
- * @flags: OHCA_MAD_IFC_*, HAS_WC excepted
+ * @flags: OHCA_MAD_IFC_*, without OHCA_MAD_IFC_HAS_WC
  * @in: 256-byte request
  * @wc: its receive completion, or NULL
- * @out: 256-byte response
- * @must: others wait for it; ohca_cmd.must
- * @verdict: enum ohca_mad_verdict
+ * @out: set to the 256-byte response on success
+ * @must: ohca_cmd.must
+ * @verdict: set to enum ohca_mad_verdict on success
  */
 int ohca_cmd_mad_ifc(struct ohca_dev *dev, u8 port, u8 flags, const void *in,
 		     const struct ohca_hw_mad_in_wc *wc, void *out, bool must, u8 *verdict)
@@ -103,7 +104,7 @@ int ohca_cmd_mad_ifc(struct ohca_dev *dev, u8 port, u8 flags, const void *in,
 	return ret;
 }
 
-/** ohca_cmd_query_counters - read @num counters, at most a mailbox full */
+/** ohca_cmd_query_counters - read @num counters, which must fit into a mailbox */
 int ohca_cmd_query_counters(struct ohca_dev *dev, __le64 *values, u32 num)
 {
 	struct ohca_cmd cmd = { .aqe.hdr.opcode = OHCA_CMD_QUERY_COUNTERS };
@@ -122,7 +123,7 @@ int ohca_cmd_alloc_counters(struct ohca_dev *dev, u32 *set)
 	return ohca_cmd_create(dev, &cmd, set);
 }
 
-/** ohca_cmd_bind_counters - bind a QP to counter set @set; 0: to none */
+/** ohca_cmd_bind_counters - bind a QP to counter set @set; 0: unbind it */
 int ohca_cmd_bind_counters(struct ohca_dev *dev, u32 handle, u32 set)
 {
 	struct ohca_cmd cmd = { .aqe.hdr.opcode = OHCA_CMD_BIND_COUNTERS };
@@ -135,10 +136,10 @@ int ohca_cmd_bind_counters(struct ohca_dev *dev, u32 handle, u32 set)
 /**
  * ohca_cmd_query_counter_set - read the counters of a set
  * @dev: the device
- * @set: the set; 0: what was counted in none
- * @port: set 0: only what belongs to this port, from 1; else 0
- * @values: takes the counters
- * @num: how many
+ * @set: the set; set 0 counts what no other set counts
+ * @port: with set 0: from 1: only the counters of this port; else 0
+ * @values: set to the counters on success
+ * @num: number of counters, which must fit into a mailbox
  */
 int ohca_cmd_query_counter_set(struct ohca_dev *dev, u32 set, u8 port, __le64 *values, u32 num)
 {
@@ -153,14 +154,14 @@ int ohca_cmd_query_counter_set(struct ohca_dev *dev, u32 set, u8 port, __le64 *v
 }
 
 /**
- * ohca_cmd_query_context - read what the device holds of an object
+ * ohca_cmd_query_context - read the device's state of an object
  * @dev: the device
  * @kind: enum ohca_context_kind
- * @handle: its number
- * @ctx: the structure that belongs to @kind
+ * @handle: number of the object
+ * @ctx: structure of this kind, set on success
  * @size: its bytes
  *
- * Return: as ohca_cmd_exec(); -EOPNOTSUPP if the device cannot.
+ * Return: as ohca_cmd_exec(); -EOPNOTSUPP if the device lacks OHCA_FEATURE_QUERY_CONTEXT.
  */
 int ohca_cmd_query_context(struct ohca_dev *dev, enum ohca_context_kind kind, u32 handle,
 			   void *ctx, size_t size)
@@ -264,7 +265,7 @@ int ohca_cmd_query_srq(struct ohca_dev *dev, u32 srqn, u32 *limit)
 	return ret;
 }
 
-/** ohca_cmd_resize_srq - move an SRQ to a new buffer; @pi: set to the end of the copy */
+/** ohca_cmd_resize_srq - move an SRQ to a new buffer; @pi: index up to which the device copied */
 int ohca_cmd_resize_srq(struct ohca_dev *dev, const struct ohca_cmd_resize_srq *in, u32 *pi)
 {
 	struct ohca_cmd cmd = { .aqe.hdr.opcode = OHCA_CMD_RESIZE_SRQ };
@@ -290,9 +291,9 @@ int ohca_cmd_create_qp(struct ohca_dev *dev, const struct ohca_cmd_create_qp *in
  * ohca_cmd_modify_qp - change attributes of a QP
  * @dev: the device
  * @handle: the QP
- * @mask: which attributes, OHCA_ATTR_*
- * @attr: them
- * @must: the caller cannot fail: it stops a QP of the kernel
+ * @mask: attributes to change, OHCA_ATTR_*
+ * @attr: their new values
+ * @must: the caller cannot fail, because it stops a kernel QP; ohca_cmd.must
  */
 int ohca_cmd_modify_qp(struct ohca_dev *dev, u32 handle, u32 mask,
 		       const struct ohca_hw_qp_attr *attr, bool must)
@@ -319,7 +320,7 @@ int ohca_cmd_query_qp(struct ohca_dev *dev, u32 handle, struct ohca_hw_qp_attr *
 	return ohca_cmd_exec(dev, &cmd);
 }
 
-/** ohca_cmd_resize_qp - move a QP to a new buffer; @out: set to the ends of the copies */
+/** ohca_cmd_resize_qp - move a QP to a new buffer; @out: indices up to which the device copied */
 int ohca_cmd_resize_qp(struct ohca_dev *dev, const struct ohca_cmd_resize_qp *in,
 		       struct ohca_resp_resize_qp *out)
 {
@@ -337,8 +338,8 @@ int ohca_cmd_resize_qp(struct ohca_dev *dev, const struct ohca_cmd_resize_qp *in
  * ohca_cmd_reg_mr - register or change a memory region or window
  * @dev: the device
  * @op: OHCA_CMD_REG_MR or OHCA_CMD_REREG_MR
- * @in: what to register
- * @key: L_Key and R_Key
+ * @in: the command
+ * @key: set to the L_Key and R_Key on success
  */
 int ohca_cmd_reg_mr(struct ohca_dev *dev, u8 op, const struct ohca_cmd_reg_mr *in, u32 *key)
 {
@@ -356,11 +357,11 @@ int ohca_cmd_reg_mr(struct ohca_dev *dev, u8 op, const struct ohca_cmd_reg_mr *i
  * ohca_cmd_update_mr - set pages of a region, or invalidate them
  * @dev: the device
  * @key: the region
- * @first: number of the first page
- * @n: how many, with @pages at most OHCA_ODP_BATCH
- * @pages: in the device's encoding; NULL: invalidate them
+ * @first: index of the first page
+ * @n: number of pages; with @pages at most OHCA_ODP_BATCH
+ * @pages: pages in the device's encoding; NULL: invalidate
  *
- * Allocates no memory, because reclaim may wait for it.
+ * Allocates no memory, because reclaim may wait for this function.
  */
 int ohca_cmd_update_mr(struct ohca_dev *dev, u32 key, u64 first, u64 n, const __le64 *pages)
 {
@@ -394,8 +395,8 @@ int ohca_cmd_fault_resume(struct ohca_dev *dev, u32 id, bool failed)
  * @dev: the device
  * @length: bytes
  * @log_align: log2 of the alignment in bytes
- * @handle: its handle
- * @offset: offset in BAR 5, bytes; as the device returned it
+ * @handle: set to its handle on success
+ * @offset: set to the offset in BAR 5 in bytes on success; not checked
  */
 int ohca_cmd_alloc_dm(struct ohca_dev *dev, u64 length, u8 log_align, u32 *handle, u64 *offset)
 {
@@ -412,7 +413,7 @@ int ohca_cmd_alloc_dm(struct ohca_dev *dev, u64 length, u8 log_align, u32 *handl
 	return 0;
 }
 
-/** ohca_cmd_mcast - attach (@op OHCA_CMD_ATTACH_MCAST) or detach a QP to a group */
+/** ohca_cmd_mcast - attach a QP to a group (@op: OHCA_CMD_ATTACH_MCAST), or detach it */
 int ohca_cmd_mcast(struct ohca_dev *dev, u8 op, u32 handle, const union ib_gid *mgid, u16 mlid)
 {
 	struct ohca_cmd cmd = { .aqe.hdr.opcode = op };
@@ -423,7 +424,7 @@ int ohca_cmd_mcast(struct ohca_dev *dev, u8 op, u32 handle, const union ib_gid *
 	return ohca_cmd_exec(dev, &cmd);
 }
 
-/** ohca_cmd_handle - a command whose only parameter is an object, such as OHCA_CMD_DESTROY_CQ */
+/** ohca_cmd_handle - execute a command whose only parameter is an object's number */
 int ohca_cmd_handle(struct ohca_dev *dev, u8 op, u32 handle)
 {
 	struct ohca_cmd cmd = { .aqe.hdr.opcode = op };
@@ -438,8 +439,8 @@ int ohca_cmd_handle(struct ohca_dev *dev, u8 op, u32 handle)
  * @op: the command that destroys it
  * @handle: its number
  *
- * Process context. The core expects that every destroy succeeds. When this returns the device no
- * longer uses the object's memory: a device that refuses is reset.
+ * Process context. The core expects that every destroy succeeds, so the driver resets a device that
+ * refuses the command. When this returns the device no longer uses the object's memory.
  */
 void ohca_cmd_destroy(struct ohca_dev *dev, u8 op, u32 handle)
 {
@@ -454,8 +455,8 @@ void ohca_cmd_destroy(struct ohca_dev *dev, u8 op, u32 handle)
  * @handle: its number
  * @err: reason; -EBUSY: another object has this number already
  *
- * Process context. When this returns the device no longer uses the object's memory: a
- * device that refuses, or that gave the number twice, is reset.
+ * Process context. The driver resets a device that refuses the command, or that returned a number
+ * twice. When this returns the device no longer uses the object's memory.
  */
 void ohca_cmd_undo(struct ohca_dev *dev, u8 op, u32 handle, int err)
 {

@@ -80,22 +80,22 @@ struct rdma_hw_stats *ohca_alloc_hw_device_stats(struct ib_device *ibdev)
  * @ibdev: the device
  * @port: the port
  *
- * `rdma statistic` shows counters of ports only. With one port they are the device's; of several
- * ports each has those of the device's counters that belong to it, and 0 in the others and in the
- * driver's.
+ * `rdma statistic` shows counters of ports only. If the device has one port, these are the counters
+ * of the device and the driver. If it has several, each port has those counters of the device that
+ * belong to it; the others, and those of the driver, are 0.
  */
 static struct rdma_hw_stats *ohca_alloc_hw_port_stats(struct ib_device *ibdev, u32 port)
 {
 	return ohca_alloc_hw_device_stats(ibdev);
 }
 
-/* Of a device that has counters of a port. */
+/* For a device whose counters can be read by port. */
 static const struct ib_device_ops ohca_port_stats_ops = {
 	.alloc_hw_port_stats = ohca_alloc_hw_port_stats,
 };
 
 /**
- * ohca_counters_init - give ib_core the counters of ports, if the device tells ports apart
+ * ohca_counters_init - set the operations for counters of ports, if the device counts by port
  * @dev: the device, not registered
  */
 void ohca_counters_init(struct ohca_dev *dev)
@@ -107,12 +107,12 @@ void ohca_counters_init(struct ohca_dev *dev)
 /**
  * ohca_get_hw_stats - ib_device_ops.get_hw_stats: all counters at once
  * @ibdev: the device
- * @stats: takes the values
- * @port: 0: the counters of the whole device; else those of the port, without what was counted in
- *	sets: the core adds the counters of the sets
+ * @stats: set to the values on success
+ * @port: 0: the counters of the whole device; else those of the port, without the counters of sets,
+ *	which the core adds
  * @index: ignored
  *
- * Return: how many, or a negative errno.
+ * Process context. Return: the number of counters, or a negative errno.
  */
 int ohca_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats, u32 port, int index)
 {
@@ -131,7 +131,7 @@ int ohca_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats, u32 
 		return ret;
 	for (i = 0; i < num; i++)
 		stats->value[i] = le64_to_cpu(values[i]);
-	/* those of the driver belong to no port */
+	/* the driver's counters belong to no port */
 	if (port && dev->attr.num_ports > 1)
 		return OHCA_STAT_NUM;
 	stats->value[OHCA_STAT_BAD_CQES] = atomic_read(&dev->bad_cqes);
@@ -143,7 +143,7 @@ int ohca_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats, u32 
 
 /**
  * ohca_counter_bind_qp - ib_device_ops.counter_bind_qp: bind a QP to a counter set
- * @counter: the core's counter; it gets a set of the device with its first QP
+ * @counter: the core's counter; its first QP allocates a counter set of the device
  * @ibqp: QP of a process
  * @port: not used: a set counts for QPs of any port
  *
@@ -182,7 +182,7 @@ int ohca_counter_bind_qp(struct rdma_counter *counter, struct ib_qp *ibqp, u32 p
  * @ibqp: QP that is bound to one
  * @port: not used
  *
- * Return: 0; a dead device counts nothing.
+ * Return: 0, also if the device is dead, or a negative errno; then the binding is unchanged.
  */
 int ohca_counter_unbind_qp(struct ib_qp *ibqp, u32 port)
 {
@@ -195,7 +195,7 @@ int ohca_counter_unbind_qp(struct ib_qp *ibqp, u32 port)
 	return 0;
 }
 
-/** ohca_counter_alloc_stats - ib_device_ops.counter_alloc_stats: laid out as a port's */
+/** ohca_counter_alloc_stats - ib_device_ops.counter_alloc_stats; same layout as that of a port */
 struct rdma_hw_stats *ohca_counter_alloc_stats(struct rdma_counter *counter)
 {
 	return ohca_alloc_hw_device_stats(counter->device);
@@ -218,7 +218,7 @@ int ohca_counter_update_stats(struct rdma_counter *counter)
 	return 0;
 }
 
-/* The last counts of a set, for the tracepoint; nobody else sees them by process. */
+/* Traces the last counts of a set. After it is freed, the core has only sums of several sets. */
 static void ohca_trace_set(struct rdma_counter *counter)
 {
 	const u64 *value = counter->stats->value;
@@ -231,7 +231,7 @@ static void ohca_trace_set(struct rdma_counter *counter)
 				    value[OHCA_CNT_RX_PKTS], value[OHCA_CNT_RX_BYTES]);
 }
 
-/** ohca_counter_dealloc - ib_device_ops.counter_dealloc: the last QP has left the set */
+/** ohca_counter_dealloc - ib_device_ops.counter_dealloc: free a set to which no QP is bound */
 int ohca_counter_dealloc(struct rdma_counter *counter)
 {
 	if (!counter->id)

@@ -17,12 +17,12 @@
 #include "uctx.h"
 
 /**
- * ohca_cq_wants_events - whether a CQ has a handler that may be called
+ * ohca_cq_wants_events - whether the driver may call the completion handler of a CQ
  * @cq: any CQ
  *
  * Any context. The core's handler of an IB_POLL_DIRECT CQ only warns; no consumer arms such a
  * CQ. A user CQ always has a handler.
- * Return: true if it has.
+ * Return: true if it may.
  */
 bool ohca_cq_wants_events(const struct ohca_cq *cq)
 {
@@ -30,12 +30,13 @@ bool ohca_cq_wants_events(const struct ohca_cq *cq)
 }
 
 /**
- * ohca_cq_comp_event - the device has delivered a completion event
+ * ohca_cq_comp_event - handle a completion event
  * @cq: CQ with a reference
  *
- * Interrupt context. The core arms a CQ after it has prepared the CQ for events; so an event of a
- * kernel CQ that was not armed must not reach it. The driver does not see how a process arms.
- * Return: false if the CQ is not armed or cannot be.
+ * Interrupt context. Drops an event of a kernel CQ that is not armed: the core's handler expects
+ * none before the core has armed the CQ. A process arms its CQ by a doorbell, so the driver cannot
+ * check this for a user CQ.
+ * Return: false if the event was dropped.
  */
 bool ohca_cq_comp_event(struct ohca_cq *cq)
 {
@@ -49,8 +50,8 @@ bool ohca_cq_comp_event(struct ohca_cq *cq)
 }
 
 /*
- * Memory and page list of a user CQ. The memory is what the core's attributes name, or else what
- * the provider says.
+ * Sets the memory and the page list of a user CQ. The core's attributes name the memory, or else
+ * the request of the provider.
  */
 static int ohca_cq_user_buf(struct ohca_dev *dev, struct ohca_cq *cq, struct ohca_pl *pl,
 			    unsigned int cqe, struct uverbs_attr_bundle *attrs)
@@ -75,7 +76,7 @@ static int ohca_cq_user_buf(struct ohca_dev *dev, struct ohca_cq *cq, struct ohc
 					IB_ACCESS_LOCAL_WRITE);
 	if (IS_ERR(umem))
 		return PTR_ERR(umem);
-	/* a dma-buf may be of another device, and the device writes to a CQ as to memory */
+	/* a dma-buf may be memory of another device, which the device cannot access */
 	ret = umem->is_dmabuf ? -EOPNOTSUPP : ohca_queue_pages(dev, pl, umem, need);
 	if (ret)
 		ib_umem_release(umem);
@@ -84,7 +85,7 @@ static int ohca_cq_user_buf(struct ohca_dev *dev, struct ohca_cq *cq, struct ohc
 	return ret;
 }
 
-/* Memory and page list of a kernel CQ. */
+/* Sets the memory and the page list of a kernel CQ. */
 static int ohca_cq_kernel_buf(struct ohca_dev *dev, struct ohca_cq *cq, struct ohca_pl *pl,
 			      unsigned int cqe)
 {
@@ -105,9 +106,8 @@ static void ohca_cq_free_buf(struct ohca_dev *dev, struct ohca_cq *cq)
 }
 
 /*
- * Removes the CQ from the array, destroys it in the device, and waits for the last reference: when
- * this returns no handler of the CQ runs, nor will one. A poller that runs finds what was
- * completed, and does not arm the CQ.
+ * Removes the CQ from the array, destroys it in the device, and waits for the last reference. After
+ * this no handler of the CQ runs. Pollers may still poll the CQ, but do not arm it.
  */
 static void ohca_cq_hw_destroy(struct ohca_dev *dev, struct ohca_cq *cq)
 {
@@ -120,7 +120,7 @@ static void ohca_cq_hw_destroy(struct ohca_dev *dev, struct ohca_cq *cq)
 	ohca_obj_release(&cq->obj);
 }
 
-/* A kernel consumer has no @attrs. */
+/* @attrs: NULL for a kernel consumer. */
 static int ohca_cq_create(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 			  struct uverbs_attr_bundle *attrs)
 {
@@ -200,8 +200,8 @@ int ohca_create_user_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 }
 
 /**
- * ohca_pre_destroy_cq - ib_device_ops.pre_destroy_cq: end all events of a CQ
- * @ibcq: the CQ; its memory stays, for pollers that the core has not stopped yet
+ * ohca_pre_destroy_cq - ib_device_ops.pre_destroy_cq: destroy a CQ in the device
+ * @ibcq: the CQ; its memory stays allocated, because the core stops its pollers later
  *
  * Process context. Return: 0.
  */
@@ -211,7 +211,7 @@ int ohca_pre_destroy_cq(struct ib_cq *ibcq)
 	return 0;
 }
 
-/** ohca_post_destroy_cq - ib_device_ops.post_destroy_cq: no poller is left, free its memory */
+/** ohca_post_destroy_cq - ib_device_ops.post_destroy_cq: free the memory of a CQ */
 void ohca_post_destroy_cq(struct ib_cq *ibcq)
 {
 	ohca_cq_free_buf(to_ohca_dev(ibcq->device), to_ohca_cq(ibcq));
@@ -240,7 +240,7 @@ int ohca_modify_cq(struct ib_cq *ibcq, u16 count, u16 period)
 /**
  * ohca_resize_user_cq - ib_device_ops.resize_user_cq: move a user CQ to another buffer
  * @ibcq: CQ of a process; the core lets several threads resize it at once
- * @cqe: entries wanted, at least
+ * @cqe: smallest number of entries
  * @udata: struct ohca_resize_cq_req
  *
  * Return: 0, or a negative errno; then the CQ is unchanged.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * The state of the device and its queues, for debugging:
- * /sys/kernel/debug/ohca/<PCI address>/{device,aq,eq,cq,qp,srq}. The first line of a file
- * names its columns. "hw" columns are the device's own view; they are "-" if the device is dead
- * or does not have the feature QUERY_CONTEXT.
+ * /sys/kernel/debug/ohca/<PCI address>/{device,aq,eq,cq,qp,srq}. A line of each file names the
+ * columns; "device" has names and values instead. Columns "hw_*" are the device's state; they are
+ * "-" if the device is dead or does not have the feature QUERY_CONTEXT.
  *
- * A reader holds a reference of the object that it prints. Removing the directory waits for
- * readers; it is removed before the objects.
+ * A reader holds a reference to the object that it prints. The driver removes the directory before
+ * it destroys the objects; removal waits for readers.
  */
 #include <linux/debugfs.h>
 #include <linux/io.h>
@@ -176,10 +176,10 @@ static void ohca_srq_line(struct seq_file *m, struct ohca_dev *dev, struct ohca_
 
 /**
  * struct ohca_list - a file with one line for each object of a kind
- * @ops: file operations, which find this structure
+ * @ops: operations; container_of() of them is this structure
  * @columns: first line, also of a file without objects
- * @objs: where struct ohca_dev has the objects, bytes
- * @line: prints an object
+ * @objs: offset of the array of objects in struct ohca_dev, bytes
+ * @line: prints one object
  */
 struct ohca_list {
 	const struct seq_operations ops;
@@ -199,8 +199,8 @@ static struct ohca_obj *ohca_list_find(struct seq_file *m, unsigned long *index)
 }
 
 /*
- * The position is the object's number and one, so a reader who comes again with a new buffer goes
- * on where he was, whatever came and went meanwhile.
+ * The position is the object's number plus one. So a read that continues with a new buffer starts
+ * at the right object, even if objects were created or destroyed meanwhile.
  */
 static void *ohca_list_start(struct seq_file *m, loff_t *pos)
 {
@@ -308,13 +308,13 @@ void ohca_debugfs_remove(struct ohca_dev *dev)
 	dev->debugfs = NULL;
 }
 
-/** ohca_debugfs_init - make the directory for all devices; when the module is loaded */
+/** ohca_debugfs_init - add the directory of all devices; called when the module is loaded */
 void ohca_debugfs_init(void)
 {
 	ohca_debugfs_root = debugfs_create_dir(OHCA_DRV_NAME, NULL);
 }
 
-/** ohca_debugfs_exit - remove it; when the module is unloaded */
+/** ohca_debugfs_exit - remove that directory; called when the module is unloaded */
 void ohca_debugfs_exit(void)
 {
 	debugfs_remove_recursive(ohca_debugfs_root);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * The attributes of the device as a whole.
+ * Attributes of the device.
  */
 #include <linux/pci.h>
 #include <rdma/ib_verbs.h>
@@ -12,7 +12,7 @@
 #include "port.h"
 #include "verbs.h"
 
-/* Refuses attributes with which the driver could not work safely. */
+/* Refuses attributes that the driver cannot use safely. */
 static int ohca_check_attr(struct ohca_dev *dev)
 {
 	const struct ohca_hw_device_attr *a = &dev->attr;
@@ -45,7 +45,7 @@ static int ohca_check_attr(struct ohca_dev *dev)
 }
 
 /**
- * ohca_device_init - read the device's attributes and give them to ib_core
+ * ohca_device_init - read the device's attributes and set those of struct ib_device
  * @dev: enabled device; commands are still polled
  *
  * Return: 0 or a negative errno; an error is logged.
@@ -75,7 +75,7 @@ int ohca_device_init(struct ohca_dev *dev)
 	return 0;
 }
 
-/* ibstat and others read these three files. */
+/* ibstat and other programs read the files hw_rev, hca_type and board_id. */
 static ssize_t hw_rev_show(struct device *d, struct device_attribute *attr, char *buf)
 {
 	struct ohca_dev *dev = rdma_device_to_drv_device(d, struct ohca_dev, ibdev);
@@ -140,10 +140,10 @@ static u64 ohca_device_caps(const struct ohca_dev *dev)
 }
 
 /**
- * ohca_max_dm - bytes of the largest device memory
+ * ohca_max_dm - size of the largest device memory
  * @dev: the device
  *
- * Any context. REG_MR has 32 bits for a region's offset in it.
+ * Any context. REG_MR has 32 bits for the offset of a region in device memory.
  * Return: bytes.
  */
 u64 ohca_max_dm(const struct ohca_dev *dev)
@@ -151,7 +151,7 @@ u64 ohca_max_dm(const struct ohca_dev *dev)
 	return min_t(u64, le64_to_cpu(dev->attr.dm_size), BIT_ULL(32));
 }
 
-/* A device without the feature computes with the bytes of a big-endian host in the wrong order. */
+/* A device without OHCA_FEATURE_BIG_ENDIAN reads the numbers of a big-endian host wrongly. */
 static enum ib_atomic_cap ohca_atomic_cap(const struct ohca_dev *dev)
 {
 	if (IS_ENABLED(CONFIG_CPU_BIG_ENDIAN) && !ohca_has(dev, OHCA_FEATURE_BIG_ENDIAN))
@@ -159,7 +159,7 @@ static enum ib_atomic_cap ohca_atomic_cap(const struct ohca_dev *dev)
 	return IB_ATOMIC_HCA;
 }
 
-/* What queues, regions and other objects there may be. */
+/* Sets the limits of queues, regions and other objects. */
 static void ohca_limits(const struct ohca_hw_device_attr *a, struct ib_device_attr *props)
 {
 	props->max_qp = le32_to_cpu(a->max_qp);

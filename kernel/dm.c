@@ -4,7 +4,7 @@
  *
  * The device allocates whole pages of BAR 5, which only their owner may map. The driver frees
  * them when the object is destroyed and no mapping of them is left, because the device may
- * then allocate them to another process.
+ * allocate free pages to another process.
  */
 #include <linux/log2.h>
 #include <linux/slab.h>
@@ -31,11 +31,13 @@ static void ohca_dm_resp(struct ohca_dm *dm, struct ohca_dm_resp *resp)
 /**
  * ohca_alloc_dm - ib_device_ops.alloc_dm
  * @ibdev: the device
- * @ibucontext: of the process that may map it
+ * @ibucontext: context of the process that may map it
  * @attr: length in bytes and log2 of the alignment
- * @attrs: OHCA_ATTR_ALLOC_DM_RESP takes struct ohca_dm_resp
+ * @attrs: OHCA_ATTR_ALLOC_DM_RESP is set to struct ohca_dm_resp on success
  *
- * Return: zeroed device memory, -EINVAL for an invalid length or alignment, or -ENOMEM.
+ * Process context.
+ * Return: zeroed device memory, or an error pointer: -EOPNOTSUPP without OHCA_FEATURE_DM, -EINVAL
+ * for an invalid length or alignment, -ENOMEM, -EPROTO if the device returned a bad offset.
  */
 struct ib_dm *ohca_alloc_dm(struct ib_device *ibdev, struct ib_ucontext *ibucontext,
 			    struct ib_dm_alloc_attr *attr, struct uverbs_attr_bundle *attrs)
@@ -59,7 +61,7 @@ struct ib_dm *ohca_alloc_dm(struct ib_device *ibdev, struct ib_ucontext *ibucont
 	ret = ohca_cmd_alloc_dm(dev, attr->length, attr->alignment, &handle, &offset);
 	if (ret)
 		goto err_free;
-	/* a mapping must lie in device memory and begin at a page of this process */
+	/* the mapping must be inside device memory and start at a page */
 	if (!PAGE_ALIGNED(offset) || offset > size || PAGE_ALIGN(attr->length) > size - offset) {
 		ohca_cmd_destroy(dev, OHCA_CMD_FREE_DM, handle);
 		ret = -EPROTO;
@@ -85,7 +87,7 @@ err_free:
 	return ERR_PTR(ret);
 }
 
-/** ohca_dealloc_dm - ib_device_ops.dealloc_dm; mappings that are left keep the pages */
+/** ohca_dealloc_dm - ib_device_ops.dealloc_dm; the pages are freed after the last mapping */
 int ohca_dealloc_dm(struct ib_dm *ibdm, struct uverbs_attr_bundle *attrs)
 {
 	struct ohca_dm *dm = to_ohca_dm(ibdm);
@@ -95,7 +97,7 @@ int ohca_dealloc_dm(struct ib_dm *ibdm, struct uverbs_attr_bundle *attrs)
 	return 0;
 }
 
-/* A process that shares the context maps the same pages by the handle. */
+/* Lets a process that shares the context map the same pages. */
 static int UVERBS_HANDLER(OHCA_METHOD_DM_QUERY)(struct uverbs_attr_bundle *attrs)
 {
 	struct ib_dm *ibdm = uverbs_attr_get_obj(attrs, OHCA_ATTR_QUERY_DM_HANDLE);

@@ -2,14 +2,14 @@
 /*
  * Regions in a dma-buf. If the device has on-demand paging and the kernel has
  * CONFIG_DMABUF_MOVE_NOTIFY, the exporter may move or revoke the buffer; otherwise the driver
- * pins it. After a move the next access faults and maps the buffer again. If the exporter then
- * refuses the mapping, the access fails; the region stays unusable until it is deregistered.
+ * pins it. After a move the next access faults and maps the buffer again. If the exporter
+ * refuses to map it, the access fails, and the region stays unusable until it is deregistered.
  *
- * No attachment allows peer-to-peer: the device reads and writes the machine's memory only, never
- * registers or memory behind the BAR of another function, and the driver cannot see from a bus
- * address what is behind it. So an exporter moves its buffer to the machine's memory when it is
- * attached or pinned. If it cannot do that it refuses, and the registration fails, not a later
- * access. ib_umem_dmabuf_get_pinned() allows peer-to-peer, so the driver pins here.
+ * No attachment allows peer-to-peer: the device accesses host memory only, not the BARs of other
+ * functions, and the driver cannot recognize a BAR by its bus address. So an exporter moves its
+ * buffer to host memory when the buffer is attached or pinned. If it cannot do that it refuses, and
+ * the registration fails, not a later access. ib_umem_dmabuf_get_pinned() allows peer-to-peer, so
+ * this file pins buffers itself.
  */
 #include <linux/dma-buf.h>
 #include <linux/dma-resv.h>
@@ -26,7 +26,7 @@
 #include "mr.h"
 #include "paged.h"
 
-/* Sets all pages of a mapped buffer. Under its reservation lock. */
+/* Sets all pages of a mapped buffer in the device. Under the reservation lock of the buffer. */
 static int ohca_dmabuf_set(struct ohca_paged *p, __le64 *pages)
 {
 	u64 rights = OHCA_ODP_READ | (p->writable ? OHCA_ODP_WRITE : 0);
@@ -78,8 +78,8 @@ static const struct ohca_paged_ops ohca_dmabuf_paged_ops = {
 };
 
 /*
- * dma_buf_attach_ops.invalidate_mappings: the buffer is to move, which a pinned one must not. Under
- * its reservation lock.
+ * dma_buf_attach_ops.invalidate_mappings: the exporter is about to move the buffer. It must not do
+ * so with a pinned buffer. Under the reservation lock of the buffer.
  */
 static void ohca_dmabuf_invalidate(struct dma_buf_attachment *attach)
 {
@@ -89,7 +89,7 @@ static void ohca_dmabuf_invalidate(struct dma_buf_attachment *attach)
 	dma_resv_assert_held(attach->dmabuf->resv);
 	if (umem->pinned)
 		ibdev_warn_ratelimited(umem->umem.ibdev, "the exporter moves a pinned dma-buf\n");
-	/* before the first mapping no page is set in the device; without paging none ever is */
+	/* no page is set in the device before the first mapping, or without on-demand paging */
 	if (!ohca_has_odp(to_ohca_dev(umem->umem.ibdev)) || !umem->sgt || !p)
 		return;
 	ohca_paged_invalidate(p, p->start, ib_umem_num_pages(p->umem));
@@ -127,7 +127,7 @@ static struct ib_mr *ohca_dmabuf_dynamic(struct ib_pd *ibpd, u64 offset, u64 len
 	mr = ohca_paged_register(p, ibpd, access);
 	if (IS_ERR(mr))
 		goto err;
-	/* a buffer that cannot be mapped fails the registration, not a later access */
+	/* map now: if that is impossible the registration fails, not a later access */
 	ret = ohca_dmabuf_populate(p, offset, length, OHCA_WANT_WRITE);
 	if (!ret)
 		return mr;
@@ -178,13 +178,14 @@ static struct ib_umem_dmabuf *ohca_dmabuf_pin(struct ohca_dev *dev, u64 offset, 
  * @fd: file descriptor of the buffer
  * @access: enum ib_access_flags
  * @dmah: NULL: hints of DMA handles are not supported
- * @attrs: of the call
+ * @attrs: attributes of the call, not used
  *
- * Consumers ask with no buffer and no length whether a device knows the operation; so what is wrong
- * with @fd is said before what is wrong with @length.
+ * Consumers call this without a buffer and with length 0 to detect whether a device supports the
+ * operation. They expect the errno of the bad @fd, so @fd is checked before @length.
  *
- * Return: the region; else an error pointer: -EBADF if @fd is no open file, -EINVAL if it is no
- * DMA-BUF or @length is out of range.
+ * Process context.
+ * Return: the region, or an error pointer: -EBADF if @fd is no open file, -EINVAL if it is no
+ * dma-buf or @length is out of range, -EOPNOTSUPP for unsupported @dmah or @access.
  */
 struct ib_mr *ohca_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 offset, u64 length, u64 virt, int fd,
 				      int access, struct ib_dmah *dmah,
@@ -213,5 +214,5 @@ struct ib_mr *ohca_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 offset, u64 length
 	return ohca_reg_umem(ibpd, &umem->umem, length, virt, access);
 }
 
-/* MODULE_IMPORT_NS() takes a string on some kernels, and a name on others */
+/* not MODULE_IMPORT_NS(), whose argument is a string in some kernels and an identifier in others */
 MODULE_INFO(import_ns, "DMA_BUF");

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Event queues and interrupts. Vector 0 has the admin completions, which the interrupt
- * handler handles, and the asynchronous EQ, which the interrupt thread handles because
- * consumers' event handlers may sleep. The other vectors have one completion EQ each.
+ * Event queues and interrupts. Vector 0 has the admin completions and the EQ for page faults, which
+ * the interrupt handler handles, and the asynchronous EQ, which the interrupt thread handles
+ * because consumers' event handlers may sleep. The other vectors have one completion EQ each.
  *
- * The life of an event:
- * 1. The device writes an EQE, whose phase bit tells the driver that it is new (ohca_eqe_valid()),
- *    and raises the EQ's interrupt if the driver has armed the EQ.
- * 2. The handler copies the entry before it looks at it, since the device can change it, and takes
- *    at most one ring of entries at a time (ohca_eq_next()).
- * 3. The number in the entry is looked up in the array of its kind of object. Whoever destroys the
- *    object takes it out of the array first, has the device destroy it, and then waits for the
- *    handlers (ohca_sync_events()) and for references (ohca_obj_release()). So an object that is
- *    found is alive until the reference is dropped, and one that is not found is counted as late.
- *    The device does not give the number to another object before the driver has returned the
- *    entry, so a late event never reaches a stranger.
- * 4. Completions: the CQ must have been armed (ohca_cq_comp_event()); its handler polls, and arms
- *    the CQ again. Asynchronous events: the consumer's handler, in the interrupt thread. Port
- *    events: the cached tables are dropped first; before ib_core knows the device they are kept
- *    (ohca_early_events()). Page faults: ohca_fault_event().
- * 5. The doorbell returns the entries and arms the EQ. The device raises the interrupt at once if
- *    another entry came meanwhile, so none is forgotten.
- * What makes no sense in an entry is counted as bad and harms nobody: ohca_bad_eqe().
+ * An event is handled in these steps:
+ * 1. The device writes an EQE, whose phase bit marks it as new (ohca_eqe_valid()), and raises the
+ *    EQ's interrupt if the driver has armed the EQ.
+ * 2. The handler copies each entry before it reads fields, since the device can change them
+ *    (ohca_eq_next()). It handles at most one ring of entries.
+ * 3. The handler looks the number in the entry up in the array of its kind of object. Code that
+ *    destroys an object first removes it from the array, then has the device destroy it, and then
+ *    waits for the handlers (ohca_sync_events()) and for references (ohca_obj_release()). So an
+ *    object that the handler finds exists until the handler drops its reference. An event whose
+ *    object it does not find is counted as late. The device does not reuse the number before the
+ *    driver has returned the entry, so a late event cannot reach another object.
+ * 4. A completion event needs an armed CQ (ohca_cq_comp_event()). The CQ's handler polls the CQ and
+ *    arms it again. An asynchronous event calls the consumer's handler in the interrupt thread. A
+ *    port event first invalidates the cached tables; before the registration with ib_core the
+ *    driver records it (ohca_early_events()). For a page fault see ohca_fault_event().
+ * 5. The doorbell returns the entries and arms the EQ. If there is a new entry already, the device
+ *    raises the interrupt at once, so no event is missed.
+ * An entry with invalid fields is counted as bad and has no other effect: ohca_bad_eqe().
  */
 #include <linux/interrupt.h>
 #include <linux/io.h>
@@ -104,7 +104,7 @@ static void ohca_late_eqe(struct ohca_dev *dev, const struct ohca_hw_eqe *eqe)
 			    eqe->type, le32_to_cpu(eqe->handle));
 }
 
-/* ohca_comp_eq_poll - handle the entries of a completion EQ; hard interrupt context */
+/* ohca_comp_eq_poll - handle the entries of a completion EQ, then arm it; hard interrupt context */
 VISIBLE_IF_KUNIT void ohca_comp_eq_poll(struct ohca_eq *eq)
 {
 	struct ohca_dev *dev = eq->dev;
@@ -157,7 +157,7 @@ static void ohca_fault_eq_poll(struct ohca_eq *eq)
 		ohca_eq_doorbell(eq, true);
 }
 
-/* Dispatches an early event of a type to ib_core, if there was one. */
+/* Dispatches a recorded event of this type to ib_core, if there is one. */
 static void ohca_early_event(struct ohca_dev *dev, u32 port, enum ib_event_type type)
 {
 	struct ib_event event = {
@@ -171,25 +171,25 @@ static void ohca_early_event(struct ohca_dev *dev, u32 port, enum ib_event_type 
 }
 
 /**
- * ohca_early_events - dispatch port events that came before the registration
+ * ohca_early_events - dispatch port events that were recorded before the registration
  * @dev: the device, registered
  *
- * Process context. ib_core reads only the tables that an event is about; so each type is
- * dispatched once.
+ * Process context. On an event ib_core reads only the tables that the event concerns, so each
+ * recorded type is dispatched.
  */
 void ohca_early_events(struct ohca_dev *dev)
 {
 	u32 port, type;
 
 	for (port = 1; port <= dev->attr.num_ports; port++) {
-		/* the order is not known; after PORT_ACTIVE, sent last, clients query the state */
+		/* PORT_ERR first, because clients query the state on PORT_ACTIVE */
 		ohca_early_event(dev, port, IB_EVENT_PORT_ERR);
 		for (type = 0; type <= IB_EVENT_GID_CHANGE; type++)
 			ohca_early_event(dev, port, type);
 	}
 }
 
-/* A link that was trained anew may have another rate: the kernel has an event for that. */
+/* Dispatches DEVICE_SPEED_CHANGE if a link that was trained again has another rate. */
 static void ohca_speed_event(struct ohca_dev *dev, const struct ohca_hw_eqe *eqe)
 {
 #ifdef OHCA_HAVE_SPEED_EVENT
@@ -243,7 +243,7 @@ static void ohca_qp_event(struct ohca_dev *dev, const struct ohca_hw_eqe *eqe)
 	}
 	qp = container_of(obj, struct ohca_qp, obj);
 	event.element.qp = &qp->ibqp;
-	/* if the device is dead the driver may have raised the event already */
+	/* if the device is dead, the driver may have raised this event already */
 	if (eqe->type == OHCA_EVENT_LAST_WQE && ohca_is_quiet(dev))
 		ohca_qp_last_wqe(qp);
 	else if (qp->ibqp.event_handler)
@@ -364,7 +364,7 @@ static irqreturn_t ohca_async_thread(int irq, void *data)
 /**
  * ohca_sync_events - wait for the handlers of earlier events
  * @dev: the device
- * @comp: completion events, too; of all EQs, since the device may have used a wrong one
+ * @comp: also wait for completion events; of all EQs, because the device may have used a wrong one
  *
  * Process context, not from an event handler.
  */
@@ -428,7 +428,7 @@ static int ohca_irq_request(struct ohca_dev *dev, u32 vector)
 	if (ret)
 		return ret;
 	dev->irq_requested = vector + 1;
-	if (vector) {	/* spread over the CPUs near the device; only a hint */
+	if (vector) {	/* a hint: spread the vectors over the CPUs near the device */
 		cpu = cpumask_local_spread(vector - 1, dev_to_node(&dev->pdev->dev));
 		irq_set_affinity_and_hint(irq, cpumask_of(cpu));
 	}
@@ -436,8 +436,8 @@ static int ohca_irq_request(struct ohca_dev *dev, u32 vector)
 }
 
 /*
- * Entries of the asynchronous EQ: enough for the events of all objects before the thread runs.
- * A QP has at most an error, the last WQE and one more event, a CQ its error, an SRQ two.
+ * Log2 of the entries of the asynchronous EQ: enough for the events of all objects before the
+ * thread runs. A QP raises at most an error, LAST_WQE and one more event, a CQ one, an SRQ two.
  */
 static u32 ohca_async_eq_log(const struct ohca_hw_device_attr *a)
 {
@@ -454,9 +454,9 @@ static u32 ohca_async_eq_log(const struct ohca_hw_device_attr *a)
  * @cpus: CPUs that may handle completions
  * @faults: the device has an EQ for page faults
  *
- * Vector 0 has the asynchronous EQ and the EQ for page faults, and, as the only vector, the
- * completion EQ; each other vector has a completion EQ.
- * Return: the number; 0: there are too few EQs or vectors.
+ * Vector 0 has the asynchronous EQ and the EQ for page faults; each other vector has a completion
+ * EQ. If there is only one vector, it has the completion EQ, too.
+ * Return: the number; 0 if there are too few EQs or vectors.
  */
 VISIBLE_IF_KUNIT u32 ohca_vectors_wanted(u32 max_eq, u32 limit, u32 cpus, bool faults)
 {
@@ -469,8 +469,8 @@ VISIBLE_IF_KUNIT u32 ohca_vectors_wanted(u32 max_eq, u32 limit, u32 cpus, bool f
  * ohca_eqs_init - allocate vectors, create the EQs, request and enable interrupts
  * @dev: enabled device whose attributes are known
  *
- * Return: 0 or a negative errno; then ohca_eqs_stop(), a reset and ohca_eqs_free()
- * clean up.
+ * Process context. Return: 0 or a negative errno. After an error the caller must clean up by
+ * ohca_eqs_stop(), a reset and ohca_eqs_free().
  */
 int ohca_eqs_init(struct ohca_dev *dev)
 {
@@ -486,8 +486,8 @@ int ohca_eqs_init(struct ohca_dev *dev)
 		return -ENODEV;
 	}
 	/*
-	 * Not PCI_IRQ_AFFINITY: an interrupt managed by the kernel is shut down with the
-	 * last CPU of its mask, and CQs would stay silent.
+	 * Not PCI_IRQ_AFFINITY: the kernel shuts a managed interrupt down with the last CPU
+	 * of its mask, and CQs would get no events.
 	 */
 	ret = pci_alloc_irq_vectors(dev->pdev, 1, want, PCI_IRQ_MSIX);
 	if (ret < 0) {
@@ -545,7 +545,7 @@ int ohca_eqs_init(struct ohca_dev *dev)
  * ohca_eqs_stop - free the interrupts; when this returns no handler runs
  * @dev: the device
  *
- * Commands are polled afterwards.
+ * Process context. Completions of later commands are polled.
  */
 void ohca_eqs_stop(struct ohca_dev *dev)
 {
@@ -567,7 +567,7 @@ void ohca_eqs_stop(struct ohca_dev *dev)
 
 /**
  * ohca_eqs_free - free the memory of the EQs
- * @dev: device that is reset and whose interrupts are freed
+ * @dev: device that is reset and whose interrupts are freed; process context
  */
 void ohca_eqs_free(struct ohca_dev *dev)
 {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * The end of a device that failed, hung or was pulled: it is reset, which stops all
- * DMA; commands fail. What follows for consumers is in flush.c.
+ * Failure of a device: the device reported an error, does not answer, or was removed. The driver
+ * resets it, which stops all DMA, and fails its commands. flush.c completes outstanding WQEs and
+ * notifies consumers.
  */
 #include <linux/delay.h>
 #include <linux/io.h>
@@ -16,8 +17,8 @@
 #include "trace.h"
 
 /*
- * Stops all DMA of the device. If the device responds but does not complete a reset, memory that
- * it was given is never freed (OHCA_WEDGED). Process context.
+ * Stops all DMA of the device. If the device responds but does not complete a reset, the driver
+ * never frees memory that the device may access (OHCA_WEDGED). Process context.
  */
 static void ohca_quiesce(struct ohca_dev *dev)
 {
@@ -33,10 +34,9 @@ static void ohca_quiesce(struct ohca_dev *dev)
 }
 
 /*
- * Marks the device dead, stops it, and fails its commands, in this order: before it has
- * stopped nothing completes in software, since it may still write to the buffers of
- * outstanding WQEs. Doorbell pages stay mapped in processes: a device that is reset ignores
- * them. Under ohca_dev.fatal_lock.
+ * Marks the device dead, stops it, and fails its commands, in this order: software must not
+ * complete WQEs while the device may still write to their buffers. Processes keep their mappings of
+ * doorbell pages; a device that is reset ignores doorbells. Under ohca_dev.fatal_lock.
  */
 static void ohca_give_up(struct ohca_dev *dev)
 {
@@ -48,10 +48,10 @@ static void ohca_give_up(struct ohca_dev *dev)
 /**
  * ohca_fatal - declare the device dead
  * @dev: the device
- * @why: for the log
+ * @why: reason, for the log
  *
- * Process context, may sleep. Only the first call has an effect; all calls return after the
- * device is quiet and every command has failed.
+ * Process context, may sleep. Only the first call has an effect. All calls return after the device
+ * is quiet or wedged and every pending command has failed.
  */
 void ohca_fatal(struct ohca_dev *dev, const char *why)
 {
@@ -71,7 +71,7 @@ void ohca_fatal(struct ohca_dev *dev, const char *why)
  * ohca_halt - stop the device without a message: for shutdown and removal
  * @dev: the device
  *
- * Process context. A later event does not declare it dead.
+ * Process context. A later ohca_fatal() has no effect.
  */
 void ohca_halt(struct ohca_dev *dev)
 {
@@ -107,7 +107,7 @@ void ohca_fatal_init(struct ohca_dev *dev)
 	INIT_DELAYED_WORK(&dev->health, ohca_health_work);
 }
 
-/** ohca_fatal_stop - no work item runs any more when this returns; process context */
+/** ohca_fatal_stop - cancel the work items of fatal.c and flush.c, and wait; process context */
 void ohca_fatal_stop(struct ohca_dev *dev)
 {
 	cancel_delayed_work_sync(&dev->health);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * Page faults of the device. The driver has a slot for each fault that the device may have
- * outstanding, so the interrupt handler never drops one; a worker resolves it and answers. paged.h
- * has the life of a fault.
+ * outstanding, so the interrupt handler never drops a fault. A work item resolves and answers it.
+ * paged.h lists the steps.
  */
 #include <linux/slab.h>
 #include <linux/workqueue.h>
@@ -13,18 +13,18 @@
 #include "paged.h"
 #include "trace.h"
 
-#define OHCA_FAULT_MAX	(4ull << 20)	/* bytes that one fault faults in at most */
+#define OHCA_FAULT_MAX	(4ull << 20)	/* largest number of bytes to fault in for one fault */
 
 /**
  * struct ohca_fault - an outstanding page fault
- * @work: answers it
+ * @work: resolves and answers the fault
  * @dev: the device
- * @busy: from the event to the answer
- * @id: its number, chosen by the device
- * @key: region
- * @length: bytes wanted
- * @addr: first of them, as the region counts
- * @write: they will be written
+ * @busy: set from the event until just before the answer
+ * @id: number of the fault, chosen by the device
+ * @key: key of the region
+ * @length: bytes that the device is about to access, a hint
+ * @addr: first missing byte, counted from the region's iova
+ * @write: the device will write them
  */
 struct ohca_fault {
 	struct work_struct work;
@@ -46,7 +46,7 @@ static void ohca_fault_work(struct work_struct *work)
 	struct ohca_paged *p = ohca_paged_get(dev, f->key);
 	int ret = 0;
 
-	/* the length is a hint; the device needs the first byte */
+	/* only the first byte is necessary, because the length is a hint */
 	if (p) {
 		u64 len = min_t(u64, f->length, OHCA_FAULT_MAX);
 
@@ -56,9 +56,9 @@ static void ohca_fault_work(struct work_struct *work)
 		ohca_paged_put(p);
 	}
 	trace_ohca_fault(dev, id, f->key, f->addr, f->length, f->write, ret);
-	/* after the answer the device may use the slot again */
+	/* before the answer, after which the device may reuse the slot at once */
 	smp_store_release(&f->busy, false);	/* pairs with ohca_fault_event() */
-	/* without the region the repeated access fails with the right syndrome */
+	/* if there is no region, the repeated access fails with the right syndrome */
 	ohca_cmd_fault_resume(dev, id, ret != 0);
 }
 
@@ -68,7 +68,7 @@ static void ohca_fault_work(struct work_struct *work)
  * @eqe: copy of its event
  *
  * Any context.
- * Return: false if the event is malformed.
+ * Return: false if the event is malformed or its slot is busy.
  */
 bool ohca_fault_event(struct ohca_dev *dev, const struct ohca_hw_fault_eqe *eqe)
 {
@@ -95,7 +95,7 @@ bool ohca_fault_event(struct ohca_dev *dev, const struct ohca_hw_fault_eqe *eqe)
  * ohca_faults_init - allocate the slots of page faults and the work queues of on-demand paging
  * @dev: device whose attributes are known
  *
- * Return: 0 or -ENOMEM; ohca_faults_free() cleans up in both cases.
+ * Process context. Return: 0 or -ENOMEM; ohca_faults_free() cleans up in both cases.
  */
 int ohca_faults_init(struct ohca_dev *dev)
 {
@@ -103,7 +103,7 @@ int ohca_faults_init(struct ohca_dev *dev)
 
 	/* faulting a page in may wait for storage, and must not delay other faults */
 	dev->fault_wq = alloc_workqueue("ohca-fault", WQ_UNBOUND | WQ_HIGHPRI, WQ_MAX_ACTIVE);
-	/* what no access waits for */
+	/* for work that no access waits for */
 	dev->odp_wq = alloc_workqueue("ohca-odp", WQ_UNBOUND, WQ_MAX_ACTIVE);
 	dev->faults = kvcalloc(n, sizeof(*dev->faults), GFP_KERNEL);
 	if (!dev->fault_wq || !dev->odp_wq || !dev->faults)
@@ -116,8 +116,10 @@ int ohca_faults_init(struct ohca_dev *dev)
 }
 
 /**
- * ohca_faults_free - end all work of on-demand paging
+ * ohca_faults_free - wait for all work of on-demand paging, and free the slots
  * @dev: device whose interrupts are freed
+ *
+ * Process context.
  */
 void ohca_faults_free(struct ohca_dev *dev)
 {

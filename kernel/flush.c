@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * After the end of a device (fatal.c): kernel queues complete in software, so that consumers
- * who drain them do not wait for ever, and consumers get an event. Then the driver makes another
- * device of the function (ohca_recover()), as if it had been unbound and bound.
+ * After the failure of a device (fatal.c) the driver completes the WQEs of kernel queues in
+ * software, so that consumers that drain a queue do not wait for ever, and raises DEVICE_FATAL.
+ * Then it removes the device and creates a new one for the function (ohca_recover()), as if the
+ * function had been unbound and bound.
  */
 #include <linux/bottom_half.h>
 #include <linux/workqueue.h>
@@ -32,9 +33,9 @@ static void ohca_last_wqes(struct ohca_dev *dev)
 }
 
 /*
- * Calls the handlers of CQs that hold CQEs or whose queues are to be flushed. A CQ that is being
- * destroyed is not in the array. Handlers expect interrupt context: a softirq that they raise
- * (NAPI) runs when local_bh_enable() allows it.
+ * Calls the completion handlers of CQs that hold CQEs or whose queues have WQEs to flush. A CQ that
+ * is being destroyed is not in the array. Handlers expect interrupt context, and raise softirqs
+ * (NAPI): local_bh_enable() runs these.
  */
 static void ohca_flush_work(struct work_struct *work)
 {

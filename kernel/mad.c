@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * MADs. The device's SMA and PMA answer the MADs from the wire that are for them; QP0 and
- * QP1 receive the others. This file handles MADs that software on this node sends to the
- * node's own agents (a subnet manager's SMPs with 0 hops, the counters in sysfs), and the
- * driver's own requests.
+ * MADs. The device's SMA and PMA answer their MADs from the wire; QP0 and QP1 receive the
+ * others. This file passes MADs of software on this node to these agents (a subnet manager's
+ * SMPs with 0 hops, the counters in sysfs), and requests of the driver.
  */
 #include <kunit/visibility.h>
 
@@ -12,10 +11,11 @@
 #include "verbs.h"
 
 /**
- * ohca_mad_for_device - whether a MAD may be for the device's agents
+ * ohca_mad_for_device - whether a MAD may be for the device's SMA or PMA
  * @mad: the MAD
  *
- * Saves the command for responses and for classes that only software answers.
+ * Avoids the command for responses and for classes that only software answers. Any context.
+ * Return: true if it may.
  */
 VISIBLE_IF_KUNIT bool ohca_mad_for_device(const struct ib_mad *mad)
 {
@@ -66,7 +66,7 @@ int ohca_process_mad(struct ib_device *ibdev, int flags, u32 port, const struct 
 		ohca_mad_wc(&wc, in_wc, in_grh);
 	if (flags & IB_MAD_IGNORE_MKEY)
 		hw_flags |= OHCA_MAD_IFC_IGNORE_MKEY;
-	/* one without a completion comes from a process that reads a counter in sysfs */
+	/* a MAD without a completion is from a process that reads a counter in sysfs */
 	ret = ohca_cmd_mad_ifc(dev, port, hw_flags, in, in_wc ? &wc : NULL, out, in_wc,
 			       &verdict);
 	if (ret)
@@ -88,7 +88,7 @@ int ohca_process_mad(struct ib_device *ibdev, int flags, u32 port, const struct 
  * @port: port, from 1
  * @attr_id: IB_SMP_ATTR_*
  * @attr_mod: attribute modifier, CPU order
- * @must: others wait for it; ohca_cmd.must
+ * @must: ohca_cmd.must
  * @out: the response
  *
  * Process context.

@@ -46,7 +46,7 @@ static const struct uapi_definition ohca_uapi_defs[] = {
 	{}
 };
 
-/* What the device or the kernel lacks the functions refuse with -EOPNOTSUPP. */
+/* The functions return -EOPNOTSUPP for operations that the device or the kernel lacks. */
 static const struct ib_device_ops ohca_ops = {
 	.owner = THIS_MODULE,
 	.driver_id = RDMA_DRIVER_UNKNOWN,
@@ -164,7 +164,7 @@ static int ohca_identify(struct ohca_dev *dev)
 				     OHCA_FIELD_GET(OHCA_VERSION_MAJOR, dev->version),
 				     OHCA_FIELD_GET(OHCA_VERSION_MINOR, dev->version), OHCA_MAJOR);
 
-	/* who waits for it has said so */
+	/* ohca_probe() or ohca_fatal() logs this */
 	if (readl(dev->regs + OHCA_REG_STATUS) & OHCA_STATUS_AWAY) {
 		WRITE_ONCE(dev->fn->away, true);
 		return -EHOSTDOWN;
@@ -225,10 +225,10 @@ static int ohca_register(struct ohca_dev *dev)
 	ret = ib_register_device(ibdev, OHCA_DRV_NAME "_%d", &dev->pdev->dev);
 	if (ret)
 		return dev_err_probe(&dev->pdev->dev, ret, "cannot register with ib_core\n");
-	/* so that the first link that is trained anew with another rate is a change */
+	/* records the rate, so that the next link with another rate is a change */
 	for (port = 1; port <= dev->attr.num_ports; port++)
 		ohca_port_rate_changed(dev, port);
-	/* before this ib_core must not get an event */
+	/* ib_core must not get an event before this */
 	WRITE_ONCE(dev->registered, true);
 	smp_mb();	/* pairs with ohca_port_event() */
 	ohca_early_events(dev);
@@ -237,7 +237,7 @@ static int ohca_register(struct ohca_dev *dev)
 
 static void ohca_teardown(struct ohca_dev *dev)
 {
-	/* first, since the interrupt thread may still start the work that is stopped next */
+	/* first, because the interrupt thread may queue the work that ohca_fatal_stop() cancels */
 	ohca_halt(dev);
 	ohca_fatal_stop(dev);
 	ohca_eqs_stop(dev);
@@ -256,9 +256,9 @@ static void ohca_teardown(struct ohca_dev *dev)
 }
 
 /*
- * Saves the function's configuration, once, while the function is known to respond: reads of a
- * function that was removed or has lost its power return all ones. Without the configuration no
- * later recovery can restore the function. Returns 0, or -ENOMEM.
+ * Saves the function's configuration once, when the function has responded: reads of a function
+ * that was removed or lost its power return all ones. Recovery needs the configuration to restore
+ * the function. Returns 0 or -ENOMEM.
  */
 static int ohca_save_config(struct ohca_function *fn)
 {
@@ -273,8 +273,8 @@ static int ohca_save_config(struct ohca_function *fn)
  * ohca_attach - create the device of a PCI function
  * @fn: the function, enabled; @fn->dev is NULL
  *
- * Under @fn->lock, process context. Also after a reset of the function.
- * Return: 0, with @fn->dev set, or a negative errno, which is logged.
+ * Under @fn->lock, process context. The function may have been reset before.
+ * Return: 0, with @fn->dev set, or a negative errno.
  */
 int ohca_attach(struct ohca_function *fn)
 {
@@ -298,7 +298,7 @@ int ohca_attach(struct ohca_function *fn)
 	ohca_fatal_init(dev);
 	ohca_flush_init(dev);
 	ohca_ports_init(dev);
-	dev->life = OHCA_UNBORN;	/* no reset before it is identified, which resets it */
+	dev->life = OHCA_UNBORN;	/* ohca_teardown() does not reset it */
 
 	ret = -ENOMEM;
 	dev->regs = pci_iomap(pdev, OHCA_BAR_CTRL, OHCA_CTRL_BAR_SIZE);
@@ -311,7 +311,7 @@ int ohca_attach(struct ohca_function *fn)
 	ret = ohca_save_config(fn);
 	if (ret)
 		goto err;
-	dev->life = OHCA_UP;	/* ohca_halt() uses the admin queue from here on */
+	dev->life = OHCA_UP;	/* from here on ohca_halt() resets it */
 	ret = ohca_aq_init(dev);
 	if (ret)
 		goto err;
@@ -349,7 +349,7 @@ err:
  * ohca_detach - unregister and free the device of a PCI function
  * @fn: the function; afterwards @fn->dev is NULL
  *
- * Under @fn->lock, process context. Open contexts of processes are revoked.
+ * Under @fn->lock, process context. The core disassociates open contexts of processes.
  */
 void ohca_detach(struct ohca_function *fn)
 {
@@ -359,7 +359,7 @@ void ohca_detach(struct ohca_function *fn)
 	if (!dev)
 		return;
 	fn->dev = NULL;
-	/* so that commands of a device that was removed do not wait until they time out */
+	/* if the device is gone or away, later commands fail at once instead of timing out */
 	absence = ohca_absence(dev);
 	if (absence)
 		ohca_fatal(dev, absence);

@@ -30,8 +30,8 @@
  * @access: enum ib_access_flags
  * @hw: set on success
  *
- * Drops flags that grant no right: hints, and how the memory is pinned.
- * Return: 0 or -EOPNOTSUPP.
+ * Drops flags that are hints or concern pinning only. Any context.
+ * Return: 0, or -EOPNOTSUPP for other unsupported flags.
  */
 int ohca_mr_access(const struct ohca_dev *dev, int access, u16 *hw)
 {
@@ -45,7 +45,7 @@ int ohca_mr_access(const struct ohca_dev *dev, int access, u16 *hw)
 	return 0;
 }
 
-/* Flush to persistence requires persistent memory. */
+/* Refuses IB_ACCESS_FLUSH_PERSISTENT for memory that is not persistent. */
 static int ohca_mr_check_flush(struct ib_umem *umem, int access)
 {
 	struct scatterlist *sg;
@@ -83,8 +83,9 @@ static int ohca_mr_register(struct ohca_dev *dev, struct ohca_mr *mr,
  * @ibpd: PD
  * @access: enum ib_access_flags
  *
- * Who may write from afar may write locally: the core asks only for the one right for a PD with
- * IB_PD_UNSAFE_GLOBAL_RKEY, and the device refuses it without the other. Process context.
+ * Adds the local write right to a remote write or atomic right: for a PD with
+ * IB_PD_UNSAFE_GLOBAL_RKEY the core requests remote rights only, and the device refuses these
+ * without the local one. Process context.
  * Return: the region or an ERR_PTR().
  */
 struct ib_mr *ohca_get_dma_mr(struct ib_pd *ibpd, int access)
@@ -117,7 +118,7 @@ struct ib_mr *ohca_get_dma_mr(struct ib_pd *ibpd, int access)
 	return &mr->ibmr;
 }
 
-/* Describes pinned memory in @in. The caller frees *@pl after the command. */
+/* Sets the fields of @in that describe pinned memory. The caller frees *@pl after the command. */
 static int ohca_mr_describe(struct ohca_dev *dev, struct ohca_cmd_reg_mr *in, struct ohca_pl *pl,
 			    struct ib_umem *umem, u64 length, u64 virt, int access)
 {
@@ -141,7 +142,7 @@ static int ohca_mr_describe(struct ohca_dev *dev, struct ohca_cmd_reg_mr *in, st
 	return 0;
 }
 
-/* Pins memory of the process. The caller releases it after the region. */
+/* Pins memory of the process. The caller releases the umem after the region is deregistered. */
 static struct ib_umem *ohca_mr_pin(struct ohca_dev *dev, u64 start, u64 length, int access)
 {
 	if (!length || length > le64_to_cpu(dev->attr.max_mr_size))
@@ -152,7 +153,7 @@ static struct ib_umem *ohca_mr_pin(struct ohca_dev *dev, u64 start, u64 length, 
 /**
  * ohca_reg_umem - register pinned memory
  * @ibpd: protection domain
- * @umem: the memory; the region's on success, else released
+ * @umem: the memory; the region owns it on success, else it is released
  * @length: bytes
  * @virt: address for the device
  * @access: enum ib_access_flags
@@ -215,7 +216,7 @@ struct ib_mr *ohca_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 vi
 	ret = ohca_udata_none(udata);
 	if (ret)
 		return ERR_PTR(ret);
-	/* checked before memory is pinned */
+	/* check before pinning */
 	ret = ohca_mr_access(dev, access, &hw_access);
 	if (ret)
 		return ERR_PTR(ret);
@@ -234,12 +235,13 @@ struct ib_mr *ohca_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 vi
  * @flags: IB_MR_REREG_*, what changes
  * @start: new address in the process
  * @length: new length in bytes
- * @virt: new address of the first byte, as remote sides name it
+ * @virt: new address of the first byte for the device
  * @access: new rights
  * @ibpd: new protection domain
- * @udata: none
+ * @udata: must be empty
  *
- * Return: NULL if the region was changed in place, else an error pointer; then it is
+ * Process context.
+ * Return: NULL if the region was changed in place; else an error pointer, and the region is
  * unchanged.
  */
 struct ib_mr *ohca_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start, u64 length, u64 virt,
@@ -270,8 +272,8 @@ struct ib_mr *ohca_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start, u64 l
 	if (ret)
 		return ERR_PTR(ret);
 	/*
-	 * Regions of device memory or with on-demand paging (neither has a umem) and of a dma-buf
-	 * are not changed: the consumer registers another one. Pinned memory stays pinned.
+	 * Not supported: regions of device memory or with on-demand paging, which have no umem,
+	 * regions of a dma-buf, and a change to on-demand paging.
 	 */
 	if (!mr->umem || mr->umem->is_dmabuf || access & IB_ACCESS_ON_DEMAND)
 		return ERR_PTR(-EOPNOTSUPP);
@@ -281,7 +283,7 @@ struct ib_mr *ohca_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start, u64 l
 			return ERR_PTR(ret);
 	}
 	if (!(flags & IB_MR_REREG_TRANS) && ib_access_writable(access) && !mr->umem->writable) {
-		/* memory pinned for reading only is pinned again, in the same process only */
+		/* memory that is pinned for reading must be pinned again by the same process */
 		if (mr->umem->owning_mm != current->mm)
 			return ERR_PTR(-EOPNOTSUPP);
 		if ((access ^ mr->access) & IB_ZERO_BASED)
@@ -322,7 +324,7 @@ struct ib_mr *ohca_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start, u64 l
 	return NULL;
 }
 
-/** ohca_reg_dm_mr - ib_device_ops.reg_dm_mr; the core has checked that the part is inside */
+/** ohca_reg_dm_mr - ib_device_ops.reg_dm_mr; the core has checked offset and length */
 struct ib_mr *ohca_reg_dm_mr(struct ib_pd *ibpd, struct ib_dm *ibdm, struct ib_dm_mr_attr *attr,
 			     struct uverbs_attr_bundle *attrs)
 {
@@ -364,8 +366,9 @@ struct ib_mr *ohca_reg_dm_mr(struct ib_pd *ibpd, struct ib_dm *ibdm, struct ib_d
  * @ibmr: the region
  *
  * The device refuses with BUSY while windows are bound to the region (IBTA vol 1, 10.6.7.2.4).
- * Without a window BUSY is impossible, and the device is reset. Process context.
- * Return: 0: the device does not use the region any more; or -EBUSY: it is unchanged.
+ * If the PD had no window during the command, BUSY is an error of the device, which is reset.
+ * Process context.
+ * Return: 0: the device does not use the region any more; -EBUSY: the region is unchanged.
  */
 VISIBLE_IF_KUNIT int ohca_mr_hw_dereg(struct ohca_dev *dev, const struct ib_mr *ibmr)
 {
@@ -388,7 +391,7 @@ VISIBLE_IF_KUNIT int ohca_mr_hw_dereg(struct ohca_dev *dev, const struct ib_mr *
  * @udata: not used
  *
  * Process context.
- * Return: 0, or -EBUSY: windows are bound to it, and it is unchanged.
+ * Return: 0, or -EBUSY if windows are bound to the region; it is unchanged then.
  */
 int ohca_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 {
@@ -413,7 +416,7 @@ int ohca_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 	return 0;
 }
 
-/** ohca_alloc_mr - ib_device_ops.alloc_mr: a region that REG_MR fills */
+/** ohca_alloc_mr - ib_device_ops.alloc_mr: a region that IB_WR_REG_MR fills */
 struct ib_mr *ohca_alloc_mr(struct ib_pd *ibpd, enum ib_mr_type type, u32 max_num_sg)
 {
 	struct ohca_dev *dev = to_ohca_dev(ibpd->device);
@@ -457,7 +460,7 @@ static int ohca_set_page(struct ib_mr *ibmr, u64 addr)
 	return 0;
 }
 
-/** ohca_map_mr_sg - ib_device_ops.map_mr_sg; the tables are coherent memory */
+/** ohca_map_mr_sg - ib_device_ops.map_mr_sg; needs no sync, because tables are coherent memory */
 int ohca_map_mr_sg(struct ib_mr *ibmr, struct scatterlist *sg, int nents, unsigned int *offset)
 {
 	struct ohca_mr *mr = to_ohca_mr(ibmr);
@@ -494,7 +497,7 @@ int ohca_alloc_mw(struct ib_mw *ibmw, struct ib_udata *udata)
 	default:
 		return -EINVAL;
 	}
-	/* before it can be bound: see ohca_mr_hw_dereg() */
+	/* before the window can be bound: see ohca_mr_hw_dereg() */
 	atomic_inc(&pd->windows);
 	atomic_inc(&pd->windows_made);
 	ret = ohca_cmd_reg_mr(to_ohca_dev(ibmw->device), OHCA_CMD_REG_MR, &in, &ibmw->rkey);
@@ -507,7 +510,7 @@ int ohca_alloc_mw(struct ib_mw *ibmw, struct ib_udata *udata)
  * ohca_dealloc_mw - ib_device_ops.dealloc_mw
  * @ibmw: the window
  *
- * A bind may have changed the key's tag; the device uses the index only. Process context.
+ * A bind may have changed the tag of the key; the device uses only the index. Process context.
  * Return: 0.
  */
 int ohca_dealloc_mw(struct ib_mw *ibmw)

@@ -2,7 +2,7 @@
 /*
  * On-demand paging: regions of a process's address space without pinned pages. The kernel's
  * notifier invalidates pages, and a page fault of the device faults them in. odp_implicit.c has
- * what only implicit regions have.
+ * the code for implicit regions.
  */
 #include <linux/hmm.h>
 #include <linux/mm.h>
@@ -25,11 +25,11 @@
 /**
  * ohca_odp_unmap - invalidate pages in the device, and unmap them
  * @umem: tables
- * @from: address in the process
- * @to: end, in @umem
+ * @from: first address in the process
+ * @to: address after the last one; the range is in @umem
  *
- * Under umem_mutex; allocates no memory. The core unmaps whole pages of the umem, so @from and
- * @to are rounded to these.
+ * Under umem_mutex; allocates no memory. Rounds @from and @to to pages of the umem, because the
+ * core unmaps whole pages.
  */
 void ohca_odp_unmap(struct ib_umem_odp *umem, u64 from, u64 to)
 {
@@ -61,7 +61,7 @@ static bool ohca_odp_invalidate(struct mmu_interval_notifier *mni,
 		return false;
 	mutex_lock(&umem->umem_mutex);
 	mmu_interval_set_seq(mni, seq);
-	/* before the first page umem->private is not set */
+	/* umem->private may not be set yet if there is no page */
 	if (umem->npages) {
 		p = umem->private;
 		from = max_t(u64, ib_umem_start(umem), range->start);
@@ -79,8 +79,8 @@ const struct mmu_interval_notifier_ops ohca_odp_notifier_ops = {
 };
 
 /*
- * Maps [va, va + len) of one umem and sets the pages in the device, one command for each
- * OHCA_ODP_BATCH. Without @fault it sets the pages that are present.
+ * Maps [va, va + len) of one umem and sets the pages in the device, by one command for each
+ * OHCA_ODP_BATCH pages. Without @fault it sets only pages that are present.
  */
 static int ohca_odp_map(struct ohca_paged *p, struct ib_umem_odp *umem, u64 va, u64 len,
 			u64 access, bool fault)
@@ -105,7 +105,7 @@ static int ohca_odp_map(struct ohca_paged *p, struct ib_umem_odp *umem, u64 va, 
 		mutex_unlock(&umem->umem_mutex);
 		if (ret)
 			break;
-		/* a prefetch or a registration; the worker of a page fault gets no signal */
+		/* only in a prefetch or a registration: a worker gets no signals */
 		if (fatal_signal_pending(current)) {
 			ret = -EINTR;
 			break;
@@ -121,10 +121,10 @@ static int ohca_odp_map(struct ohca_paged *p, struct ib_umem_odp *umem, u64 va, 
  * @p: the region
  * @umem: its tables, or those of a child
  * @va: address in the process
- * @len: bytes, in @umem
+ * @len: bytes; the range is in @umem
  * @want: enum ohca_want
  *
- * Process context; may wait as long as the memory does not come.
+ * Process context; may wait for storage without a time limit.
  * Return: 0 or a negative errno.
  */
 int ohca_odp_fault_in(struct ohca_paged *p, struct ib_umem_odp *umem, u64 va, u64 len,
@@ -139,7 +139,7 @@ int ohca_odp_fault_in(struct ohca_paged *p, struct ib_umem_odp *umem, u64 va, u6
 	case OHCA_WANT_PRESENT:
 		return ohca_odp_map(p, umem, va, len, HMM_PFN_VALID, false);
 	case OHCA_WANT_READ:
-		/* map for writing, as a write may follow; else for reading only */
+		/* try to map for writing, because a write may follow; else map for reading */
 		if (p->writable) {
 			ret = ohca_odp_map(p, umem, va, len, rw, true);
 			if (!ret || fatal_signal_pending(current))
@@ -179,8 +179,8 @@ static const struct ohca_paged_ops ohca_explicit_ops = {
 /* ---- registration ---- */
 
 /*
- * The most entries that the tables of an explicit region have: the core's list of pages has one for
- * each of PAGE_SIZE, and begins and ends at a huge page if the region is of these.
+ * Upper limit of the table entries of an explicit region. The core's tables have an entry for each
+ * PAGE_SIZE; with IB_ACCESS_HUGETLB they begin and end at the boundary of a huge page.
  */
 static u64 ohca_odp_entries(u64 length, int access)
 {
@@ -190,8 +190,8 @@ static u64 ohca_odp_entries(u64 length, int access)
 }
 
 /*
- * Allocates a region of the caller's address space with its tables, for which @entries are charged.
- * Returns the region, of which ops->release() and kfree() dispose, or an error pointer.
+ * Allocates a region of the caller's address space with its tables, whose entries are charged.
+ * Returns the region, to be freed by ops->release() and kfree(), or an error pointer.
  */
 static struct ohca_paged *ohca_odp_alloc(struct ohca_odp_mm *odp, u64 start, u64 length, u64 iova,
 					 int access, const struct ohca_paged_ops *ops)
@@ -221,13 +221,13 @@ static struct ohca_paged *ohca_odp_alloc(struct ohca_odp_mm *odp, u64 start, u64
  * ohca_reg_odp_mr - register memory of a process without pinning it
  * @ibpd: protection domain
  * @start: address in the process
- * @length: bytes; U64_MAX with @start 0: all of the address space
+ * @length: bytes; U64_MAX with @start 0 means all of the address space
  * @virt: address for the device
  * @access: enum ib_access_flags, with IB_ACCESS_ON_DEMAND
  *
- * Process context of the owner. Sets the present pages in the device at once, except for a
- * region of all of the address space.
- * Return: the region or an error pointer: -ENOMEM also if the tables exceed the limit of this
+ * Process context of the owner. Sets present pages in the device at once, except for an implicit
+ * region.
+ * Return: the region, or an error pointer: -ENOMEM also if the tables exceed the limit of this
  * address space or that of all address spaces.
  */
 struct ib_mr *ohca_reg_odp_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 virt, int access)
@@ -273,7 +273,7 @@ struct ib_mr *ohca_reg_odp_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 vir
 		kfree(p);
 		return mr;
 	}
-	/* UD drops a datagram whose page is missing; a page that is not set faults later */
+	/* UD drops a datagram whose page is missing; errors are ignored: the page faults later */
 	if (!implicit)
 		ohca_odp_populate(p, start, length, OHCA_WANT_PRESENT);
 	return mr;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * On-demand paging: implicit regions, which cover all of an address space. Each part of
- * OHCA_CHILD_SIZE that is used has tables of its own, a child. A child without a page is
- * destroyed, and so is the oldest child where another one exceeds the limit of odp_mm.c; later
- * accesses to its pages fault again.
+ * OHCA_CHILD_SIZE bytes that is used is a child, with tables of its own. The driver destroys
+ * children without pages. If a new child would exceed the limit of odp_mm.c, it destroys the
+ * oldest child; later accesses to the pages of that child fault again.
  */
 #include <linux/mm.h>
 #include <linux/rwsem.h>
@@ -20,7 +20,7 @@
 
 #define OHCA_REAP_RETRY	(HZ / 10)
 
-/* Frees a child that its region does not have any more. Under the lock of the address space. */
+/* Frees a child that is removed from its region. Under the lock of the address space. */
 static void ohca_child_free(struct ohca_child *child)
 {
 	struct ib_umem_odp *umem = child->umem;
@@ -40,8 +40,8 @@ static void ohca_child_free(struct ohca_child *child)
 }
 
 /*
- * Destroys a child and invalidates its pages. Under the lock of the address space. Waits until
- * no fault uses a child of the region.
+ * Destroys a child and invalidates its pages. Under the lock of the address space. Waits for faults
+ * that use a child of the region.
  */
 static void ohca_child_destroy(struct ohca_child *child)
 {
@@ -54,12 +54,12 @@ static void ohca_child_destroy(struct ohca_child *child)
 }
 
 /**
- * ohca_child_victim - the child that is destroyed so that a region may have another one
+ * ohca_child_victim - select the child to destroy before a region gets another one
  * @odp: the address space
- * @p: the region, with a child
+ * @p: the region, which has a child
  *
- * It is one without pages, else the oldest, but no other region's only child, for which its region
- * stays charged. Under the lock of @odp.
+ * Selects a child without pages, else the oldest one. The only child of another region is never
+ * selected, because that region stays charged for one child. Under the lock of @odp.
  * Return: the child.
  */
 VISIBLE_IF_KUNIT struct ohca_child *ohca_child_victim(struct ohca_odp_mm *odp,
@@ -87,7 +87,7 @@ static struct ohca_child *ohca_child_create(struct ohca_paged *p, unsigned long 
 	struct ohca_child *child;
 	int ret = -ENOMEM;
 
-	/* the first one has been charged with the region */
+	/* the first child was charged at the registration of the region */
 	while (p->nchildren && !ohca_odp_charge(odp, OHCA_CHILD_ENTRIES))
 		ohca_child_destroy(ohca_child_victim(odp, p));
 	child = kzalloc(sizeof(*child), GFP_KERNEL_ACCOUNT);
@@ -120,7 +120,7 @@ err_charge:
 	return ERR_PTR(ret);
 }
 
-/* Whether anything is mapped in [va, va + len) of the region's address space. */
+/* Whether a mapping intersects [va, va + len) of the region's address space. */
 static bool ohca_implicit_mapped(struct ohca_paged *p, u64 va, u64 len)
 {
 	struct mm_struct *mm = p->umem->owning_mm;
@@ -137,7 +137,8 @@ static bool ohca_implicit_mapped(struct ohca_paged *p, u64 va, u64 len)
 
 /*
  * Returns the child with @va, with the region's lock held for reading, so that the child is not
- * removed. Returns NULL without the lock if no page is present and @want faults none in.
+ * removed. Returns NULL or an error pointer without the lock. NULL: there is neither a child nor a
+ * mapping, and @want does not fault pages in.
  */
 static struct ohca_child *ohca_child_get(struct ohca_paged *p, u64 va, u64 len, enum ohca_want want)
 {
@@ -161,7 +162,7 @@ static struct ohca_child *ohca_child_get(struct ohca_paged *p, u64 va, u64 len, 
 	return child;
 }
 
-/* Destroys the child with this number if it has no page. */
+/* Destroys the child with this index if it has no page. */
 static void ohca_child_trim(struct ohca_paged *p, unsigned long index)
 {
 	struct ohca_child *child;
@@ -178,7 +179,7 @@ static int ohca_implicit_populate(struct ohca_paged *p, u64 va, u64 len, enum oh
 	u64 end = va + len, n;
 	int ret = 0;
 
-	/* deregistration waits for this work item */
+	/* stop early if the region is deregistered, which waits for this work item */
 	for (; va < end && !ret && ohca_paged_is_live(p); va += n) {
 		struct ohca_child *child;
 		bool empty;
@@ -202,9 +203,8 @@ static int ohca_implicit_populate(struct ohca_paged *p, u64 va, u64 len, enum oh
  * ohca_odp_reap_work - destroy the children of an address space that have no page
  * @work: ohca_odp_mm.reap
  *
- * A fault may use a region, and another thread the address space, as long as a page does not
- * come. So this takes no lock that is held: it runs again later. Work of other processes is in
- * the same queue.
+ * Other threads may hold the locks while they wait for storage, and the work of other processes is
+ * in the same queue. So this function does not wait for a lock: it queues itself again.
  */
 void ohca_odp_reap_work(struct work_struct *work)
 {

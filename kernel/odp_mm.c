@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * On-demand paging: what the regions of an address space take of the kernel's memory.
+ * On-demand paging: limits of the kernel memory that the regions of an address space use.
  *
  * The core's tables of a region are kernel memory that is charged to no process, and a process
- * need not touch the memory that it registers. So the tables have two limits. All regions of an
- * address space on a device together take at most 1/16 of the machine's memory, which is enough
- * tables for 16 times that memory. A process may fork, and there may be several devices, so all
- * regions of the machine together take at most 1/8, whoever comes first.
+ * need not touch the memory that it registers. So the tables have two limits. The tables of all
+ * regions of an address space on a device use at most 1/16 of the machine's memory, which is
+ * enough for regions of 16 times that memory. Processes may fork, and there may be several
+ * devices; so the tables of all regions of the machine use at most 1/8, in the order of
+ * registration.
  *
  * An implicit region is charged for one child when it is registered, so that it can always
  * resolve a fault.
@@ -20,21 +21,21 @@
 #include "dev.h"
 #include "odp.h"
 
-#define OHCA_ODP_SHARE	16	/* an address space's tables: this part of all memory at most */
-#define OHCA_ODP_SPACES	2	/* all tables: as much as those of so many address spaces */
+#define OHCA_ODP_SHARE	16	/* tables of an address space: 1/16 of all memory */
+#define OHCA_ODP_SPACES	2	/* all tables: twice the limit of an address space */
 
-/* Bytes for each page in the core's tables pfn_list and dma_list; the latter may be missing. */
+/* Bytes for each page in the core's tables pfn_list and dma_list; some kernels lack dma_list. */
 #define OHCA_ODP_ENTRY	(sizeof(unsigned long) + sizeof(dma_addr_t))
 
 /* Entries of the tables of all address spaces and devices. */
 static atomic64_t ohca_odp_total;
 
 /**
- * ohca_odp_mm_get - the caller's address space
+ * ohca_odp_mm_get - look the caller's address space up, or create its structure
  * @dev: the device
  *
- * Process context of its owner.
- * Return: the address space with a reference, or NULL: no memory.
+ * Process context of the owner of the address space.
+ * Return: the address space with a reference, or NULL if there is no memory.
  */
 struct ohca_odp_mm *ohca_odp_mm_get(struct ohca_dev *dev)
 {
@@ -63,7 +64,7 @@ out:
 
 /**
  * ohca_odp_mm_put - drop a reference to an address space
- * @odp: the address space; the last reference frees it, when nothing is charged any more
+ * @odp: the address space; freed with the last reference, when nothing is charged any more
  *
  * Process context.
  */
@@ -79,7 +80,7 @@ void ohca_odp_mm_put(struct ohca_odp_mm *odp)
 	mutex_unlock(&dev->odp_lock);
 	if (!last)
 		return;
-	/* the last child is gone, so nothing queues it again */
+	/* there are no children any more, so nothing queues it again */
 	cancel_delayed_work_sync(&odp->reap);
 	WARN_ON_ONCE(odp->entries);
 	mmdrop(odp->mm);
@@ -93,9 +94,9 @@ u64 ohca_odp_limit(void)
 }
 
 /**
- * ohca_odp_charge - account for entries of tables that are to be allocated
+ * ohca_odp_charge - charge table entries before they are allocated
  * @odp: the address space
- * @entries: how many
+ * @entries: number of entries
  *
  * Under the lock of @odp.
  * Return: false if they exceed the limit of the address space or that of all address spaces.
@@ -115,7 +116,7 @@ bool ohca_odp_charge(struct ohca_odp_mm *odp, u64 entries)
 	return true;
 }
 
-/** ohca_odp_uncharge - the opposite of ohca_odp_charge(); under the lock of @odp */
+/** ohca_odp_uncharge - undo ohca_odp_charge(); under the lock of @odp */
 void ohca_odp_uncharge(struct ohca_odp_mm *odp, u64 entries)
 {
 	odp->entries -= entries;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * What the driver knows of the commands beside their layout: their names, and who waits for them.
+ * Names and classes of the commands.
  */
 #include <linux/kernel.h>
 
 #include "aq.h"
 
-/** struct ohca_op - a command; @name: without OHCA_CMD_; @class: who waits for it */
+/** struct ohca_op - a command; @name: without OHCA_CMD_; @class: enum ohca_op_class */
 struct ohca_op {
 	const char *name;
 	enum ohca_op_class class;
@@ -63,7 +63,7 @@ const char *ohca_op_name(u8 op)
 	return ohca_ops_known[op].name;
 }
 
-/** ohca_op_class - who waits for a command, enum ohca_admin_op; any context */
+/** ohca_op_class - class of a command, enum ohca_admin_op; any context */
 enum ohca_op_class ohca_op_class(u8 op)
 {
 	return op < ARRAY_SIZE(ohca_ops_known) ? ohca_ops_known[op].class : OHCA_OP_CONSUMER;
