@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The engine's side of the agents (ib/sma.h, ib/pma_agent.h). MADs arrive from the wire or by
- * MAD_IFC; the agents' decisions become port state, events, replies.
+ * The engine's side of the agents (ib/sma.h, ib/pma_agent.h, ib/cc_agent.h). It passes MADs from
+ * the wire and from MAD_IFC to the agents, and turns their results into port state, events and
+ * replies.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -33,9 +34,11 @@
 
 /**
  * struct ohca_mad - the agents
+ * @sma: subnet management agent
+ * @pma: performance management agent; @pma_port: its ports
+ * @cc: congestion control agent of each port
  * @rate, @up: the host's last report of each link; links train only after ENABLE
- * @cc: the congestion control agent of each port
- * @vl15_seen: drops of the link that VL15Dropped includes
+ * @vl15_seen: the host's count of VL15 drops that VL15Dropped already includes
  */
 struct ohca_mad {
 	struct ohca_sma sma;
@@ -47,7 +50,7 @@ struct ohca_mad {
 	uint64_t vl15_seen[OHCA_MAX_PORTS];
 };
 
-/* ---- what the SMA wants done ------------------------------------------------------ */
+/* ---- requests of the SMA ---------------------------------------------------------- */
 
 static void op_event(void *ctx, unsigned int port, enum ohca_sma_event ev)
 {
@@ -65,7 +68,7 @@ static void op_event(void *ctx, unsigned int port, enum ohca_sma_event ev)
 	ohca_async_event(e, map[ev], &e->port[port].async);
 }
 
-/* Reports the enabled width and speeds to the host. */
+/* Report the enabled width and speeds to the host. */
 static void link_rate(ohca_engine *e, unsigned int port)
 {
 	const struct ib_port_info *pi = &e->mad->sma.port[port].pi;
@@ -79,7 +82,7 @@ static void link_rate(ohca_engine *e, unsigned int port)
 	e->ops.link_rate(e->h, port, &rate);
 }
 
-/* Refreshes the engine's copies, without a call of the transport. */
+/* Refresh the data path's copy of the port, without a call of the transport. */
 static void port_copy(ohca_engine *e, unsigned int port)
 {
 	const struct ohca_sma_port *s = &e->mad->sma.port[port];
@@ -107,7 +110,7 @@ static void port_copy(ohca_engine *e, unsigned int port)
 _Static_assert(OHCA_MAX_PKEYS == OHCA_SMA_PKEYS && OHCA_MAX_GIDS == OHCA_SMA_GUIDS &&
 	       OHCA_MAX_PORTS == OHCA_SMA_MAX_PORTS, "the SMA's tables are the engine's");
 
-/* The data path gets a new copy of the port, and the trace its state. */
+/* Refresh the copy, trace a change of state, and notify the transport. */
 static void port_update(ohca_engine *e, unsigned int port)
 {
 	uint8_t old = e->port[port].state;
@@ -142,7 +145,7 @@ static void op_link(void *ctx, unsigned int port, enum ohca_sma_link act)
 		e->ops.link_ctl(e->h, port, true);
 }
 
-/* ---- making and resetting --------------------------------------------------------- */
+/* ---- creation and reset ----------------------------------------------------------- */
 
 static uint8_t vl_cap_code(uint8_t vls)
 {
@@ -181,7 +184,7 @@ static void sma_start(ohca_engine *e)
 	ohca_sma_init(&e->mad->sma, &cfg, &ops, e);
 }
 
-/* Adds the counts that are kept elsewhere, and waiting times, to the port's counters. */
+/* Bring the port's counters up to date: PortXmitWait, and VL15 drops that the host counts. */
 static struct ib_pma_port *mad_pma_port(void *ctx, unsigned int num)
 {
 	unsigned int port = num - 1;
@@ -271,7 +274,7 @@ void ohca_mad_link(ohca_engine *e, unsigned int port, const struct ohca_link_rat
 		e->mad->rate[port] = *rate;
 	if (!ohca_running(e))
 		return;
-	/* Counts LinkDowned if the link failed; a port that took it down itself is Down already. */
+	/* the link failed; a port that took its link down itself is already in state Down */
 	if (!rate && e->mad->sma.port[port].pi.state != IB_PS_DOWN)
 		e->port[port].cnt.link_downed++;
 	link_tell(e, port);
@@ -319,7 +322,7 @@ void ohca_mad_timer(ohca_engine *e, uint64_t now)
 
 /* ---- MADs ------------------------------------------------------------------------- */
 
-/* A request to the congestion control agent of a port. */
+/* Process a request to the congestion control agent of a port. */
 static enum ohca_sma_verdict congestion(ohca_engine *e, const struct ohca_sma_in *in,
 					const uint8_t *mad, uint8_t *out)
 {
@@ -330,13 +333,13 @@ static enum ohca_sma_verdict congestion(ohca_engine *e, const struct ohca_sma_in
 
 	memcpy(out, mad, IB_MAD_LEN);
 	v = ib_cc_process(&node, cc, (struct ib_mad *)(void *)out, in->now_ns);
-	/* a manager sets the same again in each sweep */
+	/* a manager sets the same values again in each sweep */
 	if (v == IB_CC_CHANGED && memcmp(&was, &cc->ca, sizeof(was)))
 		ohca_congestion_set(e, in->port, &cc->ca);
 	return v == IB_CC_DROP ? OHCA_SMA_CONSUMED : OHCA_SMA_REPLY;
 }
 
-/* The agents' verdict on a MAD of QP @qpn (0 or 1). */
+/* Let the agents process a MAD to QP @qpn (0 or 1). */
 static enum ohca_sma_verdict process(ohca_engine *e, const struct ohca_sma_in *in,
 				     uint32_t qpn, const uint8_t *mad, uint8_t *out)
 {
@@ -362,11 +365,11 @@ static enum ohca_sma_verdict process(ohca_engine *e, const struct ohca_sma_in *i
 
 static uint16_t own_lid(const struct ohca_port *p, uint16_t dlid)
 {
-	/* the reply has the request's DLID, if it is one of the port's (LMC) */
+	/* the source of the reply is the request's DLID, if that is one of the port's LIDs (LMC) */
 	return p->lid && (dlid >> p->lmc) == (p->lid >> p->lmc) ? dlid : p->lid;
 }
 
-/* The P_Key of the table that the request matched. */
+/* The P_Key of the port's table that matches the request's. */
 static uint16_t own_pkey(const struct ohca_port *p, uint16_t pkey)
 {
 	for (unsigned int i = 0; i < p->num_pkeys; i++)
@@ -375,7 +378,7 @@ static uint16_t own_pkey(const struct ohca_port *p, uint16_t pkey)
 	return IB_DEFAULT_PKEY;
 }
 
-/* Send @mad to the source of the packet. */
+/* Send @mad as the response to the packet @pkt. */
 static void mad_reply(ohca_engine *e, unsigned int port, const struct ib_pkt_info *pkt,
 		      const uint8_t *hdr, const uint8_t *mad)
 {
@@ -413,8 +416,9 @@ static void mad_reply(ohca_engine *e, unsigned int port, const struct ib_pkt_inf
 }
 
 /*
- * Removes the M_Key of a request, which the agent has checked. Software must not learn it: other
- * ports have the same one, and a manager sends SMInfo requests to every port with IsSM.
+ * Clear the M_Key of a request, which the agent has checked. The driver's software must not learn
+ * it, because other ports have the same M_Key, and a manager sends SMInfo requests to every port
+ * with IsSM.
  */
 static void hide_mkey(uint8_t *mad)
 {
@@ -440,7 +444,7 @@ bool ohca_mad_rx(ohca_engine *e, unsigned int port, const struct ib_pkt_info *pk
 
 	v = process(e, &in, pkt->dqpn, mad, out);
 	if (v == OHCA_SMA_UNHANDLED) {
-		/* for software, if it has a QP; else a request gets an error response */
+		/* deliver it to the driver's QP, if there is one; else a request gets an error */
 		if (qp && qp->state >= OHCA_QPS_RTR && qp->state <= OHCA_QPS_SQE) {
 			hide_mkey(mad);
 			return false;

@@ -3,7 +3,7 @@
 #include "ib/packet.h"
 #include "engine/management/sma.h"
 
-/* CapabilityMask bits that software owns (modify_port). */
+/* CapabilityMask bits that the driver may change by MODIFY_PORT. */
 #define SOFT_CAPS	(IB_CAP_SM | IB_CAP_CM | IB_CAP_SNMP | IB_CAP_DEVICE_MGMT | \
 			 IB_CAP_VENDOR_CLASS | IB_CAP_BOOT_MGMT)
 #define HARD_CAPS	(IB_CAP_NOTICE | IB_CAP_TRAP | IB_CAP_AUTO_MIGR | IB_CAP_SL_MAP | \
@@ -30,7 +30,7 @@ static void no_link(void *ctx, unsigned int port, enum ohca_sma_link act)
 	(void)ctx, (void)port, (void)act;
 }
 
-/* ---- what the agent asks for ---- */
+/* ---- functions for the agent of ib/sma.h ---- */
 
 static void agent_port(void *ctx, unsigned int num, struct ib_sma_port *v)
 {
@@ -57,7 +57,7 @@ static struct ib_sl2vl *agent_sl2vl(void *ctx, unsigned int in, unsigned int out
 	return &s->port[out - 1].sl2vl;
 }
 
-/* Tell the driver and the data path what a Set changed. */
+/* Report what a Set changed to the data path and to the driver. */
 static void agent_changed(void *ctx, unsigned int num, uint32_t what)
 {
 	static const struct {
@@ -159,7 +159,7 @@ void ohca_sma_init(struct ohca_sma *s, const struct ohca_sma_cfg *cfg,
 
 /* ---- MADs ---- */
 
-/* A reply leaves by where the request came; a channel adapter forwards nothing. */
+/* A channel adapter forwards no SMP, so the other verdicts mean that nothing is sent. */
 static enum ohca_sma_verdict verdict(enum ib_sma_verdict v)
 {
 	switch (v) {
@@ -234,7 +234,7 @@ void ohca_sma_link_down(struct ohca_sma *s, unsigned int port)
 {
 	struct ohca_sma_port *p = &s->port[port];
 	bool active = p->pi.state == IB_PS_ACTIVE;
-	/* a Set has said where it goes, or it goes by itself: LinkDownDefaultState (14.2.5.6) */
+	/* the state that a Set has requested, else LinkDownDefaultState (14.2.5.6) */
 	uint8_t phys = p->pi.phys_state == IB_PHYS_LINK_UP ? p->pi.down_default : p->pi.phys_state;
 
 	ib_trap_clear(&p->end.traps);
@@ -334,7 +334,7 @@ uint64_t ohca_sma_deadline(const struct ohca_sma *s)
 {
 	uint64_t t, d = UINT64_MAX;
 
-	/* each poll asks: the ports are at hand, ib_sma_deadline() would have to ask for them */
+	/* not ib_sma_deadline(), which looks up each port: every poll calls this */
 	for (unsigned int i = 0; i < s->cfg.num_ports; i++) {
 		if (s->port[i].link_due)
 			return 0;
