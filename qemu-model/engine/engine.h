@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The HCA engine: everything the card does, behind a dozen functions.
+ * The interface of the HCA engine, which implements all functions of the adapter.
  *
- * No QEMU header, no thread, no global, no socket in here. The host (the
- * fabric's process, unit test, fuzzer, benchmark) implements struct ohca_host_ops, owns the
- * thread and the clock, and calls ohca_poll(). Many engines live in one process.
+ * The engine uses no QEMU header, thread, global variable or socket. Its host (the fabric's
+ * process, a unit test, fuzzer or benchmark) implements struct ohca_host_ops, provides the thread
+ * and the clock, and calls ohca_poll(). One process can have many engines.
  *
- * Ownership: at any time one thread is the owner of an engine, and only it may
- * call functions marked "owner". The host hands ownership over as it likes (a
- * mutex will do).
- * Functions marked "any" may be called by every thread at every time between
- * ohca_new() and ohca_free().
+ * Ownership: at any time one thread is the owner of an engine, and only the owner may call
+ * functions marked "owner". The host decides which thread that is, for example by a mutex.
+ * Any thread may call functions marked "any" at any time between ohca_new() and ohca_free().
  */
 #ifndef OHCA_ENGINE_H
 #define OHCA_ENGINE_H
@@ -30,10 +28,10 @@ enum { OHCA_DMA_READ = 1, OHCA_DMA_WRITE = 2 };
 /** The value of ohca_next_deadline() when no timer runs. */
 #define OHCA_NO_DEADLINE	UINT64_MAX
 
-/** Budget of memory if struct ohca_cfg has none. */
+/** Budget of memory if struct ohca_cfg sets none, bytes. */
 #define OHCA_MEM_DEFAULT	(1ull << 30)
 
-/** Widths and speeds as PortInfo has them. */
+/** Widths and speeds, encoded as in PortInfo. */
 struct ohca_link_rate {
 	uint8_t width;		/* LinkWidth: 1: 1x, 2: 4x, 4: 8x, 8: 12x */
 	uint8_t speed;		/* LinkSpeed: 1 SDR, 2 DDR, 4 QDR */
@@ -46,114 +44,111 @@ struct ohca_run {
 	uint64_t len;
 };
 
-/** Stretches in one call of dma_persist, at most. */
+/** Most stretches in one call of dma_persist. */
 #define OHCA_PERSIST_RUNS	512u
 
-/** Calls of dma_persist whose ohca_persisted() has not come yet, at most; a reset ends none. */
+/** Most calls of dma_persist that wait for ohca_persisted(); a reset does not end these. */
 #define OHCA_PERSISTS		8u
 
 /**
- * struct ohca_host_ops - what the engine needs of its host
+ * struct ohca_host_ops - functions of the host that the engine calls
  *
- * All are called with the @h given to ohca_new(). Except @irq, @kick and @now_ns they are
- * called by the owner only, inside a call of an owner function. None may call
- * back into the engine.
+ * @h is that of ohca_new(). Only the owner calls them, inside an owner function, except @irq, @kick
+ * and @now_ns. None may call a function of the engine.
  */
 struct ohca_host_ops {
 	/**
 	 * @dma_map: host address of guest memory, valid until the owner function returns
 	 * @iova: bus address
-	 * @len: in: bytes wanted; out: bytes that lie contiguous from there, at
-	 *	most what was wanted, at least 1
-	 * @prot: OHCA_DMA_READ or OHCA_DMA_WRITE (or both)
+	 * @len: in: bytes requested; out: bytes that are contiguous from there, at least 1, at most
+	 *	those requested
+	 * @prot: OHCA_DMA_READ, OHCA_DMA_WRITE or both
 	 * Return: the address, or NULL if the device cannot reach memory there.
 	 */
 	void *(*dma_map)(void *h, uint64_t iova, size_t *len, int prot);
 	/** @dma_dirty: guest memory was written through a mapped pointer */
 	void (*dma_dirty)(void *h, uint64_t iova, size_t n);
 	/**
-	 * @dma_persist: guest memory shall survive a power failure as it is now,
-	 * if it is of a kind that can. Does not block: what takes time is done
-	 * elsewhere, and ohca_persisted() is called then. May be NULL for a host that
-	 * has no such memory.
-	 * @run: @n stretches, 1 to OHCA_PERSIST_RUNS; gone after the call
+	 * @dma_persist: make the current contents of guest memory persistent, if the memory can
+	 * survive a power failure. Does not block: the host does what takes time elsewhere, and
+	 * then calls ohca_persisted(). May be NULL if the host has no such memory.
+	 * @run: @n stretches, 1 to OHCA_PERSIST_RUNS; valid during the call
 	 * @tag: for ohca_persisted()
-	 * Return: true if there is nothing to do, false if ohca_persisted() will come.
+	 * Return: true if there is nothing to do, false if the host will call ohca_persisted().
 	 */
 	bool (*dma_persist)(void *h, const struct ohca_run *run, unsigned int n, uint64_t tag);
 	/** @dm_dirty: device memory was written, @n bytes at @off; may be NULL */
 	void (*dm_dirty)(void *h, uint64_t off, size_t n);
 	/** @irq: raise MSI-X vector @vec. Never blocks. */
 	void (*irq)(void *h, unsigned int vec);
-	/** @now_ns: any thread: monotonic nanoseconds; stands while the VM is paused */
+	/** @now_ns: any thread: monotonic time, ns; it does not advance while the VM is paused */
 	uint64_t (*now_ns)(void *h);
 	/**
-	 * @turn_ns: the same, read by the host just before ohca_poll(): a clock that costs nothing.
-	 * May be NULL.
+	 * @turn_ns: the time that the host read just before ohca_poll(), ns, without the cost of
+	 * reading a clock. May be NULL.
 	 */
 	uint64_t (*turn_ns)(void *h);
-	/** @kick: any thread: there is work, see to it that ohca_poll() is called */
+	/** @kick: any thread: there is work, so the host must call ohca_poll() */
 	void (*kick)(void *h);
 	/**
-	 * @tx_begin: room for one packet on the wire
+	 * @tx_begin: get a buffer for one packet
 	 * @port: from 0
 	 * @vl: virtual lane, 0-14 or 15
-	 * @len: LRH through ICRC field, bytes, multiple of 4
-	 * Return: where to build it, writable and readable until the next tx_begin
-	 * or tx_commit; NULL if the lane has no credits (the engine tries again
-	 * after ohca_tx_ready()) or the link is down. VL15 has no flow control:
-	 * NULL means that the packet is lost.
+	 * @len: LRH through ICRC field, bytes, a multiple of 4
+	 * Return: the buffer, writable and readable until the next tx_begin or tx_commit; NULL if
+	 * the lane has no credits (the engine tries again after ohca_tx_ready()) or the link is
+	 * down. VL15 has no flow control: NULL means that the packet is lost.
 	 */
 	uint8_t *(*tx_begin)(void *h, unsigned int port, unsigned int vl, uint32_t len);
-	/** @tx_commit: the packet of the last tx_begin is complete and may go */
+	/** @tx_commit: send the packet of the last tx_begin, which is complete */
 	void (*tx_commit)(void *h, unsigned int port, unsigned int vl, uint32_t len);
 	/**
-	 * @tx_commit_view: the same, of a packet of which only the headers were built
-	 * @view: where its payload is. Pad and ICRC field, which follow it, are zeros.
+	 * @tx_commit_view: the same for a packet whose buffer contains only the headers
+	 * @view: the payload. The pad and the ICRC field, which follow it, are zeros.
 	 *
-	 * The host copies the payload, or gives the packet to ohca_rx() of another engine, before
-	 * it returns. May be NULL: every packet is built completely.
+	 * The host copies the payload, or passes the packet to ohca_rx() of another engine, before
+	 * it returns. May be NULL: the engine then builds every packet completely.
 	 */
 	void (*tx_commit_view)(void *h, unsigned int port, unsigned int vl, uint32_t len,
 			       const struct ib_view *view);
 	/**
-	 * @tx_series: whether packets, of a message or one message each, may leave as one, with a
-	 * view of all of them
-	 * @len: bytes of each, for which @tx_begin has returned room; the headers of the first are
-	 *	there up to the BTH
-	 * @n: as many at most
+	 * @tx_series: ask whether several packets, of one message or one message each, may be sent
+	 * as one, with a view of all of them
+	 * @len: bytes of each packet; the buffer of @tx_begin contains the headers of the first one
+	 *	up to the BTH
+	 * @n: most packets
 	 *
-	 * Only if they meet nothing on their way that would treat them differently, and the
-	 * receiver has room for all. False: they leave one by one. May be NULL: they always do.
-	 * It is called only if there is @tx_commit_view.
+	 * Return: true only if nothing on the path would treat the packets differently, and the
+	 * receiver has room for all. False: the engine sends them one by one. May be NULL: as
+	 * false. The engine calls it only if there is @tx_commit_view.
 	 */
 	bool (*tx_series)(void *h, unsigned int port, unsigned int vl, uint32_t len,
 			  unsigned int n);
 	/**
-	 * @tx_soon: a packet may leave soon, behind others: who has the memory of its receiver at
-	 * hand may call ohca_rx_soon()
-	 * @lrh: its LRH, but for the length; @pkey: P_Key; @dqpn: destination QP
+	 * @tx_soon: the engine may send a packet soon, after others: a host that also has the
+	 * receiving engine may call its ohca_rx_soon()
+	 * @lrh: LRH of the packet, without the length; @pkey: P_Key; @dqpn: destination QP
 	 *
 	 * May be NULL.
 	 */
 	void (*tx_soon)(void *h, unsigned int port, const uint8_t *lrh, uint16_t pkey,
 			uint32_t dqpn);
-	/** @link_ctl: the SMA wants the physical link up (true: train) or disabled */
+	/** @link_ctl: let the physical link train (true), or disable it */
 	void (*link_ctl)(void *h, unsigned int port, bool enable);
 	/**
-	 * @link_rate: LinkWidthEnabled, LinkSpeedEnabled and LinkSpeedExtEnabled, sets of
-	 * bits: what the link may come up with when it is trained next, by either end.
-	 * A link that is up stays as it is. Before the first call: what struct ohca_cfg says.
+	 * @link_rate: set LinkWidthEnabled, LinkSpeedEnabled and LinkSpeedExtEnabled, sets of bits,
+	 * for the next training of the link, which either end may start. A link that is up does not
+	 * change. Before the first call the values are those of struct ohca_cfg.
 	 */
 	void (*link_rate)(void *h, unsigned int port, const struct ohca_link_rate *rate);
 	/**
-	 * @vl15_dropped: frames for the port that the wire dropped since ohca_new(),
-	 * because VL15 has no flow control and the port no room. May be NULL: none.
+	 * @vl15_dropped: number of VL15 frames to the port that were dropped since ohca_new(),
+	 * because VL15 has no flow control and the port had no room. May be NULL: none.
 	 */
 	uint64_t (*vl15_dropped)(void *h, unsigned int port);
 	/**
-	 * @trace: event @ev of enum ohca_trace, for diagnosis, if ohca_set_trace() wants it;
-	 * may be NULL
+	 * @trace: report event @ev of enum ohca_trace, for diagnosis, if ohca_set_trace() has
+	 * enabled it; may be NULL
 	 */
 	void (*trace)(void *h, unsigned int ev, const uint64_t a[4]);
 };
@@ -163,7 +158,7 @@ enum ohca_trace {
 	OHCA_TR_CMD,		/* opcode, status, syndrome, result */
 	OHCA_TR_FATAL,		/* reason */
 	OHCA_TR_QP_STATE,	/* handle, old, new, vendor error */
-	OHCA_TR_PKT,		/* handle, opcode, PSN, PSN expected: of a connected QP, received */
+	OHCA_TR_PKT,		/* a connected QP received: handle, opcode, PSN, expected PSN */
 	OHCA_TR_RX_DROP,	/* counter, port, opcode, qpn */
 	OHCA_TR_WQE_ERR,	/* handle, status, vendor error, opcode */
 	OHCA_TR_TIMEOUT,	/* handle, PSN, retries left */
@@ -173,36 +168,36 @@ enum ohca_trace {
 };
 
 /**
- * struct ohca_cfg - what the card is
- * @node_guid: NodeGUID, host order; port n (from 1) gets node_guid + n
- * @sys_guid: SystemImageGUID; 0: as node_guid
+ * struct ohca_cfg - configuration of the adapter
+ * @node_guid: NodeGUID, CPU order; the PortGUID of port n (from 1) is node_guid + n
+ * @sys_guid: SystemImageGUID, CPU order; 0: as node_guid
  * @num_ports: 1 or 2
- * @vl_cap: data VLs: 1, 2, 4, 8 or 15
+ * @vl_cap: number of data VLs: 1, 2, 4, 8 or 15
  * @mtu_cap: largest MTU, 1 to 5 (256 to 4096)
  * @width_sup: LinkWidthSupported
  * @speed_sup: LinkSpeedSupported
  * @speed_ext_sup: LinkSpeedExtSupported
- * @num_vectors: MSI-X vectors the host has, at least 1
- * @num_uars: UAR pages the host exposes, at least 1
+ * @num_vectors: MSI-X vectors of the device, at least 1
+ * @num_uars: UAR pages that the host exposes, 1 to 65535
  * @log_max_qp, @log_max_cq, @log_max_srq, @log_max_mr: log2 of table sizes;
  *	0: the default (16, 16, 16, 20)
- * @dm: device memory, which the host shows the guest as BAR 5; 8-byte aligned
+ * @dm: device memory, which the guest accesses as BAR 5; 8-byte aligned
  * @dm_size: its bytes, a multiple of 64 KiB, at most 1 GiB; 0: none
- * @doorbells: memory of ohca_doorbells_bytes() for ohca_doorbell_sizes(), set to 0 and aligned to 64
- *	bytes, in which other processes may ring; it stays until ohca_free(), and may hold anything
- *	at any time. NULL: the engine has its own
- * @mem_max: bytes that all that a guest makes may take, tables of fixed size apart; 0:
- *	OHCA_MEM_DEFAULT
- * @hash_seed: a random number that guests do not know: with it a guest cannot choose MGIDs that all
- *	fall into one chain of a hash table
- * @mw_type_2a: windows of type 2 are announced as 2A, not 2B
+ * @doorbells: memory of ohca_doorbells_bytes() for ohca_doorbell_sizes(), set to 0 and aligned to
+ *	64 bytes, in which other processes may ring doorbells; valid until ohca_free(). The engine
+ *	does not trust its contents. NULL: the engine allocates it
+ * @mem_max: most bytes that the engine allocates for objects of the guest, without tables of fixed
+ *	size; 0: OHCA_MEM_DEFAULT
+ * @hash_seed: a random number that guests do not know, so that a guest cannot choose MGIDs that
+ *	share one chain of a hash table
+ * @mw_type_2a: the device offers type 2 memory windows as 2A, not as 2B
  * @lacks: features, bits of enum ohca_feature, that the device does not offer
- * @smp_off: the driver's software sends and receives no SMPs: what its QP0 sends is discarded,
- *	requests that the agent does not know are refused, MAD_IFC only reads, and no port
- *	can be said to have a subnet manager. The agents answer as ever.
- * @rate_scale: wires take so many times as long for a packet, so static rates and delays by congestion
- *	control do, too; 0: as 1
- * @node_desc: NodeDescription before a driver sets another; terminated
+ * @smp_off: the driver's software sends and receives no SMPs: the engine discards what its QP0
+ *	sends, refuses requests that the agent does not support, executes only reads of MAD_IFC, and
+ *	does not let the driver set IsSM. The agents answer as usual.
+ * @rate_scale: factor by which the links are slower than their rates; static rates and delays by
+ *	congestion control are slowed in the same way; 0: as 1
+ * @node_desc: NodeDescription before the driver sets another; terminated
  */
 struct ohca_cfg {
 	uint64_t node_guid;
@@ -232,77 +227,81 @@ struct ohca_cfg {
 };
 
 /**
- * ohca_new - make an engine, in the state after reset
- * Return: the engine, or NULL if out of memory or @cfg is not usable. @cfg and
- * @ops are copied.
+ * ohca_new - create an engine, in the state after reset
+ * @cfg, @ops: copied
+ * @h: first argument of all @ops
+ * Return: the engine, or NULL if there is no memory, or @cfg or @ops is not usable.
  */
 ohca_engine *ohca_new(const struct ohca_cfg *cfg, const struct ohca_host_ops *ops, void *h);
 
 /**
- * ohca_doorbell_sizes() - the doorbells of an engine that @cfg makes (front/doorbell.h). any
- * @s: filled in
+ * ohca_doorbell_sizes() - sizes of the doorbells of an engine with @cfg (front/doorbell.h). any
+ * @s: result
  *
  * Return: false: @cfg is not usable.
  */
 bool ohca_doorbell_sizes(const struct ohca_cfg *cfg, struct ohca_db_sizes *s);
 
 /**
- * ohca_move() - the host's memory is elsewhere from now on; owner; no other thread may be inside
- * @dm: device memory, with the same in it
- * @doorbells: as of struct ohca_cfg, which had them: gets what they have of numbers that are in use
+ * ohca_move() - use other memory of the host; owner; no other thread may call the engine
+ * @dm: device memory with the same contents
+ * @doorbells: as in struct ohca_cfg, which must have set them; the engine copies the doorbells of
+ *	numbers in use to it
  */
 void ohca_move(ohca_engine *e, void *dm, void *doorbells);
 
 /**
- * ohca_retire() - the end of an engine, as fast as ohca_reset(); owner; no other thread may be inside
+ * ohca_retire() - end an engine, as fast as ohca_reset(); owner; no other thread may call the
+ * engine
  *
- * It calls the host no more, and does not use the host's memory. What it has is freed by
- * ohca_sweep(); no other function but that and ohca_free() may be called.
+ * The engine no longer calls the host or uses its memory. ohca_sweep() frees what the engine has
+ * allocated. Only ohca_sweep() and ohca_free() may be called from then on.
  */
 void ohca_retire(ohca_engine *e);
 
 /**
- * ohca_sweep() - free some of what resets and ohca_retire() have left, some 50 us long; owner
+ * ohca_sweep() - free objects that resets and ohca_retire() have left, for about 50 us; owner
  *
- * ohca_poll() does it, too.
+ * ohca_poll() also does this.
  *
- * Return: whether there is more; of an engine that is retired: more than ohca_free() frees at once.
+ * Return: true if there are more; if false, ohca_free() of a retired engine takes little time.
  */
 bool ohca_sweep(ohca_engine *e);
 
-/** ohca_free - give everything back, however long it takes; owner; no other thread may be inside */
+/** ohca_free - free the engine, however long it takes; owner; no other thread may call it */
 void ohca_free(ohca_engine *e);
 
 /**
- * ohca_mmio_read - read of BAR 0. any
+ * ohca_mmio_read - read a register of BAR 0. any
  * @off: byte offset; @size: 4 or 8
- * Return: value in CPU order; 0 for what is no register.
+ * Return: value in CPU order; 0 if there is no register.
  */
 uint64_t ohca_mmio_read(ohca_engine *e, uint64_t off, unsigned int size);
 
-/** ohca_mmio_write - write of BAR 0. owner (RESET and ENABLE act at once) */
+/** ohca_mmio_write - write a register of BAR 0. owner (RESET and ENABLE act at once) */
 void ohca_mmio_write(ohca_engine *e, uint64_t off, uint64_t val, unsigned int size);
 
 /**
- * ohca_admin_doorbell - write of OHCA_REG_AQ_DB. any; no lock
+ * ohca_admin_doorbell - write OHCA_REG_AQ_DB. any; no lock
  * @pi: producer index of the admin queue
  * Calls host_ops.kick if the device runs.
  */
 void ohca_admin_doorbell(ohca_engine *e, uint32_t pi);
 
 /**
- * ohca_doorbell - write of a UAR page. any; no lock, no allocation
- * @uar: page index; @off: offset in the page; @size: bytes, only 8 counts
+ * ohca_doorbell - write to a UAR page. any; no lock, no allocation
+ * @uar: page index; @off: offset in the page; @val: value; @size: bytes; other sizes than 8 are
+ *	ignored
  * Calls host_ops.kick if there is something to do.
  */
 void ohca_doorbell(ohca_engine *e, uint32_t uar, uint32_t off, uint64_t val, unsigned int size);
 
 /**
  * ohca_poll - do work. owner
- * @budget: roughly how many packets and WQEs to handle at most
- * Return: true if there is more to do at once; else the host may sleep until a
- * kick, a frame, ohca_tx_ready or ohca_next_deadline(). Before it returns false the
- * engine has re-armed the doorbells of its queues and looked at them once more.
+ * @budget: about how many packets and WQEs to process at most
+ * Return: true if there is more to do at once. False: the host may sleep until a kick, a frame,
+ * ohca_tx_ready() or ohca_next_deadline(); the engine has armed the doorbells of its queues and
+ * then checked the queues once more.
  */
 bool ohca_poll(ohca_engine *e, unsigned int budget);
 
@@ -315,9 +314,9 @@ uint64_t ohca_next_deadline(const ohca_engine *e);
 #define OHCA_RX_EBP	0x4u	/* ended with End of Bad Packet: only counted */
 
 /**
- * struct ohca_frame - a frame as it came from the wire
- * @data: LRH through ICRC field, may change under our hands (copy, check, use)
- * @view: NULL, or where the payload is: then @data has only the headers, and there is no CRC
+ * struct ohca_frame - a frame as received from the wire
+ * @data: LRH through ICRC field; it may change at any time (copy, check, use)
+ * @view: NULL, or the payload: then @data contains only the headers, and there is no CRC
  * @len: bytes of the packet; @vl: lane; @flags: OHCA_RX_*; @vcrc: host byte order
  */
 struct ohca_frame {
@@ -330,39 +329,39 @@ struct ohca_frame {
 };
 
 /**
- * ohca_rx - a frame arrived. owner
+ * ohca_rx - receive a frame. owner
  * @port: from 0
- * Always consumes the frame: what cannot be handled is dropped and counted. The host asks
+ * Always consumes the frame: a frame that cannot be handled is dropped and counted. The host calls
  * ohca_rx_room() before each frame.
  */
 void ohca_rx(ohca_engine *e, unsigned int port, const struct ohca_frame *f);
 
 /**
- * ohca_rx_soon - a frame for a QP may come soon: what that needs comes into the cache. owner
- * @port: from 0; @qpn: the number in the BTH
+ * ohca_rx_soon - prefetch the state that a frame to a QP needs, which may arrive soon. owner
+ * @port: from 0; @qpn: destination QP of the BTH
  */
 void ohca_rx_soon(const ohca_engine *e, unsigned int port, uint32_t qpn);
 
 /**
- * ohca_rx_room - whether frames may come, of any port. owner
- * @n: so many, as one view; 1: any frame
+ * ohca_rx_room - whether the host may pass frames, of any port. owner
+ * @n: number of packets in one view; 1: any frame
  * @len: bytes of each
- * Return: false: there were enough of them for now, and ohca_poll() is due. It is no error to
- * call ohca_rx() nevertheless, but what a turn costs is not bounded then.
+ * Return: false if the engine has received enough frames for now, and the host must call
+ * ohca_poll(). ohca_rx() is no error then, but its work is not bounded.
  */
 bool ohca_rx_room(const ohca_engine *e, unsigned int n, uint32_t len);
 
 /**
- * ohca_tx_ready - credits came for lanes that tx_begin refused. owner
- * @lanes: bit n: VL n. What waits for them is sent by the ohca_poll() that must follow, as
- * far as the credits go: no more is tried than the first that is refused again.
+ * ohca_tx_ready - lanes for which tx_begin returned NULL have credits. owner
+ * @lanes: bit n: VL n. The host must call ohca_poll() afterwards, which sends packets of these
+ *	lanes until tx_begin returns NULL again.
  */
 void ohca_tx_ready(ohca_engine *e, unsigned int port, uint16_t lanes);
 
 /**
- * ohca_persisted - what dma_persist() returned false for has been done. owner
- * @tag: as there
- * Whatever became of the engine since then, except ohca_free().
+ * ohca_persisted - a flush for which dma_persist() returned false is complete. owner
+ * @tag: that of dma_persist()
+ * The host calls it even after a reset, but not after ohca_free().
  */
 void ohca_persisted(ohca_engine *e, uint64_t tag);
 
@@ -370,65 +369,65 @@ void ohca_persisted(ohca_engine *e, uint64_t tag);
 void ohca_link_change(ohca_engine *e, unsigned int port, const struct ohca_link_rate *rate);
 
 /**
- * ohca_any_order - of which service levels the fabric may deliver packets in any order. owner
+ * ohca_any_order - set the service levels whose packets the fabric may deliver in any order. owner
  * @sls: bit n: SL n; after ohca_new() none
  *
- * All ports of all HCAs that talk to each other on them have to know it. RDMA WRITEs of RC that begin
- * from now on leave so that their packets may come in any order, and those that come before their turn
- * are taken; all else keeps its order (transport/ahead.h).
+ * All HCAs that communicate on these SLs need the same setting. It applies to RDMA WRITEs of RC
+ * that begin from now on: their packets may arrive in any order, and the responder accepts packets
+ * that arrive early. All other packets stay in order (transport/ahead.h).
  */
 void ohca_any_order(ohca_engine *e, uint16_t sls);
 
 /**
- * ohca_set_trace - which events the host wants. owner
- * @events: bit n: event n of enum ohca_trace; after ohca_new() all of them
+ * ohca_set_trace - select the events that the engine reports by host_ops.trace. owner
+ * @events: bit n: event n of enum ohca_trace; after ohca_new() all events
  */
 void ohca_set_trace(ohca_engine *e, uint32_t events);
 
 /**
- * ohca_reset - as power-on, FLR and OHCA_CTRL_RESET do; no DMA after it. owner
+ * ohca_reset - reset the device as power-on, FLR and OHCA_CTRL_RESET do; no DMA after it. owner
  *
- * It takes some 0.2 ms at most, whatever the driver has made: ohca_poll(), or ohca_sweep(), frees
- * that. The driver has all of its budget again; after a second reset meanwhile its commands wait
- * until what was there before the first one is freed, so an engine has no more than twice the
- * budget. Calls host_ops.kick if there is something to free.
+ * It takes about 0.2 ms at most, however many objects the driver has created: ohca_poll() or
+ * ohca_sweep() frees these. The driver has the whole budget of memory again. If a second reset
+ * follows before the objects from before the first one are freed, commands wait until they are, so
+ * an engine uses at most twice the budget. Calls host_ops.kick if there are objects to free.
  *
- * One exception: while what was there before the last reset is not freed, a further one needs memory
- * for tables. If the host has none, the reset itself frees what the driver has made.
+ * Exception: while objects from before the last reset are not freed, a further reset needs memory
+ * for tables. If the host has none, the reset itself frees all objects.
  */
 void ohca_reset(ohca_engine *e);
 
 /** ohca_counter - value of a device counter, enum ohca_counter. any */
 uint64_t ohca_counter(const ohca_engine *e, unsigned int id);
 
-/* Kinds of lies, to be combined. */
+/* Kinds of lies, a set of bits. */
 #define OHCA_LIE_CQE_RESULT	0x01u	/* status, opcode, length and the like of a completion */
-#define OHCA_LIE_CQE_NAME	0x02u	/* what is complete; an entry twice */
+#define OHCA_LIE_CQE_NAME	0x02u	/* which WQE is complete; an entry twice */
 #define OHCA_LIE_EQE		0x04u	/* an entry of an event queue */
-#define OHCA_LIE_OUTPUT		0x08u	/* what a command returns: handles, attributes, counters */
-#define OHCA_LIE_STATUS		0x10u	/* refused, or said to be; said to be done */
+#define OHCA_LIE_OUTPUT		0x08u	/* results of commands: handles, attributes, counters */
+#define OHCA_LIE_STATUS		0x10u	/* status of a command, executed or not */
 #define OHCA_LIE_ANSWER		0x20u	/* an answer to another command, twice, late or never */
-#define OHCA_LIE_REGISTER	0x40u	/* what is read from a control register */
-#define OHCA_LIE_LESS		0x80u	/* sizes that are smaller when they are first read */
+#define OHCA_LIE_REGISTER	0x40u	/* value of a control register */
+#define OHCA_LIE_LESS		0x80u	/* smaller sizes when they are first read */
 #define OHCA_LIE_ALL		0xffu
 
 /**
- * ohca_set_lies() - have the device lie to its driver, to test that (base/lies.h); any thread
- * @seed: what is drawn depends on it alone
+ * ohca_set_lies() - let the device lie to its driver, to test the driver (base/lies.h); any thread
+ * @seed: seed of the random numbers
  * @kinds: OHCA_LIE_*
- * @one_of: of so many chances to lie one is used; 0: the truth from now on
+ * @one_of: the device uses one of so many chances to lie; 0: no lies from now on
  */
 void ohca_set_lies(ohca_engine *e, uint64_t seed, unsigned int kinds, uint32_t one_of);
 
-/** ohca_lies_told() - how often it has lied since ohca_new(); any thread */
+/** ohca_lies_told() - number of lies since ohca_new(); any thread */
 uint64_t ohca_lies_told(const ohca_engine *e);
 
 /**
- * ohca_lie_in_register() - by chance something else than a register's value; any thread
- * @v: what ohca_mmio_read() has returned for the guest
- * @size: bytes that the guest gets: 4 or 8
+ * ohca_lie_in_register() - perhaps change the value of a register; any thread
+ * @v: result of ohca_mmio_read() for a read of the guest
+ * @size: bytes of the read: 4 or 8
  *
- * Return: what the guest is to get. The host's own reads get the truth.
+ * Return: the value for the guest. The host does not call it for its own reads.
  */
 uint64_t ohca_lie_in_register(ohca_engine *e, uint64_t v, unsigned int size);
 

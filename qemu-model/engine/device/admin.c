@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The admin queue: fetching, checking and answering commands. */
+/* The admin queue: fetch, check, execute and answer commands. */
 #include <string.h>
 
 #include "engine/base/cmd.h"
@@ -32,8 +32,8 @@
 
 /**
  * struct cmd_desc - one command
- * @run: NULL: no such command
- * @body: bytes of the entry's body that it uses; what follows must be zero
+ * @run: executes it; NULL: there is no such command
+ * @body: bytes of the entry's body that it uses; the other bytes must be zero
  * @feature: feature bit that must be acknowledged, plus one; 0: none
  */
 struct cmd_desc {
@@ -146,7 +146,7 @@ static int answer(ohca_engine *e, uint32_t index, uint32_t log_size, struct ohca
 	return ohca_dma_publish(e, atomic_load(&e->acq_base) + off, rsp, sizeof(*rsp));
 }
 
-/* Executes a command, or lies about that. */
+/* Execute a command, perhaps with a false status. */
 static int cmd_run_or_lie(struct ohca_cmd *c)
 {
 	int rc, status;
@@ -163,7 +163,7 @@ static int cmd_run_or_lie(struct ohca_cmd *c)
 	return status;
 }
 
-/* Answers, be it with a lie. */
+/* Write the answer, perhaps a false one, or at the wrong time. */
 static int answer_or_lie(ohca_engine *e, uint32_t index, uint32_t log_size,
 			 struct ohca_hw_acqe *rsp)
 {
@@ -185,7 +185,10 @@ static int answer_or_lie(ohca_engine *e, uint32_t index, uint32_t log_size,
 	return rc;
 }
 
-/* Execute one entry. -1: the rings are not accessible. 1: it has begun and continues later. */
+/*
+ * Execute one entry. Return: 0: done; -1: the rings are not accessible; 1: the command has begun
+ * and continues later.
+ */
 static int cmd_one(ohca_engine *e, uint32_t index, uint32_t log_size)
 {
 	uint64_t off = (uint64_t)(index & ((1u << log_size) - 1)) * OHCA_AQ_ENTRY_SIZE;
@@ -193,7 +196,7 @@ static int cmd_one(ohca_engine *e, uint32_t index, uint32_t log_size)
 	struct ohca_job *job = &e->job;
 	int rc;
 
-	/* the entry is copied once, also if the command takes several steps */
+	/* copy the entry once, even if the command takes several steps */
 	if (!e->aq_more &&
 	    ohca_dma_read(e, atomic_load(&e->aq_base) + off, &e->aqe, sizeof(e->aqe)))
 		return -1;
@@ -204,7 +207,7 @@ static int cmd_one(ohca_engine *e, uint32_t index, uint32_t log_size)
 		e->aq_more = rc == OHCA_CMD_MORE;
 		if (e->aq_more && ohca_running(e))
 			return 1;
-		/* done, or refused in the middle */
+		/* done, or failed in a later step */
 		job->ending = true;
 		job->rc = rc;
 		job->syndrome = c.syndrome;

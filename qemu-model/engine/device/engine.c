@@ -19,9 +19,9 @@
 #include "engine/transport/sched.h"
 #include "ohca_hw.h"
 
-#define ADMIN_PER_POLL	8u	/* commands a poll executes before packets get their turn */
+#define ADMIN_PER_POLL	8u	/* commands that one poll executes at most */
 
-/* ---- making ----------------------------------------------------------------------- */
+/* ---- creation --------------------------------------------------------------------- */
 
 static bool cfg_ok(const struct ohca_cfg *c)
 {
@@ -194,7 +194,7 @@ bool ohca_poll(ohca_engine *e, unsigned int budget)
 {
 	bool more;
 
-	/* before the commands, which wait for it perhaps */
+	/* before the commands, which may wait for the sweep */
 	more = ohca_life_sweep(e, OHCA_SWEEP_WORK);
 	if (!ohca_running(e)) {
 		ohca_db_ignore(e);
@@ -202,7 +202,7 @@ bool ohca_poll(ohca_engine *e, unsigned int budget)
 	}
 	ohca_dma_enter(e);
 	ohca_doorbells_run(e);
-	/* packets first: an acknowledgement leaves before its QP goes */
+	/* packets first, so that an acknowledgement leaves before a command destroys its QP */
 	more |= ohca_sched_run(e, budget);
 	if (ohca_running(e) && ohca_db_admin(e) != e->aq_ci) {
 		if (e->num_dead < OHCA_MAX_DEAD)
@@ -214,7 +214,9 @@ bool ohca_poll(ohca_engine *e, unsigned int budget)
 
 		if (ohca_cq_deadline(e) <= now && ohca_cq_moderate(e, now))
 			more = true;
-		/* after the packets: a reply leaves before the link it takes down */
+		/*
+		 * after the packets, so that a reply leaves before its request takes the link down
+		 */
 		if (now >= ohca_mad_deadline(e)) {
 			ohca_mad_timer(e, now);
 			more = true;
@@ -222,7 +224,7 @@ bool ohca_poll(ohca_engine *e, unsigned int budget)
 	}
 	ohca_dma_exit(e);
 	e->rx_end = e->work + OHCA_RX_WORK;
-	/* work that arrived meanwhile needs no kick */
+	/* work that arrived during this call needs no kick */
 	return e->num_dead ||
 	       (ohca_running(e) &&
 		(more || ohca_db_pending(e) || ohca_db_admin(e) != e->aq_ci));

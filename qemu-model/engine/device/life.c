@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Lives of what a driver makes: their begin, their end, and the sweep. See life.h. */
+/* Begin and end of lives, and the sweep. See life.h. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +29,7 @@
 #include "engine/object/xrc.h"
 #include "engine/transport/sched.h"
 
-/* ---- the host of a life that has ended -------------------------------------------- */
+/* ---- the host of an ended life ---------------------------------------------------- */
 
 static void no_call(void *h)
 {
@@ -57,7 +57,7 @@ static uint64_t no_clock(void *h)
 	return 0;
 }
 
-/* An engine that does not run sends, writes and trains nothing: the others are never called. */
+/* An engine that does not run sends, writes and trains nothing, so it calls no other functions. */
 static const struct ohca_host_ops no_host = {
 	.dma_map = no_memory,
 	.irq = no_irq,
@@ -96,9 +96,12 @@ int ohca_life_init(ohca_engine *e)
 	return ohca_dm_init(e) ? -1 : ohca_sched_init(e);
 }
 
-#define MRS_FREED	(1u << 16)	/* at a time */
+#define MRS_FREED	(1u << 16)	/* entries freed at a time */
 
-/* The largest table, in pieces: it has @e->max_mr entries yet. Return: it is small */
+/*
+ * Free the table of MRs, which is the largest one, in pieces, as far as the allowance of work
+ * covers. It has @e->max_mr entries left. Return: true if the rest is small
+ */
 static bool mr_table_free(ohca_engine *e)
 {
 	while (e->mr && e->max_mr > MRS_FREED) {
@@ -116,7 +119,10 @@ static bool mr_table_free(ohca_engine *e)
 	return true;
 }
 
-/* Free the tables, a step of it, of which e->sweep_at are. Return: it is done */
+/*
+ * Free the tables, as far as the allowance of work covers; e->sweep_at of them are free. Return:
+ * true if it is done
+ */
 static bool tables_free(ohca_engine *e)
 {
 	const struct { void *mem; uint64_t bytes; } t[] = {
@@ -153,7 +159,7 @@ static bool all_free(ohca_engine *e)
 	return (e->sweep_at || mr_table_free(e)) && tables_free(e);
 }
 
-/* An empty life, to be exchanged for that of @e; NULL: memory. */
+/* Get an empty life to exchange for that of @e. NULL: no memory */
 static ohca_engine *life_get(ohca_engine *e)
 {
 	ohca_engine *d = e->spare;
@@ -189,21 +195,21 @@ static ohca_engine *life_get(ohca_engine *e)
 		(b) = was_;				\
 	} while (0)
 
-/* @d, which is empty, has what is left of a life: it is nothing. */
+/* Move @e to @d, and clear @e. */
 #define MOVE(d, e)					\
 	do {						\
 		memcpy(&(d), &(e), sizeof(d));		\
 		memset(&(e), 0, sizeof(e));		\
 	} while (0)
 
-/* Numbers go on. */
+/* Swap, but continue the numbers. */
 static void swap_ids(struct ohca_ids *d, struct ohca_ids *e)
 {
 	SWAP(*d, *e);
 	e->next = d->next;
 }
 
-/* @d, which is empty, has what was in @e, which is empty. */
+/* Move the life of @e to @d, which is empty. Then @e is empty. */
 static void exchange(ohca_engine *d, ohca_engine *e)
 {
 	SWAP(d->qp, e->qp);
@@ -245,7 +251,7 @@ void ohca_life_end(ohca_engine *e)
 {
 	ohca_engine *d;
 
-	/* a driver makes objects by commands alone */
+	/* a driver creates objects only by commands, so without a command there are none */
 	if (!e->aq_ci && !e->aq_more && !e->mem_used)
 		return;
 	ohca_work(e, sizeof(*e));
@@ -254,21 +260,24 @@ void ohca_life_end(ohca_engine *e)
 		ohca_async_forget(&e->port[i].async);
 	d = e->num_dead < OHCA_MAX_DEAD ? life_get(e) : NULL;
 	if (!d) {
-		/* a life before is not swept, and there is no memory for a third set of tables */
+		/* a previous life is not swept, and there is no memory for a third set of tables */
 		ohca_work_begin(e, UINT64_MAX - e->work);
 		sweep_some(e);
 		return;
 	}
 	exchange(d, e);
 	ohca_sched_continue(e, d);
-	/* nothing: this shows the use */
+	/* release nothing: this updates OHCA_CNT_MEMORY */
 	ohca_mem_release(e, 0);
 	e->dead[e->num_dead++] = d;
 }
 
 /* ---- sweep ------------------------------------------------------------------------ */
 
-/* Free what has the numbers @ids, a step of it; @one: what has this number. Return: it is done */
+/*
+ * Call @one, which frees the object with a number, for each number in @ids, as far as the allowance
+ * of work covers. Return: true if it is done
+ */
 static bool each(ohca_engine *e, const struct ohca_ids *ids,
 		 bool (*one)(ohca_engine *e, uint32_t n))
 {
@@ -432,13 +441,13 @@ static bool xrcds(ohca_engine *e)
 	return each(e, &e->xrcd_ids, xrcd_one);
 }
 
-/* Who refers to others goes before them: windows to regions, all to their PD. */
+/* An object that refers to others is freed before them: windows before regions, all before PDs. */
 static bool (*const parts[])(ohca_engine *e) = {
 	ohca_job_end_some, ohca_mcast_free_some, qps, srqs, cqs, moderation, eqs, windows, mrs,
 	ohca_dm_free_some, pds, sets, xrcds, ohca_sched_empty,
 };
 
-/* Return: all is free. */
+/* Free objects, as far as the allowance of work covers. Return: true if none is left */
 static bool sweep_some(ohca_engine *e)
 {
 	for (; e->sweep < sizeof(parts) / sizeof(parts[0]); e->sweep++, e->sweep_at = 0)
@@ -449,7 +458,7 @@ static bool sweep_some(ohca_engine *e)
 	return true;
 }
 
-/* Let @step work at a life of @e that has ended. Return: it is done */
+/* Run @step on an ended life of @e, with what is left of the allowance of work. Return: as @step */
 static bool work_at(ohca_engine *e, ohca_engine *d, bool (*step)(ohca_engine *e))
 {
 	bool done;
@@ -461,7 +470,7 @@ static bool work_at(ohca_engine *e, ohca_engine *d, bool (*step)(ohca_engine *e)
 	return done;
 }
 
-/* @d is empty; the others of these have their turn before. */
+/* Append the empty life @d to the list of spare ones. */
 static void life_put(ohca_engine *e, ohca_engine *d)
 {
 	ohca_engine **at = &e->spare;

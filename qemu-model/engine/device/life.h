@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The life of what a driver makes: it begins with a reset and ends with the next.
+ * Lives: a life is all objects that a driver creates between two resets of the device.
  *
- * To free all objects takes as long as there are objects, which a guest decides, and whoever resets
- * the device waits. So a reset is a fence, which costs OHCA_FENCE_WORK: the device has another set
- * of tables, and another scheduler, which are empty. Those that it had are of another struct
- * ohca_engine, whose host gives no memory, takes no packet and hears of nothing: what refers to
- * objects there (queues, lists, timers, groups, windows) is there, too, and nothing of it here. The
- * sweep frees them by the functions that commands use, in steps, ohca_poll() by ohca_poll(). The
- * tables, empty again, serve the next life.
+ * A guest chooses the number of objects, so to free them all may take long, and the thread that
+ * resets the device waits. So a reset does not free them. It costs at most OHCA_FENCE_WORK: it
+ * gives the device another, empty set of tables and another, empty scheduler. It moves the old ones
+ * to another struct ohca_engine, the ended life. Everything that refers to the old objects (queues,
+ * lists, timers, multicast groups, windows) moves with them, and nothing in the device refers to it
+ * any more. The host of an ended life provides no memory and accepts no packets. The sweep frees
+ * the old objects in steps, one in each ohca_poll(), by the same functions as commands. A later
+ * life uses the emptied tables.
  *
- * Numbers and tags of keys go on from life to life, so that what a peer or a driver knows of an old
- * one names nothing of the new. Counters and the SMA are of the device, and have no part in it.
+ * Object numbers and tags of keys continue from life to life, so a number or key of an old life
+ * does not match an object of a new one. Counters and the SMA belong to the device, not to a life.
  *
- * The first other set of tables is made with the engine, so that a reset needs no memory. Only a life
- * that ends before that set is empty again needs a third; without memory for that it is freed at
- * once, as long as that takes.
+ * ohca_new() allocates the second set of tables, so a reset needs no memory. A reset needs a third
+ * set only if the second one is not empty yet. If there is no memory for it, the reset itself frees
+ * the objects, however long that takes.
  *
- * A life has all of the budget (base/mem.h), whatever was before it. An engine has no more than
- * twice the budget: while OHCA_MAX_DEAD lives are not swept, it executes no command, without which
- * nothing is made, and a life without a command leaves nothing.
+ * Each life has the whole budget (base/mem.h). An engine uses at most twice the budget: while
+ * OHCA_MAX_DEAD lives are not swept, it executes no commands. So the driver creates no objects, and
+ * a further reset ends no further life.
  */
 #ifndef OHCA_DEVICE_LIFE_H
 #define OHCA_DEVICE_LIFE_H
@@ -28,15 +29,20 @@
 
 #include "engine/engine.h"
 
-/* The tables of @e, and a scheduler, empty: 0 or -1 (memory). */
+/* Allocate the tables of @e and a scheduler, empty. 0 or -1 (memory) */
 int ohca_life_init(ohca_engine *e);
-/* The other tables, of the first life that ends: 0 or -1 (memory). */
+/* Allocate the second set of tables, for the first reset. 0 or -1 (memory) */
 int ohca_life_spare(ohca_engine *e);
-/* What the driver has made is not @e's any more, whose status is 0. Its admin queue is as it was. */
+/* End the life of @e, whose status is 0. The admin queue stays as it is. */
 void ohca_life_end(ohca_engine *e);
-/* Free some of what lives have left, as @allowance of work covers. Return: there is more */
+/*
+ * Free objects of ended lives, as far as @allowance of work covers. Return: true if some are left
+ */
 bool ohca_life_sweep(ohca_engine *e, uint64_t allowance);
-/* Free the tables of @e, which is retired and swept, a step of it. Return: it is done */
+/*
+ * Free the tables of @e, which is retired and swept, as far as the allowance of work covers.
+ * Return: true if it is done
+ */
 bool ohca_life_free_some(ohca_engine *e);
 
 #endif /* OHCA_DEVICE_LIFE_H */

@@ -45,7 +45,7 @@ int ohca_cmd_query_device(struct ohca_cmd *c)
 	a.max_pkeys = ohca_to_le16(OHCA_MAX_PKEYS);
 	a.num_ports = e->cfg.num_ports;
 	a.log_max_gids = 8;
-	a.local_ca_ack_delay = 12;	/* 16 ms: the host may not run the engine at once */
+	a.local_ca_ack_delay = 12;	/* 16 ms: the host may run the engine with a delay */
 	a.vendor_id = ohca_to_le32(OHCA_VENDOR_OUI);
 	a.vendor_part_id = ohca_to_le32(OHCA_PART_ID);
 	a.hw_ver = ohca_to_le32(OHCA_HW_REVISION);
@@ -58,10 +58,10 @@ int ohca_cmd_query_device(struct ohca_cmd *c)
 		a.max_odp_size = ohca_to_le64(OHCA_MAX_ODP_SIZE);
 		a.odp_rc = OHCA_ODP_CAP_SEND | OHCA_ODP_CAP_RECV | OHCA_ODP_CAP_RDMA_WRITE |
 			   OHCA_ODP_CAP_RDMA_READ | OHCA_ODP_CAP_ATOMIC | OHCA_ODP_CAP_SRQ_RECV;
-		/* a target is a responder of RC that takes WQEs of SRQs only */
+		/* an XRC target uses only WQEs of SRQs, and is otherwise a responder of RC */
 		if (ohca_feature(e, OHCA_FEATURE_XRC))
 			a.odp_xrc = a.odp_rc & ~OHCA_ODP_CAP_RECV;
-		/* receives only with RC: a UC or UD message whose page is missing is lost */
+		/* no receives of UC and UD: a message whose page is missing is lost */
 		a.odp_uc = OHCA_ODP_CAP_SEND;
 		a.odp_ud = OHCA_ODP_CAP_SEND;
 		a.log_max_faults = OHCA_LOG_MAX_FAULTS;

@@ -12,7 +12,7 @@
 #define MIN_PAGE_SHIFT		12u
 #define MAX_PAGE_SHIFT		16u
 
-/* Value of the register that holds byte @off, and in *@base where it starts. */
+/* Value of the register that contains byte @off; *@base: offset of this register. */
 static uint64_t reg_read(ohca_engine *e, uint64_t off, uint64_t *base)
 {
 	*base = off;
@@ -76,7 +76,7 @@ uint64_t ohca_mmio_read(ohca_engine *e, uint64_t off, unsigned int size)
 		return (uint32_t)(off == base ? v : v >> 32);
 	if (reg_is_64(off))
 		return v;
-	/* an access of 64 bits to two 32-bit registers */
+	/* a 64-bit access to two 32-bit registers */
 	return (uint32_t)v | ohca_mmio_read(e, off + 4, 4) << 32;
 }
 
@@ -101,7 +101,7 @@ static void enable(ohca_engine *e)
 	e->ops.kick(e->h);
 }
 
-/* Replace the half of a 64-bit register that @off names, or all of it. */
+/* Replace the high or low half of a 64-bit register, or all of it. */
 static void write64(_Atomic uint64_t *reg, bool high, uint64_t val, unsigned int size)
 {
 	uint64_t old = atomic_load(reg);
