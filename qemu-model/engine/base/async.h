@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Asynchronous events of an object: those that wait for room in the EQ, and the last one in it. */
+/* Asynchronous events of an object: pending ones, and the last one that is in the EQ. */
 #ifndef OHCA_BASE_ASYNC_H
 #define OHCA_BASE_ASYNC_H
 
@@ -13,11 +13,13 @@ typedef struct ohca_engine ohca_engine;
 
 /**
  * struct ohca_async - asynchronous events of an object
- * @link: on the asynchronous EQ's deferred list while @pending is not 0; of an object that is
- *	destroyed on its list of those
- * @pending: bit n: event OHCA_EVENT_ASYNC + n; a second one of the same type is dropped
- * @eqe_out: an event was written to the EQ, the last one as entry @eqe_idx
- * @release: gives back the number of an object that is destroyed, and its memory
+ * @link: on the deferred list of the asynchronous EQ while @pending is not 0; for a destroyed
+ *	object on the gone list of this EQ
+ * @handle: number of the object, for EQEs
+ * @pending: bit n: event OHCA_EVENT_ASYNC + n waits; a second one of the same type is dropped
+ * @port: port, from 1, for EQEs; 0: none
+ * @eqe_out: an event was written to the EQ; @eqe_idx: EQ index of the last one
+ * @release: frees the number and the memory of a destroyed object
  */
 struct ohca_async {
 	struct ohca_list link;
@@ -28,7 +30,7 @@ struct ohca_async {
 	void (*release)(ohca_engine *e, struct ohca_async *a);
 };
 
-/* Called when the object is created. */
+/* Initialize; called when the object is created. */
 static inline void ohca_async_init(struct ohca_async *a, uint32_t handle, unsigned int port)
 {
 	ohca_list_init(&a->link);
@@ -38,7 +40,7 @@ static inline void ohca_async_init(struct ohca_async *a, uint32_t handle, unsign
 	a->eqe_out = false;
 }
 
-/* Drops the object's deferred events; called at the latest when it is destroyed. */
+/* Drop the object's pending events; called at the latest when the object is destroyed. */
 static inline void ohca_async_forget(struct ohca_async *a)
 {
 	ohca_list_del(&a->link);

@@ -57,7 +57,7 @@ void ohca_job_end(ohca_engine *e)
 	memset(&e->job, 0, sizeof(e->job));
 }
 
-/* The mailbox address at byte @at of the entry; a bad one has @at as its syndrome. */
+/* Read the mailbox address at byte @at of the entry; sets the syndrome to @at. */
 static int mbox_addr(struct ohca_cmd *c, size_t at, uint64_t *addr)
 {
 	__le64 le;

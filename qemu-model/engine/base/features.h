@@ -12,7 +12,7 @@
 #include "ohca_hw.h"
 
 /* The identity of the device. */
-#define OHCA_VENDOR_OUI		0x00525400u	/* the locally administered OUI of QEMU/KVM */
+#define OHCA_VENDOR_OUI		0x00525400u	/* locally administered OUI of QEMU/KVM */
 #define OHCA_PART_ID		OHCA_PCI_DEVICE_ID_PF
 #define OHCA_HW_REVISION	1u
 #define OHCA_FW_VER		((1ull << 32) | (0ull << 16) | 0ull)
@@ -31,22 +31,23 @@
 	 1ull << OHCA_FEATURE_CLOCK | 1ull << OHCA_FEATURE_QP_RESIZE |		\
 	 1ull << OHCA_FEATURE_BIG_ENDIAN)
 
-/* The features that this device offers, by its device memory, type of windows, and what it lacks. */
+/* The features that this device offers, bits of enum ohca_feature; they depend on its cfg. */
 static inline uint64_t ohca_features(const ohca_engine *e)
 {
 	return ((OHCA_ALL_FEATURES & ~(e->cfg.dm_size ? 0 : 1ull << OHCA_FEATURE_DM)) |
 		(e->cfg.mw_type_2a ? 1ull << OHCA_FEATURE_MW_TYPE_2A : 0)) & ~e->cfg.lacks;
 }
 
-/* Whether the driver has acknowledged a feature (ohca_new() offers them all) */
+/* Whether the driver has acknowledged a feature */
 static inline bool ohca_feature(const ohca_engine *e, enum ohca_feature f)
 {
 	return atomic_load_explicit(&e->features_ack, memory_order_relaxed) >> f & 1;
 }
 
 /*
- * Convert a number of an atomic operation to the 8 bytes that the host's memory has, or back. The
- * bytes are big-endian if the driver acknowledged OHCA_FEATURE_BIG_ENDIAN, else little-endian.
+ * Convert an operand or result of an atomic operation from CPU order to the byte order of guest
+ * memory, or back: big-endian if the driver acknowledged OHCA_FEATURE_BIG_ENDIAN, else
+ * little-endian.
  */
 static inline uint64_t ohca_host64(const ohca_engine *e, uint64_t v)
 {

@@ -110,8 +110,8 @@ bool ohca_pages_view(ohca_engine *e, const struct ohca_pages *p, uint64_t off, s
 		     size_t n);
 /*
  * Host address of @off of @p until the end of the burst of DMA, and of as much behind it as lies
- * there in one stretch, at most *@n bytes, which becomes how much. *@iova: its bus address. NULL: it
- * cannot be reached. Counts nothing.
+ * there in one stretch, at most *@n bytes, which becomes how much. *@iova: its bus address. NULL:
+ * it cannot be reached. Counts nothing.
  */
 void *ohca_pages_map(ohca_engine *e, const struct ohca_pages *p, uint64_t off, size_t *n, int prot,
 		     uint64_t *iova);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Binary heap of things that are due at a time. See heap.h. */
+/* Binary heap of entries that are due at a time. See heap.h. */
 #include "engine/base/heap.h"
 #include "engine/base/mem.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Binary heap of things that are due at a time; the first is the earliest. The owner calls. */
+/* Binary heap of entries that are due at a time; the first is the earliest. The owner calls. */
 #ifndef OHCA_BASE_HEAP_H
 #define OHCA_BASE_HEAP_H
 
@@ -8,27 +8,27 @@
 
 #include "engine/engine.h"
 
-/** struct ohca_due - member of what is in a heap; @at: position + 1; 0: in none */
+/** struct ohca_due - entry of a heap; @key: when it is due, ns; @at: position + 1; 0: in no heap */
 struct ohca_due {
 	uint64_t key;
 	uint32_t at;
 };
 
-/** struct ohca_heap - @num of at most @cap; all zero: empty */
+/** struct ohca_heap - a heap of @num entries, with room for @cap; all zero: empty */
 struct ohca_heap {
 	struct ohca_due **due;
 	uint32_t num, cap;
 };
 
-/* Room for @n in all. 0 or -1 (memory) */
+/* Make room for @n entries in all. 0 or -1 (memory) */
 int ohca_heap_room(ohca_engine *e, struct ohca_heap *h, uint32_t n);
 void ohca_heap_free(ohca_engine *e, struct ohca_heap *h);
-/* @d, which is in no heap, is due at @key; there is room. */
+/* Add @d, which is in no heap, due at @key, ns. There must be room. */
 void ohca_heap_add(struct ohca_heap *h, struct ohca_due *d, uint64_t key);
-/* @d is in the heap no more, if it was. */
+/* Remove @d, if it is in the heap. */
 void ohca_heap_del(struct ohca_heap *h, struct ohca_due *d);
 
-/* The earliest, or OHCA_NO_DEADLINE. */
+/* When the earliest entry is due, ns; OHCA_NO_DEADLINE: the heap is empty */
 static inline uint64_t ohca_heap_next(const struct ohca_heap *h)
 {
 	return h->num ? h->due[0]->key : OHCA_NO_DEADLINE;

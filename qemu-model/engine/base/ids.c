@@ -14,7 +14,7 @@ int ohca_ids_init(struct ohca_ids *ids, uint32_t max, uint32_t first)
 	ids->num = first;
 	for (uint32_t i = 0; i < first; i++)
 		ids->used[i / 64] |= 1ull << (i % 64);
-	/* numbers past the end of the last word are always in use */
+	/* bits of the last word from @max on are always set */
 	for (uint32_t i = max; i % 64; i++)
 		ids->used[i / 64] |= 1ull << (i % 64);
 	return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Progress of the command in execution: what it has done in earlier steps (work.h). */
+/* Progress of a command that is executed in several steps (work.h). */
 #ifndef OHCA_BASE_JOB_H
 #define OHCA_BASE_JOB_H
 
@@ -12,11 +12,14 @@
 
 /**
  * struct ohca_job - progress of the command in execution; all zero: not begun
- * @walk: its page list; @buf: the list, once @loaded
- * @list: of a walk along a list that only commands change: where it is
- * @ending: executed, with result @rc and @syndrome; what it leaves is freed before the answer
- * @begun: @at and @blank are valid: the next index to copy, of each ring, and the next slot
- *	to make invalid
+ * @walk: the page list that is being loaded
+ * @buf: a page list that ohca_job_end() frees; for OHCA_CMD_BUF() the new buffer, once @loaded
+ * @begun: @at and @blank are valid
+ * @ending: the command was executed, with result @rc, @syndrome and @rsp; what it has left in the
+ *	job is freed before the answer
+ * @at: next index to copy, of each ring
+ * @blank: next slot to make invalid
+ * @list: position in a walk along a list that only commands change
  */
 struct ohca_job {
 	struct ohca_walk walk;
@@ -29,9 +32,9 @@ struct ohca_job {
 	struct ohca_list *list;
 };
 
-/* Reset the job, and free what it has. */
+/* Free what the job has allocated, and clear it. */
 void ohca_job_end(ohca_engine *e);
-/* The same, a step of it. Return: it is done */
+/* The same, as far as the allowance of work covers. Return: true if it is done */
 bool ohca_job_end_some(ohca_engine *e);
 
 #endif /* OHCA_BASE_JOB_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Byte order of the contract: __leNN to and from CPU order. Any context. */
+/* Conversion of __leNN, the byte order of the hardware interface, to and from CPU order. */
 #ifndef OHCA_BASE_LE_H
 #define OHCA_BASE_LE_H
 

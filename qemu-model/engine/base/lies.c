@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Which lies there are. */
+/* The lies of the device, see lies.h. */
 #include <string.h>
 
 #include "engine/base/features.h"
@@ -8,10 +8,10 @@
 #include "ib/smp.h"
 
 #define NO_HANDLE	(1u << 24)	/* a number that no object has */
-#define FAR		(1u << 24)	/* WQEs; no ring is as large */
-#define GUID_CAP	50u	/* byte of PortInfo (14.2.5.6) */
-#define MOST_LESS	4u	/* answers with smaller sizes after a reset */
-#define RARE		16u		/* of so many chances that end the device, one counts */
+#define FAR		(1u << 24)	/* WQEs; every ring is smaller */
+#define GUID_CAP	50u		/* offset of GUIDCap in PortInfo (14.2.5.6) */
+#define MOST_LESS	4u		/* most answers with smaller sizes after a reset */
+#define RARE		16u		/* one of so many lies that make the driver reset happens */
 
 void ohca_set_lies(ohca_engine *e, uint64_t seed, unsigned int kinds, uint32_t one_of)
 {
@@ -49,7 +49,7 @@ void ohca_lies_tell(ohca_engine *e)
 	atomic_fetch_add_explicit(&e->lies.told, 1, memory_order_relaxed);
 }
 
-/* Changes a field. Return: false if it has been given the value that it had. */
+/* Change a field. Return: false if the new value equals the old one. */
 static bool change(ohca_engine *e, uint8_t *at, size_t len)
 {
 	static const uint64_t edges[] = {
@@ -102,7 +102,7 @@ uint64_t ohca_lie_in_register(ohca_engine *e, uint64_t v, unsigned int size)
 
 /* ---- entries ---------------------------------------------------------------------- */
 
-/* Changes a field with the result of the WQE; the fields that identify the WQE stay. */
+/* Change a field that describes the result of the WQE, not one that identifies the WQE. */
 static void lie_in_result(ohca_engine *e, struct ohca_hw_cqe *cqe)
 {
 	struct {
@@ -125,7 +125,7 @@ static void lie_in_result(ohca_engine *e, struct ohca_hw_cqe *cqe)
 	ohca_lies_tell(e);
 }
 
-/* Changes the entry so that it names no outstanding WQE of any queue. */
+/* Change the entry so that it names no outstanding WQE of any queue. */
 static void lie_in_place(ohca_engine *e, struct ohca_hw_cqe *cqe, bool kernel)
 {
 	uint32_t far = FAR << ohca_lies_number(e, 8);
@@ -136,7 +136,10 @@ static void lie_in_place(ohca_engine *e, struct ohca_hw_cqe *cqe, bool kernel)
 	ohca_lies_tell(e);
 }
 
-/* Changes the entry so that it names a WQE that does not exist, or that is complete already. */
+/*
+ * Change the entry so that it names a WQE that does not exist, or one that is complete. Return:
+ * true to write the entry twice instead.
+ */
 static bool lie_in_name(ohca_engine *e, struct ohca_hw_cqe *cqe, bool kernel)
 {
 	uint32_t v = (uint32_t)ohca_lies_number(e, 1ull << 32);
@@ -147,7 +150,10 @@ static bool lie_in_name(ohca_engine *e, struct ohca_hw_cqe *cqe, bool kernel)
 		ohca_lies_tell(e);
 		return false;
 	case 1:
-		/* a WQE with the same number may be posted meanwhile: to an SRQ, or a lap on */
+		/*
+		 * not if a new WQE may have the same index: in an SRQ, or in the next round of a
+		 * ring whose indices do not run free
+		 */
 		return !(cqe->flags & OHCA_CQE_SRQ) && ohca_feature(e, OHCA_FEATURE_QP_RESIZE);
 	case 2:
 		if (!(cqe->flags & (OHCA_CQE_SRQ | OHCA_CQE_XRC | OHCA_CQE_TM)) &&
@@ -184,7 +190,7 @@ void ohca_lie_in_eqe(ohca_engine *e, void *eqe)
 
 /* ---- commands --------------------------------------------------------------------- */
 
-/* Makes a size of 1, 2 or 4 bytes smaller. Return: false if it is 0 already. */
+/* Make a size of 1, 2 or 4 bytes smaller. Return: false if it was 0. */
 static bool lessen(ohca_engine *e, uint8_t *at, size_t len)
 {
 	unsigned int shift = 1 + (unsigned int)ohca_lies_number(e, 8 * len);
@@ -202,7 +208,7 @@ static bool lessen(ohca_engine *e, uint8_t *at, size_t len)
 	{ offsetof(struct ohca_hw_device_attr, field), \
 	  sizeof(((struct ohca_hw_device_attr *)0)->field) }
 
-/* Makes one of the device's sizes smaller. */
+/* Make one of the device's sizes smaller. */
 static bool lessen_attr(ohca_engine *e, uint8_t *attr, size_t n)
 {
 	static const struct {
@@ -219,7 +225,7 @@ static bool lessen_attr(ohca_engine *e, uint8_t *attr, size_t n)
 	return size[i].at + size[i].len <= n && lessen(e, attr + size[i].at, size[i].len);
 }
 
-/* Makes the GUIDCap of a PortInfo smaller. */
+/* Make the GUIDCap of a PortInfo smaller. */
 static bool lessen_port_info(ohca_engine *e, uint8_t *mad, size_t n)
 {
 	const struct ib_mad_hdr *hdr = (const void *)mad;
@@ -229,7 +235,7 @@ static bool lessen_port_info(ohca_engine *e, uint8_t *mad, size_t n)
 	       lessen(e, mad + offsetof(struct ib_smp, data) + GUID_CAP, 1);
 }
 
-/* Makes a size smaller if the answer has one, and is one of the first. */
+/* Make a size smaller, if the answer contains one and is one of the first after a reset. */
 static bool lie_in_size(ohca_engine *e, uint8_t opcode, uint8_t *out, size_t n)
 {
 	struct ohca_lies *l = &e->lies;
@@ -273,8 +279,9 @@ void ohca_lies_reset(ohca_engine *e)
 }
 
 /*
- * As ohca_lies_turn(). A driver resets a device that refuses to destroy an object, or has given a
- * wrong number for it, and few other lies are heard until then.
+ * As ohca_lies_turn(), but rarely true if @ends_device: a driver resets a device that refuses to
+ * destroy an object, or that returned a wrong number for it. Such lies leave little time for
+ * others.
  */
 static bool command_turn(ohca_engine *e, unsigned int kind, bool ends_device)
 {
@@ -302,7 +309,7 @@ static bool destroys(uint8_t opcode)
 	}
 }
 
-/* Whether the answer is the number of an object. */
+/* Whether the answer contains the number of a new object. */
 static bool creates(uint8_t opcode)
 {
 	switch (opcode) {
@@ -322,7 +329,7 @@ static bool creates(uint8_t opcode)
 	}
 }
 
-/* Whether the driver relies on the success of a command: it then frees memory, or waits. */
+/* Whether the driver relies on the success of a command: it frees memory then, or waits. */
 static bool is_relied_on(uint8_t opcode)
 {
 	switch (opcode) {
@@ -355,7 +362,7 @@ static bool is_relied_on(uint8_t opcode)
 	}
 }
 
-/* Whether the driver relies on the refusal of a command: it then frees the new memory. */
+/* Whether the driver relies on the refusal of a command: it frees the new buffer then. */
 static bool moves(uint8_t opcode)
 {
 	return opcode == OHCA_CMD_RESIZE_CQ || opcode == OHCA_CMD_RESIZE_SRQ ||
@@ -380,7 +387,7 @@ enum ohca_late ohca_lie_in_answer(ohca_engine *e, struct ohca_hw_acqe *rsp)
 	if (command_turn(e, OHCA_LIE_OUTPUT, creates(rsp->opcode))) {
 		rsp->opcode ^= (uint8_t)ohca_lies_number(e, 256);
 		ohca_lies_change(e, &rsp->syndrome, sizeof(rsp->syndrome));
-		/* most answers are one number */
+		/* most answers consist of one number */
 		ohca_lies_change(e, rsp->body, sizeof(rsp->handle.handle));
 		ohca_lies_change(e, (uint8_t *)rsp + body,
 				 offsetof(struct ohca_hw_acqe, phase) - body);

@@ -5,23 +5,23 @@
 
 #define OHCA_CACHE_LINE	64	/* bytes */
 #define OHCA_MAX_PORTS	2
-#define OHCA_FIRST_QP	4	/* handles below are the ports' SMI and GSI QPs */
+#define OHCA_FIRST_QP	4	/* lower handles are the ports' SMI and GSI QPs */
 #define OHCA_MAX_EQ	64
 #define OHCA_MAX_PKEYS	128
 #define OHCA_MAX_GIDS	256
 #define OHCA_MAX_COUNTER_SETS	4096
-#define OHCA_MAX_DEAD	2	/* lives that are not swept; with so many no command is executed */
+#define OHCA_MAX_DEAD	2	/* ended lives that are not swept; commands wait at this number */
 #define OHCA_LOCAL_DMA_LKEY	0x00000100u	/* index 1, tag 0: reserved */
 #define OHCA_LOG_MAX_FAULTS	7u
 #define OHCA_MAX_FAULTS		(1u << OHCA_LOG_MAX_FAULTS)
-#define OHCA_MAX_TAGS		1024u	/* of one SRQ */
-#define OHCA_MAX_ALL_TAGS	(1u << 17)
+#define OHCA_MAX_TAGS		1024u	/* in one SRQ */
+#define OHCA_MAX_ALL_TAGS	(1u << 17)	/* in all SRQs */
 #define OHCA_MCAST_BUCKETS	1024
 #define OHCA_MAX_MCAST_GRP	8192
 #define OHCA_MAX_MCAST_QP	256
 #define OHCA_MAX_MR_PAGES	(1u << 27)
 
-/* Limits that no table size sets; all are reported by QUERY_DEVICE. */
+/* Limits that do not depend on the size of a table. */
 #define OHCA_LOG_MAX_SQ_BBS	18u
 #define OHCA_LOG_MAX_RQ_WQES	14u
 #define OHCA_LOG_MAX_SRQ_WQES	16u

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Intrusive doubly linked list. The owner of the list calls; no lock in it. */
+/* Intrusive doubly linked list, without a lock. The owner of the list calls. */
 #ifndef OHCA_BASE_LIST_H
 #define OHCA_BASE_LIST_H
 
@@ -27,7 +27,7 @@ static inline void ohca_list_del(struct ohca_list *n)
 	ohca_list_init(n);
 }
 
-/* insert @n at the tail of @head; @n must not be on a list */
+/* Insert @n at the tail of @head; @n must not be on a list */
 static inline void ohca_list_add_tail(struct ohca_list *head, struct ohca_list *n)
 {
 	n->prev = head->prev;
@@ -36,7 +36,7 @@ static inline void ohca_list_add_tail(struct ohca_list *head, struct ohca_list *
 	head->prev = n;
 }
 
-/* move all of @from to the tail of @head */
+/* Move all of @from to the tail of @head */
 static inline void ohca_list_splice_tail(struct ohca_list *head, struct ohca_list *from)
 {
 	if (ohca_list_empty(from))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The budget of the memory that a guest can make the device allocate. */
+/* The budget of memory that the device allocates for a guest. The owner calls. */
 #ifndef OHCA_BASE_MEM_H
 #define OHCA_BASE_MEM_H
 
@@ -9,24 +9,24 @@
 #include "engine/engine.h"
 
 /*
- * One budget, struct ohca_cfg.mem_max, for all that a guest can make the device allocate:
+ * The budget, struct ohca_cfg.mem_max, limits all memory that the device allocates for a guest:
  * objects, page lists, windows, responses under way. A command that exceeds it fails with
- * NO_RESOURCE, and OHCA_CNT_NO_MEMORY counts it. The memory that work requests and packets need
- * at least is reserved by the command that creates the object, or that takes a QP out of RESET; a
- * larger window is allocated if the budget allows (transport/pool.h), and a refusal is counted as
- * well. OHCA_CNT_MEMORY is the use.
+ * NO_RESOURCE, and OHCA_CNT_NO_MEMORY counts it. The command that creates an object, or that moves
+ * a QP from RESET, reserves the minimum that work requests and packets need. The device allocates
+ * larger windows if the budget allows (transport/pool.h), and counts refusals of these, too.
+ * OHCA_CNT_MEMORY is the memory in use, bytes.
  */
 
-/* Reserve, or return, @n bytes of the budget. False: it has less left. */
+/* Reserve, or release, @n bytes of the budget. False: less is left. */
 bool ohca_mem_reserve(ohca_engine *e, size_t n);
 void ohca_mem_release(ohca_engine *e, size_t n);
-/* @n zeroed bytes out of the budget, or NULL. */
+/* Allocate @n zeroed bytes. NULL: no memory or no budget */
 void *ohca_mem_get(ohca_engine *e, size_t n);
-/* The same on cache lines of its own; @n is a multiple of 64. */
+/* The same, aligned to a cache line; @n is a multiple of 64. */
 void *ohca_mem_get_lines(ohca_engine *e, size_t n);
-/* As realloc(), of @old bytes. NULL: no memory or no budget; @p stays valid */
+/* As realloc(), from @old to @new bytes. NULL: no memory or no budget; @p stays valid */
 void *ohca_mem_resize(ohca_engine *e, void *p, size_t old, size_t new);
-/* Free; @p may be NULL. */
+/* Free the @n bytes at @p; @p may be NULL. */
 void ohca_mem_put(ohca_engine *e, void *p, size_t n);
 
 #endif /* OHCA_BASE_MEM_H */

@@ -10,7 +10,8 @@
  *	   +-----------------------+-----------------+--------------------------------------+
  *	                the link goes down, or PortInfo takes the port down
  *
- * VL15 works from INIT on, in ARMED data is received, in ACTIVE sent, too.
+ * INIT sends and receives VL15 packets only. ARMED also receives data packets. ACTIVE also sends
+ * them.
  */
 #ifndef OHCA_BASE_PORT_H
 #define OHCA_BASE_PORT_H
@@ -26,11 +27,12 @@
 
 /**
  * struct ohca_port - one port
- * @cnt: counters the PMA reads (ib/pma.h)
  * @pkey: P_Key table in force, CPU order; @gid: GID table, as on the wire
- * @num_gids: one past the last valid GID, which bounds searches
- * This is the data path's copy; the SMA (management/sma.h) has the original, and
- * port_update() of mad.c refreshes the copy after every change.
+ * @num_gids: one past the index of the last valid GID, which bounds searches
+ * @cnt: counters that the PMA reads (ib/pma.h)
+ *
+ * This is the data path's copy. The SMA (management/sma.h) has the original, and port_update() in
+ * mad.c refreshes the copy after every change.
  */
 struct ohca_port {
 	uint8_t state;		/* 1 Down, 2 Init, 3 Armed, 4 Active */
@@ -39,7 +41,7 @@ struct ohca_port {
 	uint8_t lmc;
 	uint8_t mtu;		/* NeighborMTU, 1 to 5 */
 	uint8_t op_vls;		/* number of data VLs in use */
-	uint32_t mbps;		/* of the link, as it trained last */
+	uint32_t mbps;		/* rate of the link, as it trained last, Mbit/s */
 	uint8_t sl2vl[16];
 	uint16_t num_pkeys;
 	uint16_t pkey[OHCA_MAX_PKEYS];
@@ -50,19 +52,19 @@ struct ohca_port {
 	struct ohca_async async;
 };
 
-/* The LID that packets with these path bits come from: bits beyond LMC do not count (4.1.3). */
+/* The SLID of packets with these path bits; bits beyond LMC are ignored (4.1.3). */
 static inline uint16_t ohca_port_slid(const struct ohca_port *port, uint8_t path_bits)
 {
 	return port->lid | (path_bits & ((1u << port->lmc) - 1));
 }
 
-/* Whether the P_Key of a packet agrees with the one at @index of the port's table (10.9.3). */
+/* Whether the P_Key of a packet matches the one at @index of the port's table (10.9.3). */
 static inline bool ohca_pkey_accepts(const struct ohca_port *port, uint16_t index, uint16_t pkey)
 {
 	return index < port->num_pkeys && ib_pkey_match(pkey, port->pkey[index]);
 }
 
-/* Index of the port's GID that a packet to @dgid is for, by the default prefix as well; or -1. */
+/* Index of the port's GID that accepts @dgid, also with the default subnet prefix; or -1. */
 static inline int ohca_gid_accepts(const struct ohca_port *port, const uint8_t dgid[16])
 {
 	for (unsigned int i = 0; i < port->num_gids; i++)

@@ -34,14 +34,17 @@ struct ohca_xrcd;
 
 /**
  * struct ohca_lies - lies of the device (lies.c); all zero: none
- * @state: of the numbers drawn; it and the next three belong to any thread, since registers
- *	are read by any
- * @told: how many there were
- * @one_of: of so many chances one is used; 0: none
+ * @state: state of the random numbers
+ * @told: number of lies
+ * @one_of: the device uses one of so many chances to lie; 0: none
  * @kinds: OHCA_LIE_*
- * @less_set: since the last reset @less was drawn; it and the next are the owner's
+ * @late_index: ACQ entry for @late; @is_late: @late is valid
+ * @less_set: @less was drawn since the last reset
  * @less: how many of the next answers with sizes have smaller ones
- * @late: an answer that is held back, for ACQ entry @late_index; as @is_late the owner's
+ * @late: an answer that is delayed
+ *
+ * Any thread uses @state, @told, @one_of and @kinds, because any thread reads registers. Only the
+ * owner uses the others.
  */
 struct ohca_lies {
 	_Atomic uint64_t state;
@@ -59,34 +62,34 @@ struct ohca_engine {
 	struct ohca_cfg cfg;
 	struct ohca_host_ops ops;
 	void *h;
-	uint32_t trace;			/* bit n: event n of enum ohca_trace is wanted */
-	uint16_t any_order;		/* bit n: packets of SL n may come in any order */
+	uint32_t trace;			/* bit n: trace event n of enum ohca_trace */
+	uint16_t any_order;		/* bit n: packets of SL n may arrive in any order */
 
 	/* registers; read by any thread, written by the owner */
 	_Atomic uint32_t status, fatal_reason;
 	_Atomic uint64_t features_ack;
 	_Atomic uint64_t aq_base, acq_base;
 	_Atomic uint32_t page_shift, aq_log_size, aq_intr;
-	uint32_t aq_ci;			/* entries executed */
-	bool aq_more;			/* the next is @aqe, and has begun */
+	uint32_t aq_ci;			/* AQ entries executed */
+	bool aq_more;			/* the next command, @aqe, has begun */
 	struct ohca_hw_aqe aqe;
 	struct ohca_job job;
-	uint64_t work, work_end;	/* done since ohca_new(); end of this part (work.h) */
-	uint64_t rx_end;		/* where frames should wait for the next poll */
-	uint64_t stamp;			/* of the CQEs that are written now; 0: each has its own */
+	uint64_t work, work_end;	/* work since ohca_new(), and its limit now (work.h) */
+	uint64_t rx_end;		/* at this @work frames should wait for the next poll */
+	uint64_t stamp;			/* timestamp of the next CQEs; 0: read the clock for each */
 
-	/* doorbells: written by any thread, consumed by the owner (doorbell.c) */
+	/* doorbells: any thread writes them, the owner serves them (doorbell.c) */
 	struct ohca_db *db;
 
 	/*
-	 * Lives that have ended, from the oldest: engines without doorbells, ports and host, which
-	 * have what was in this one, and have lost all of it bit by bit (device/life.c).
+	 * Ended lives, the oldest first: engines without doorbells, ports and host. They contain
+	 * the objects of earlier lives, until the sweep has freed these (device/life.c).
 	 */
 	struct ohca_engine *dead[OHCA_MAX_DEAD];
 	uint32_t num_dead;
-	struct ohca_engine *spare;	/* they are empty; chained by this member */
-	bool ended;			/* this is one of them */
-	uint32_t sweep, sweep_at;	/* step of the sweep, and where that is */
+	struct ohca_engine *spare;	/* empty ones, chained by this member */
+	bool ended;			/* this engine is an ended life */
+	uint32_t sweep, sweep_at;	/* step of the sweep, and position in the step */
 
 	/* tables, indexed by number; NULL: free. MR index is key >> 8 */
 	uint32_t max_qp, max_cq, max_srq, max_mr, max_pd, max_xrcd;
@@ -98,22 +101,22 @@ struct ohca_engine {
 	struct ohca_xrcd **xrcd;
 	struct ohca_eq *eq[OHCA_MAX_EQ];
 	struct ohca_eq *async_eq, *fault_eq;
-	uint8_t special_gone;		/* bit n: the special QP with handle n is destroyed, */
-					/* and an event of it may not be taken yet */
+	uint8_t special_gone;		/* bit n: the special QP with handle n is destroyed, but */
+					/* the driver may not have consumed its last event */
 	struct ohca_ids qp_ids, cq_ids, srq_ids, mr_ids, pd_ids, xrcd_ids, dm_ids;
-	struct ohca_dm **dm;		/* by handle; as many as there are pages */
+	struct ohca_dm **dm;		/* by handle; one entry for each page */
 	struct ohca_list dm_used;
-	uint8_t *mr_tag;		/* rotated at each allocation of an index */
+	uint8_t *mr_tag;		/* last tag of each index; each allocation increments it */
 	struct ohca_mr *local_dma;	/* the MR of OHCA_LOCAL_DMA_LKEY; not in the table */
-	uint32_t num_tags;		/* of all SRQs */
+	uint32_t num_tags;		/* in all SRQs */
 	uint32_t num_odp;		/* regions of type ODP */
-	struct ohca_fault *fault;	/* OHCA_MAX_FAULTS of them */
-	uint32_t num_faults, fault_next;
-	uint8_t *uar_faults;		/* of them, by doorbell page */
-	uint32_t page_entries;		/* addresses held by all page lists */
-	uint64_t mem_max, mem_used;	/* bytes: the budget, and its use */
+	struct ohca_fault *fault;	/* OHCA_MAX_FAULTS slots */
+	uint32_t num_faults, fault_next;	/* slots in use; where the next search begins */
+	uint8_t *uar_faults;		/* slots in use, by doorbell page */
+	uint32_t page_entries;		/* addresses stored in all page lists */
+	uint64_t mem_max, mem_used;	/* the budget and its use, bytes */
 	uint32_t dma_depth;
-	struct ohca_heap mod;		/* CQs with a moderated event pending, by its time */
+	struct ohca_heap mod;		/* CQs with a pending moderated event, by its time */
 	uint32_t num_mcast_grp, mcast_total;	/* groups; attachments */
 	uint64_t mcast_key[5];			/* of the hash of MGIDs */
 	struct ohca_mcast_grp *mcast[OHCA_MCAST_BUCKETS];
@@ -123,16 +126,16 @@ struct ohca_engine {
 	struct ohca_sched *sched;
 	struct ohca_lies lies;
 
-	/* what belongs to no port, and to each of them; their sum is the device's counter */
+	/* counts of no port, and of each port; a counter of the device is their sum */
 	_Atomic uint64_t cnt[OHCA_CNT_NUM];
 	_Atomic uint64_t port_cnt[OHCA_CNT_NUM][OHCA_MAX_PORTS];
-	/* of @port_cnt what was counted in sets, also in freed ones */
+	/* the part of @port_cnt that was counted in sets, including freed ones */
 	uint64_t set_cnt[OHCA_MAX_PORTS][OHCA_CNT_NUM];
 	struct ohca_ids set_ids;
 	struct ohca_counter_set *set[OHCA_MAX_COUNTER_SETS];
 };
 
-/* Only the owner counts here, so a load and a store suffice. */
+/* Only the owner writes these counters, so a load and a store suffice. */
 static inline void ohca_count_add(_Atomic uint64_t *cnt, uint64_t n)
 {
 	atomic_store_explicit(cnt, atomic_load_explicit(cnt, memory_order_relaxed) + n,
@@ -149,7 +152,7 @@ static inline void ohca_count(ohca_engine *e, enum ohca_counter id)
 	ohca_count_one(&e->cnt[id]);
 }
 
-/* Counts what belongs to a port, and so to the device. @port: from 0 */
+/* Count an event of a port, which also counts for the device. @port: from 0 */
 static inline void ohca_count_port(ohca_engine *e, unsigned int port, enum ohca_counter id)
 {
 	ohca_count_one(&e->port_cnt[id][port]);
@@ -165,7 +168,7 @@ static inline void ohca_trace(ohca_engine *e, enum ohca_trace ev, uint64_t a, ui
 	}
 }
 
-/* Whether the driver has enabled the device and it has not failed: else there is no DMA. */
+/* Whether the driver has enabled the device and it has not failed. Else it does no DMA. */
 static inline bool ohca_running(const ohca_engine *e)
 {
 	uint32_t s = atomic_load_explicit(&e->status, memory_order_relaxed);
@@ -178,7 +181,7 @@ static inline uint64_t ohca_now(const ohca_engine *e)
 	return e->ops.now_ns(e->h);
 }
 
-/* The time of this ohca_poll(), for what is due. */
+/* Time of this ohca_poll(), ns, to compare with deadlines. */
 static inline uint64_t ohca_turn_now(const ohca_engine *e)
 {
 	return e->ops.turn_ns ? e->ops.turn_ns(e->h) : ohca_now(e);

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The currency of work, and the bounds of a call in it.
+ * Units of work, and limits of the work in a call.
  *
- * While the engine runs, its host's other threads wait, perhaps with a lock that stops a whole
+ * While the engine runs, other threads of its host wait, perhaps with a lock that stops a whole
  * virtual machine. So each call of an owner function ends after a bounded amount of work, whatever
- * guests and peers do. All work counts in one unit, the time that a byte takes to be moved from or
- * to guest memory, some 0.4 ns: what is copied costs its bytes, everything else a number of units
- * below. Work whose size somebody else chooses (a list, a queue, a group) is done in steps: it ends
- * with the allowance of its call, and what is left is marked to be continued.
+ * guests and peers do. The unit of work is the time to copy one byte from or to guest memory, about
+ * 0.4 ns. A copy costs its bytes, other work costs the units below. Work whose size a guest or a
+ * peer chooses (a list, a queue, a group) is done in steps. A step ends when the allowance of its
+ * call is used up, and a later call continues.
  *
- * ohca_poll() gives each of its parts an allowance of its own, so that none of them can use up
- * another's: OHCA_WORK_DOORBELLS to doorbells, OHCA_WORK_PKT for each unit of its budget to
- * packets, WQEs and timers, OHCA_CMD_WORK to commands, OHCA_WORK_EVENTS to moderated events of CQs,
- * OHCA_SWEEP_WORK to the objects that a reset has ended.
- * Looped packets may use half of what packets have, and each kind of doorbells has its share. A
- * part may exceed its allowance by the last thing that it does, at most OHCA_WORK_ONE.
+ * ohca_poll() gives each of its parts its own allowance, so no part can use that of another:
+ * OHCA_WORK_DOORBELLS to doorbells, OHCA_WORK_PKT for each unit of its budget to packets, WQEs and
+ * timers, OHCA_CMD_WORK to commands, OHCA_WORK_EVENTS to moderated events of CQs, OHCA_SWEEP_WORK
+ * to objects of ended lives. Looped packets may use half of the allowance of packets, and each kind
+ * of doorbell has its share. A part may exceed its allowance by its last action, by at most
+ * OHCA_WORK_ONE.
  */
 #ifndef OHCA_BASE_WORK_H
 #define OHCA_BASE_WORK_H
@@ -25,24 +25,24 @@
 #include "engine/base/state.h"
 #include "engine/engine.h"
 
-/* What a step costs beside the bytes that it copies. */
-#define OHCA_WORK_LOOK		32u	/* of a word that another process writes */
-#define OHCA_WORK_STEP		64u	/* of a walk, or a doorbell */
+/* Costs of actions, beside the bytes that they copy. */
+#define OHCA_WORK_LOOK		32u	/* to read a word that another process writes */
+#define OHCA_WORK_STEP		64u	/* one entry of a walk, or a doorbell */
 #define OHCA_WORK_WQE		512u	/* a packet, a WQE, a list operation, with its CQE */
 #define OHCA_WORK_CMD		2048u	/* a command */
-#define OHCA_WORK_OBJECT	512u	/* an object is freed, beside what it has */
-#define OHCA_WORK_FREED		16u	/* so many bytes are freed in one of it */
+#define OHCA_WORK_OBJECT	512u	/* to free an object, without its memory */
+#define OHCA_WORK_FREED		16u	/* bytes of memory freed in one unit of work */
 
 /* Allowances. */
 #define OHCA_WORK_DOORBELLS	(64u << 10)	/* doorbells and list operations in a poll */
-#define OHCA_WORK_EQS		(32u << 10)	/* the part of it that EQs may use */
+#define OHCA_WORK_EQS		(32u << 10)	/* the part of OHCA_WORK_DOORBELLS for EQs */
 #define OHCA_WORK_EVENTS	(32u << 10)	/* moderated events in a poll */
 #define OHCA_WORK_PKT		8192u	/* for a unit of ohca_poll()'s budget: the largest packet */
-#define OHCA_CMD_WORK		(256u << 10)	/* commands in a poll, some 100 us */
-#define OHCA_SWEEP_WORK		(128u << 10)	/* of what a life has left in a poll, some 50 us */
-#define OHCA_FENCE_WORK		(512u << 10)	/* the end of a life, whatever it has */
+#define OHCA_CMD_WORK		(256u << 10)	/* commands in a poll, about 100 us */
+#define OHCA_SWEEP_WORK		(128u << 10)	/* the sweep in a poll, about 50 us */
+#define OHCA_FENCE_WORK		(512u << 10)	/* a reset, whatever the driver has created */
 #define OHCA_RX_WORK		(512u << 10)	/* frames between two polls */
-#define OHCA_WORK_ONE		(128u << 10)	/* the largest thing that is not done in steps */
+#define OHCA_WORK_ONE		(128u << 10)	/* the largest action that is not done in steps */
 
 /** OHCA_POLL_WORK() - what ohca_poll() costs at most with @budget */
 #define OHCA_POLL_WORK(budget)							\
@@ -50,49 +50,49 @@
 	 OHCA_WORK_EVENTS + OHCA_SWEEP_WORK + 5u * OHCA_WORK_ONE)
 
 /**
- * ohca_work_begin() - a part of a call begins; owner
- * @allowance: what it may cost
+ * ohca_work_begin() - begin a part of a call; owner
+ * @allowance: units of work that the part may cost
  */
 static inline void ohca_work_begin(ohca_engine *e, uint64_t allowance)
 {
 	e->work_end = e->work + allowance;
 }
 
-/** ohca_work_left() - whether the part may go on; owner */
+/** ohca_work_left() - whether the part may continue; owner */
 static inline bool ohca_work_left(const ohca_engine *e)
 {
 	return e->work < e->work_end;
 }
 
 /**
- * ohca_work() - work is done; owner
- * @n: its units
+ * ohca_work() - count work; owner
+ * @n: units
  *
- * Copying guest memory (guestmem.h) counts itself.
+ * The functions of guestmem.h count what they copy themselves.
  */
 static inline void ohca_work(ohca_engine *e, uint64_t n)
 {
 	e->work += n;
 }
 
-/** ohca_work_free() - memory of @n bytes is freed; owner */
+/** ohca_work_free() - count the work to free @n bytes; owner */
 static inline void ohca_work_free(ohca_engine *e, uint64_t n)
 {
 	e->work += OHCA_WORK_STEP + n / OHCA_WORK_FREED;
 }
 
-/** struct ohca_attempt - what is counted before something that may have to be done another way */
+/** struct ohca_attempt - counts before an attempt that may be replaced by another way */
 struct ohca_attempt {
 	uint64_t work, dma_errors;
 };
 
-/** ohca_attempt() - something is tried; owner */
+/** ohca_attempt() - note the counts before an attempt; owner */
 static inline struct ohca_attempt ohca_attempt(const ohca_engine *e)
 {
 	return (struct ohca_attempt){ e->work, e->cnt[OHCA_CNT_DMA_ERR] };
 }
 
-/** ohca_attempt_failed() - it counts only when it is done the other way; owner */
+/** ohca_attempt_failed() - restore the counts, since the other way counts again; owner */
 static inline void ohca_attempt_failed(ohca_engine *e, const struct ohca_attempt *a)
 {
 	e->work = a->work;
