@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Reliable messages: who has got one sends an ACK, which leaves before messages, by the service level by which
- * that came. The message has taken until its sender has that. Nothing is sent again.
+ * Reliable messages: the receiver of a message sends an ACK, which leaves before messages, by the
+ * service level of the message. A message is complete when its sender has received the ACK. Nothing
+ * is sent again.
  */
 #include "traffic_priv.h"
 
-/* The first ACK of @h that has a lane is the next one: what has none is not sent. */
+/* The next ACK of @h is the first with a lane; one without a lane is dropped. */
 static void find_first(struct traffic_host *h)
 {
 	struct fab_traffic *t = h->t;

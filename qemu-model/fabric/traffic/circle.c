@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A circle of channels: the graph of who waits for whom, from all ways, and a depth-first search in
- * it; see circle.h.
+ * Finds a circle of channels: the graph of channels that wait for each other, from all routes, and
+ * a depth-first search in it; see circle.h.
  */
 #include "circle.h"
 
@@ -10,23 +10,22 @@
 #include "ib/packet.h"
 #include "ib/vl.h"
 
-#define VLS	16u	/* the places of a port's channels */
+#define VLS	16u	/* channels of a port */
 
-/** enum colour - of a channel in the search: not seen, on the way from the first one, done */
+/** enum colour - state of a channel in the search: not visited, on the current path, done */
 enum colour { WHITE, GREY, BLACK };
 
 /**
  * struct channels - the graph; a channel is the port's index * VLS + its VL
  * @sls, @paths: as of fab_circle_find()
- * @seen: [channels] number of the ways that were followed last from this channel on: those to a LID by an
- *	SL
- * @ways: that number now
- * @waits: [channels] NULL: no packet has it; else a bit for each channel of the next switch, its
+ * @seen: [channels] number of the last route that was followed from this channel; routes to one LID
+ *	by one SL have the same number
+ * @ways: the current number
+ * @waits: [channels] NULL: no packet uses it; else a bit for each channel of the next switch, its
  *	port's number * VLS + the VL
  * @colour: [channels]
- * @stack, @bit: [used] channels on the way from the first one, and the bit that is next to be looked
- *	at
- * @used: channels that packets have
+ * @stack, @bit: [used] channels of the current path, and the next bit of each
+ * @used: channels that packets use
  */
 struct channels {
 	const struct fab *f;
@@ -40,15 +39,15 @@ struct channels {
 	uint32_t used;
 };
 
-/* How many channels the switch has to which port @out leads. */
+/* Number of channels of the switch to which port @out leads. */
 static uint32_t bits_of(const struct fab *f, uint32_t out)
 {
 	return (f->node[fab_next_switch(f, out)].nports + 1u) * VLS;
 }
 
 /*
- * The channel by which a packet for @lid with @sl leaves the switch that it reached by port @in, and goes on to
- * another switch. Return: false: it does not.
+ * Find the channel by which a packet for @lid with @sl leaves the switch that it reached by port
+ * @in, to another switch. Return: false: there is none.
  */
 static bool channel_of(const struct channels *c, uint32_t in, uint16_t lid, uint8_t sl,
 		       uint32_t *channel)
@@ -76,13 +75,15 @@ static bool channel_of(const struct channels *c, uint32_t in, uint16_t lid, uint
 	return true;
 }
 
-/* The way of packets for @lid with @sl that reach a switch by port @in. Return: false: out of memory. */
+/*
+ * Follow packets for @lid with @sl that reach a switch by port @in. Return: false: out of memory.
+ */
 static bool follow(struct channels *c, uint32_t in, uint16_t lid, uint8_t sl)
 {
 	uint64_t *waits = NULL;
 	uint32_t channel;
 
-	/* a channel is followed once, so also a way that never ends does here */
+	/* a channel is followed once, so this ends even for a route that never ends */
 	while (channel_of(c, in, lid, sl, &channel)) {
 		const uint32_t out = channel / VLS;
 		const uint32_t bit = fab_port_num(c->f, out) * VLS + channel % VLS;
@@ -112,7 +113,7 @@ static bool has_sl(const struct channels *c, uint32_t p, uint16_t lid, uint8_t s
 	return known < IB_NUM_SLS ? known == sl : c->sls >> sl & 1;
 }
 
-/* From all other channel adapters. Return: as of follow(). */
+/* Follow the routes from all other channel adapters. Return: as of follow(). */
 static bool follow_all(struct channels *c, uint32_t to, uint16_t lid, uint8_t sl)
 {
 	const struct fab *f = c->f;
@@ -126,7 +127,7 @@ static bool follow_all(struct channels *c, uint32_t to, uint16_t lid, uint8_t sl
 	return true;
 }
 
-/* By all SLs. */
+/* Follow the routes by all SLs. */
 static bool follow_sls(struct channels *c, uint32_t to, uint16_t lid)
 {
 	for (uint8_t sl = 0; sl < IB_NUM_SLS; sl++)
@@ -151,7 +152,7 @@ static bool make_graph(struct channels *c)
 	return true;
 }
 
-/* The channel for which @channel may wait, from bit @*bit on; 0: there is no more. */
+/* The next channel for which @channel may wait, from bit @*bit on; 0: there is none. */
 static uint32_t waits_for(const struct channels *c, uint32_t channel, uint32_t *bit)
 {
 	const struct fab_node *n = &c->f->node[fab_next_switch(c->f, channel / VLS)];
@@ -169,7 +170,10 @@ static uint32_t waits_for(const struct channels *c, uint32_t channel, uint32_t *
 	return 0;
 }
 
-/* Depth first from @channel. Return: the circle's begin in c->stack, @*depth its end; or no circle. */
+/*
+ * Depth-first search from @channel. Return: whether there is a circle: its begin in c->stack,
+ * @*depth its end.
+ */
 static bool search(struct channels *c, uint32_t channel, uint32_t *begin, uint32_t *depth)
 {
 	uint32_t n = 1;

@@ -7,9 +7,9 @@
 #include "paths.h"
 
 /**
- * struct fab_circle - channels each of which may wait for the next one, and the last for the first
- * @n: how many; 0: there is no circle
- * @port: [@n] of switches, by which packets leave
+ * struct fab_circle - channels, each of which may wait for the next one, and the last for the first
+ * @n: number of channels; 0: there is no circle
+ * @port: [@n] ports of switches, by which packets leave
  * @vl: [@n] VLs there
  */
 struct fab_circle {
@@ -19,25 +19,25 @@ struct fab_circle {
 };
 
 /**
- * fab_circle_find() - a circle of a subnet, if there is one
+ * fab_circle_find() - find a circle of a subnet, if there is one
  * @f: with LIDs, forwarding tables and links that are up
  * @sls: service levels that packets may have, a bit for each
- * @paths: those of which it is known have this one alone; NULL: there are none
+ * @paths: paths whose packets have only one, known SL; NULL: there are none
  * @c: the circle, for fab_circle_end()
  *
- * A channel is a VL of a port by which packets leave a switch. A packet that waits in a buffer keeps the
- * channel by which it came, and needs the one of its next hop. Without a circle of channels that wait for
- * each other no subnet deadlocks (Dally and Seitz, "Deadlock-free message routing in
- * multiprocessor interconnection networks", 1987); one that has a circle may. The ways are those
- * from each port of a channel adapter to each LID of another one, by LinearForwardingTables and
- * SLtoVLMappingTables.
+ * A channel is a VL of a port by which packets leave a switch. A packet that waits in a buffer
+ * occupies the channel by which it arrived, and needs the channel of its next hop. Without a circle
+ * of channels that wait for each other no subnet deadlocks (Dally and Seitz, "Deadlock-free message
+ * routing in multiprocessor interconnection networks", 1987); with a circle it may. All routes from
+ * each port of a channel adapter to each LID of another one are followed, by LinearForwardingTables
+ * and SLtoVLMappingTables.
  *
  * Return: false: out of memory.
  */
 bool fab_circle_find(const struct fab *f, uint16_t sls, const struct fab_paths *paths,
 		     struct fab_circle *c);
 
-/** fab_circle_end() - free what a circle has */
+/** fab_circle_end() - free the arrays of a circle */
 void fab_circle_end(struct fab_circle *c);
 
 #endif

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Congestion control of hosts (ib/cc.h): a receiver of a marked packet sends a congestion notification
- * packet (CNP), and who gets it waits longer between the packets of its messages. A host has one CCTI, that
- * of its service level. CNPs leave before messages, and wait for nothing but the wire.
+ * Congestion control of hosts (ib/cc.h): the receiver of a marked packet sends a congestion
+ * notification packet (CNP), and the receiver of that waits longer between the packets of its
+ * messages. A host has one CCTI, that of its service level. CNPs leave before messages, and wait
+ * only for the wire.
  */
 #include "traffic_priv.h"
 
@@ -79,7 +80,7 @@ void traffic_sent(struct traffic_host *h)
 	const uint16_t ccti = ib_cc_ccti(ca, &h->cc, h->sl, now, h->t->cfg.rate_scale);
 	const uint64_t delay_ns = ib_cc_delay_ns(ca, ccti, free_ns > now ? free_ns - now : 0);
 
-	/* the wire alone knows when it is ready, to a fraction of a ns */
+	/* 0: only the wire knows when it is ready, to a fraction of a ns */
 	h->may_ns = delay_ns ? free_ns + delay_ns : 0;
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Faults while traffic runs: a script by its virtual clock; see traffic.h. */
+/* Faults during traffic: a script in virtual time; see traffic.h. */
 #include "traffic_priv.h"
 
 #include <stdio.h>
 
-#define LOOK_NS	10000u	/* between two looks of the script, at a rate scale of 1 */
+#define LOOK_NS	10000u	/* between two checks of the script, at a rate scale of 1 */
 
 bool traffic_faults_begin(struct fab_traffic *t, char *why, size_t len)
 {
@@ -30,7 +30,7 @@ void traffic_faults_turn(struct fab_traffic *t)
 	const uint64_t next = fab_script_timer(t->m, t->now_ns);
 
 	fab_mgmt_timer(t->m, t->now_ns);
-	/* links that have trained are Active at once, and tables stay */
+	/* links that have trained become Active at once, and tables stay */
 	fab_routes_active(t->f);
 	t->m->epoch++;
 	t->has_faults = next != UINT64_MAX;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* How much of each host's messages comes, and when; see traffic.h. */
+/* Received bytes of each host's messages over time; see traffic.h. */
 #include "traffic_priv.h"
 
 #include <stdlib.h>
@@ -31,7 +31,7 @@ void traffic_flows_free(struct fab_traffic *t)
 	free(t->flows.steady);
 }
 
-/* An interval of the series is over. */
+/* End an interval of the series. */
 static void next_slot(struct fab_traffic *t)
 {
 	const struct fab_traffic_watcher *w = t->cfg.watcher;

@@ -37,7 +37,7 @@ uint8_t traffic_sl(const struct traffic_host *from, const struct traffic_host *t
 			    cfg->sl[cfg->sls ? index_of(from) % cfg->sls : 0]);
 }
 
-/* The next message that it can send, whose lane is found: what has none is lost. */
+/* Find the next message with a lane; messages without one are lost. */
 static void next_message(struct traffic_host *h)
 {
 	struct fab_traffic *t = h->t;
@@ -52,7 +52,9 @@ static void next_message(struct traffic_host *h)
 		t->share_ns = t->now_ns;
 }
 
-/* The message at hand, if there is one, begins at @ns; a notification, or an ACK, has to leave now. */
+/*
+ * Set the timer to the begin @ns of the current message; at once if a notification or an ACK waits.
+ */
 static void set_timer(struct traffic_host *h, uint64_t ns)
 {
 	if (h->t->net)
@@ -66,14 +68,16 @@ void traffic_wake(struct traffic_host *h)
 	set_timer(h, h->t->now_ns);
 }
 
-/* The message at hand is the next one. It has begun by now if nothing else was sent before. */
+/*
+ * Make the next message the current one. @begin_ns may be in the past if others were sent before.
+ */
 static void prepare(struct traffic_host *h, uint64_t begin_ns)
 {
 	struct fab_traffic *t = h->t;
 	const bool reduce = traffic_is_reduce(t);
 	struct traffic_message *msg;
 
-	/* the first host has nobody to send to */
+	/* the first host of an incast sends nothing */
 	if (traffic_is_incast(t) && !index_of(h))
 		h->next = t->cfg.messages;
 	h->begin_ns = UINT64_MAX;
@@ -91,7 +95,7 @@ static void prepare(struct traffic_host *h, uint64_t begin_ns)
 	set_timer(h, begin_ns);
 }
 
-/* When the message after this one is to begin: after twice the mean time at most. */
+/* Random begin of the message after this one: at most twice the mean time later. */
 static uint64_t next_begin(struct traffic_host *h)
 {
 	if (h->t->cfg.load >= 100)
@@ -112,7 +116,9 @@ void traffic_host_sent(struct traffic_host *h, uint32_t bytes)
 	prepare(h, next_begin(h));
 }
 
-/* One packet of the message at hand. Return: false: the wire is busy, or there are no credits. */
+/*
+ * Send one packet of the current message. Return: false: the wire is busy, or there are no credits.
+ */
 static bool send_packet(struct traffic_host *h)
 {
 	struct fab_traffic *t = h->t;
@@ -123,7 +129,7 @@ static bool send_packet(struct traffic_host *h)
 		return false;
 	b = ib_build_lrh(b, h->vl, h->sl, IB_LNH_IBA_LOCAL, t->host[h->to].lid,
 			 (uint16_t)(len / 4), h->lid);
-	/* what is behind the BTH nobody looks at */
+	/* only the headers up to the BTH are read */
 	ib_build_bth(b, traffic_deth_len(t) ? IB_OP_UD_SEND_ONLY : IB_OP_UC_SEND_ONLY, 0, (uint8_t)(-bytes & 3),
 		     IB_DEFAULT_PKEY, traffic_message_of(h), false, h->psn);
 	fab_hport_commit(h->h, h->vl, len, NULL);
@@ -133,7 +139,7 @@ static bool send_packet(struct traffic_host *h)
 	return true;
 }
 
-/* The next ACK. Return: false: as above. */
+/* Send the next ACK. Return: false: as above. */
 static bool send_ack(struct traffic_host *h)
 {
 	struct fab_traffic *t = h->t;
@@ -158,7 +164,7 @@ static bool send_next(struct traffic_host *h)
 	return h->acks ? send_ack(h) : send_packet(h);
 }
 
-/* What keeps @h from sending is over at that time, or when there are credits again. */
+/* Wait until the wire is ready, or until there are credits again. */
 static void wait_for_wire(struct traffic_host *h)
 {
 	struct fab_traffic *t = h->t;
@@ -172,7 +178,7 @@ static void wait_for_wire(struct traffic_host *h)
 	t->refused = h;
 }
 
-/* When the next packet of a message may begin; UINT64_MAX: there is none. */
+/* Time at which the next packet of a message may begin; UINT64_MAX: there is none. */
 static uint64_t next_ns(const struct traffic_host *h)
 {
 	if (h->next == h->t->cfg.messages)
@@ -208,7 +214,7 @@ bool traffic_hosts_turn(struct fab_traffic *t)
 		moved |= host_turn(h);
 	}
 	while (fab_timers_due(&t->due) <= t->now_ns) {
-		/* it is the first member */
+		/* the timer is the first member */
 		h = (struct traffic_host *)(void *)t->due.first;
 		moved |= host_turn(h);
 	}
@@ -226,7 +232,7 @@ static bool host_room(void *ctx, unsigned int vl, unsigned int n, uint32_t len)
 	return true;
 }
 
-/* Bytes have come to @h by an incast, or beside it. */
+/* Count bytes that have arrived at @h by an incast, or by the flow beside it. */
 static void count_flow(const struct traffic_host *h, uint32_t bytes)
 {
 	struct fab_traffic *t = h->t;
@@ -271,7 +277,7 @@ void traffic_host_got(struct traffic_host *h, uint32_t number, uint32_t psn, uin
 		prepare(h, t->now_ns);
 }
 
-/* The message's number is in the place of the QP's. */
+/* The BTH has the message's number in place of the QP's. */
 static void host_rx(void *ctx, const struct ohca_link_frame *f, const struct ib_view *view)
 {
 	struct traffic_host *h = ctx;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The wires of a fabric for traffic, and the ways over them; see net.h. */
+/* The wires of a fabric for traffic, and the routes over them; see net.h. */
 #include "net.h"
 
 #include <stdlib.h>
@@ -8,11 +8,11 @@
 #include "fabric/mgmt/mgmt.h"
 
 #define LINE	64u
-#define WAYS	(1u << 28)	/* bytes: switches times hosts at most */
+#define WAYS	(1u << 28)	/* most bytes of @way: switches times hosts */
 
-/* ---- what the data path alone knows -------------------------------------------- */
+/* ---- traffic that needs the data path ------------------------------------------ */
 
-/* A wire that does more than to take its time. */
+/* Whether a wire has any effect except for its rate. */
 static bool is_faulty(const struct fab *f, uint32_t p)
 {
 	const struct fab_extra *x = fab_extra_of(f, p);
@@ -40,7 +40,7 @@ static bool is_plain(const struct fab_traffic *t)
 
 /* ---- wires --------------------------------------------------------------------- */
 
-/* @n elements of @size bytes, all 0, at the begin of a cache line. */
+/* Allocate @n elements of @size bytes, all 0, at the begin of a cache line. */
 static void *lines(size_t n, size_t size)
 {
 	const size_t bytes = (n * size + LINE - 1) / LINE * LINE;
@@ -51,7 +51,7 @@ static void *lines(size_t n, size_t size)
 	return memset(p, 0, bytes ? bytes : LINE);
 }
 
-/* What leaves by port @p, which has a cable, without what is at its ends. */
+/* Fill in the wire of port @p, which has a cable, without the ends. */
 static void wire_find(struct traffic_net *n, uint32_t p)
 {
 	const struct fab *f = n->t->f;
@@ -104,7 +104,7 @@ static void wires_find(struct traffic_net *n)
 	}
 }
 
-/* ---- ways ---------------------------------------------------------------------- */
+/* ---- routes -------------------------------------------------------------------- */
 
 static void ways_find(struct traffic_net *n)
 {
@@ -126,8 +126,8 @@ static void ways_find(struct traffic_net *n)
 }
 
 /*
- * Lanes that service levels @sls, a bit for each, may have at any port. If it is one, all have it: what
- * some port discards has a second one, which makes lane_at() look.
+ * Number of lanes that packets of service levels @sls, a bit for each, may use at any port. If it
+ * is 1, lane_at() needs no tables: packets that some port discards count as a second lane.
  */
 static unsigned int lanes_of(const struct fab *f, uint16_t sls)
 {
@@ -146,7 +146,7 @@ static unsigned int lanes_of(const struct fab *f, uint16_t sls)
 	return vls;
 }
 
-/* Nothing is discarded that waits no longer at a switch. */
+/* The shortest limit: packets that wait no longer at a switch are not discarded. */
 static uint64_t patience(const struct fab_traffic *t)
 {
 	const struct fab *f = t->f;

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the data path does with packets of hosts without machines while it discards none, and nobody
- * looks at it: the same arbiters, credits and times, to the part of a ns, with as little memory as
- * that takes. A packet has 32 bytes, a wire one cache line, and no packet has bytes of headers.
+ * A fast model of the data path for packets of hosts without machines, while none is discarded and
+ * none is captured: the same arbiters, credits and times, exact to parts of a ns, with as little
+ * memory as possible. A packet has 32 bytes, a wire one cache line, and no packet has bytes of
+ * headers.
  *
- * An event is the end of a packet on a wire, which has come to the other end then, while the wire
- * is ready for another one; or it is the begin of a message. All events of a time come together, in
- * rounds as those of the data path (data.h): first hosts begin to send, then what has come waits
- * for the outputs, then each of these that is ready chooses. Room that a round makes, and heads
- * behind those that have left, are there in the next one, so nothing depends on the order within a
- * round.
+ * An event is the end of a packet on a wire, which has then arrived at the other end, while the
+ * wire becomes ready; or it is the begin of a message. All events of the same time are processed
+ * together, in rounds like those of the data path (data.h): first hosts begin to send, then packets
+ * that have arrived request their outputs, then each output that is ready chooses. Room that a
+ * round makes, and heads behind those that have left, are used only in the next round, so nothing
+ * depends on the order within a round.
  *
- * What this does not know - congestion control, adaptive routing, P_Keys, faults, routers - or what
- * would have to be discarded is the data path's own: then all of it is done there, from the begin
- * on.
+ * This model does not support congestion control, adaptive routing, P_Keys, faults, routers, and
+ * discards. If one of these is used or a packet would be discarded, the data path does all of the
+ * traffic, from the begin.
  *
- *	net.c		the wires of a fabric, and the ways over them
- *	net_run.c	what happens there
+ *	net.c		the wires of a fabric, and the routes over them
+ *	net_run.c	the events
  */
 #ifndef OHCA_FABRIC_TRAFFIC_NET_H
 #define OHCA_FABRIC_TRAFFIC_NET_H
@@ -29,13 +30,13 @@
 
 /**
  * struct net_packet - a packet
- * @came_ns: when it has come to the switch
- * @next: behind it in its lane, or of the spare ones
- * @number: of its message; @psn: in that
- * @to: the host that gets it
+ * @came_ns: time at which it arrived at the switch
+ * @next: the packet behind it in its lane, or the next spare one
+ * @number: of its message; @psn: in that message
+ * @to: destination host
  * @bytes: of the message; @len: LRH to ICRC
  * @vl: its lane on the wire
- * @hops: switches it has been at
+ * @hops: switches that it has crossed
  * @ack: it is the ACK of that message
  */
 struct net_packet {
@@ -54,20 +55,20 @@ struct net_packet {
 static_assert(sizeof(struct net_packet) == 32, "two are in a cache line");
 
 /**
- * struct net_wire - what leaves by a port
- * @entry: of traffic_net.calendar: when it has sent @packet
- * @sent: when it has sent its last packet
- * @byte_fs: time in fs of a byte; 0: nothing may leave by it
+ * struct net_wire - the wire by which packets leave a port
+ * @entry: of traffic_net.calendar: time at which it has sent @packet
+ * @sent: time at which it has sent its last packet
+ * @byte_fs: time in fs of a byte; 0: no packet may leave by it
  * @packet: on its way, or NET_NONE
  * @peer: the port at the other end
- * @first: the first port of the switch that it leaves; of a host its number
- * @sw: of the switch at the other end; of a host there its number
- * @max_len: of packets, LRH to ICRC
- * @want: lanes that are requested; @weights: lanes that its arbiter knows
+ * @first: the first port of the switch at this end; for a host its number
+ * @sw: the switch at the other end; for a host there its number
+ * @max_len: longest packet, LRH to ICRC
+ * @want: lanes that are requested; @weights: lanes with weights in its arbiter
  * @starved: there was no room for the packet of a lane
- * @owed: something has waited for it since it began to send, so it begins at @sent
- * @listed: it has its turn in this round or in the next one
- * @from_host, @to_host: what is at its ends
+ * @owed: a packet has waited since it began to send, so the next one begins at @sent
+ * @listed: it is in the list of turns of this round or of the next one
+ * @from_host, @to_host: a host is at this end, at the other end
  * @num: number of the port at the other end
  */
 struct net_wire {
@@ -94,8 +95,8 @@ static_assert(sizeof(struct net_wire) == 64, "it is a cache line");
  * struct net_out - a lane of a wire
  * @turn: the input lane that was served last
  * @used: blocks of the buffer at the other end
- * @want: [traffic_net.words] input lanes that request it, a bit for each: that of port n's lane v
- *	is n * lanes + v
+ * @want: [traffic_net.words] input lanes that request it, a bit for each: lane v of port n is
+ *	n * lanes + v
  */
 struct net_out {
 	uint32_t turn;
@@ -121,33 +122,33 @@ struct net_room {
 	uint8_t vl;
 };
 
-/** struct net_arrival - a packet that has come by a wire */
+/** struct net_arrival - a packet that has arrived by a wire */
 struct net_arrival {
 	const struct net_wire *wire;
 	uint32_t packet;
 };
 
 /**
- * struct traffic_net - all of it
- * @t: whose it is
- * @lanes: of each port, a power of two; @lane_bits: its logarithm
- * @words: of struct net_out's @want; @out_size: bytes of one
+ * struct traffic_net - state of the model
+ * @t: the traffic
+ * @lanes: lanes of each port, a power of two; @lane_bits: its logarithm
+ * @words: of struct net_out's @want; @out_size: bytes of one struct net_out
  * @wire: [ports of the graph]
- * @begin: [hosts] when the message at hand begins, if that is not now
+ * @begin: [hosts] begin of the current message, if that is not now
  * @out: [ports * @lanes], each of @out_size bytes
  * @lane: [ports * @lanes]
  * @arb: [ports], or NULL: there is one lane
  * @way: [switches * hosts] number of the port that leads to a host; 0: there is none
- * @packet: [@packets]; @spare: the first that is free
+ * @packet: [@packets]; @spare: the first free one
  * @calendar: of wires and of @begin
- * @patience_ns: what waits no longer than that is not discarded; UINT64_MAX: nothing ever is
+ * @patience_ns: packets that wait no longer than this are not discarded; UINT64_MAX: none ever is
  * @arrivals: [@narrivals] of this round
- * @turns: [@nturns] wires that have their turn in the next round
- * @senders: [@nsenders] hosts that may send then
- * @heads: [@nheads] input lanes with another head then
- * @rooms: [@nrooms] that are free then
- * @now: [ports] those of @turns or @senders that have it now
- * @wrong: something has happened that this does not know
+ * @turns: [@nturns] wires whose turn is in the next round
+ * @senders: [@nsenders] hosts that may send in the next round
+ * @heads: [@nheads] input lanes that have another head in the next round
+ * @rooms: [@nrooms] blocks that are free in the next round
+ * @now: [ports] those of @turns or @senders whose turn is in this round
+ * @wrong: the model does not support what has happened
  */
 struct traffic_net {
 	struct fab_traffic *t;
@@ -184,12 +185,12 @@ static inline struct net_lane *net_lane_of(const struct traffic_net *n, uint32_t
 }
 
 /**
- * traffic_net_new() - the net of @t, whose links are Active
- * Return: NULL: the data path has to do it.
+ * traffic_net_new() - make the model of @t, whose links are Active
+ * Return: NULL: the data path must do it.
  */
 struct traffic_net *traffic_net_new(struct fab_traffic *t);
 
-/** traffic_net_free() - free it; NULL is none */
+/** traffic_net_free() - free it; NULL does nothing */
 void traffic_net_free(struct traffic_net *n);
 
 #endif

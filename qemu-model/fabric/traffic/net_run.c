@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What happens on the wires of a fabric while nothing is discarded; see net.h. */
+/* Events on the wires of a fabric while nothing is discarded; see net.h. */
 #include "net.h"
 
 #include <stdlib.h>
 
 #include "ib/vl.h"
 
-#define PACKETS		1024u	/* at first */
-#define MOST_HOPS	254u	/* one that is at more switches may be in a circle */
+#define PACKETS		1024u	/* initial number */
+#define MOST_HOPS	254u	/* a packet that crosses more switches may be in a loop */
 
 /* ---- packets ------------------------------------------------------------------- */
 
-/* More packets, all spare. Return: false: out of memory. */
+/* Allocate more packets, all spare. Return: false: out of memory. */
 static bool packets_grow(struct traffic_net *n)
 {
 	const uint32_t packets = n->packets ? 2 * n->packets : PACKETS;
@@ -27,7 +27,7 @@ static bool packets_grow(struct traffic_net *n)
 	return true;
 }
 
-/* A packet, or NET_NONE: out of memory. */
+/* Get a packet, or NET_NONE: out of memory. */
 static uint32_t packet_get(struct traffic_net *n)
 {
 	uint32_t k;
@@ -53,7 +53,7 @@ static void wait_until(struct traffic_net *n, struct fab_entry *e, uint64_t ns)
 	fab_calendar_add(&n->calendar, e);
 }
 
-/* Packet @k begins to leave by @w, which is ready. */
+/* Begin to send packet @k by @w, which is ready. */
 static void wire_sends(struct traffic_net *n, struct net_wire *w, uint32_t k)
 {
 	const uint64_t now = n->t->now_ns;
@@ -63,14 +63,14 @@ static void wire_sends(struct traffic_net *n, struct net_wire *w, uint32_t k)
 		begin = w->sent;
 	w->sent = fab_sent_at(begin, w->byte_fs, n->packet[k].len);
 	w->packet = k;
-	/* two of its packets in a ns */
+	/* two packets of one wire in a ns: not supported */
 	if (fab_moment_ns(&w->sent) <= now)
 		n->wrong = true;
 	else
 		wait_until(n, &w->entry, fab_moment_ns(&w->sent));
 }
 
-/* Wire @p has its turn in the next round. */
+/* Give wire @p a turn in the next round. */
 static void add_turn(struct traffic_net *n, struct net_wire *w, uint32_t p)
 {
 	if (w->listed)
@@ -90,16 +90,16 @@ void traffic_net_due(struct traffic_host *h, uint64_t ns)
 	struct net_wire *w = &n->wire[h->port];
 
 	if (ns <= h->t->now_ns) {
-		/* else it has its turn when the wire is ready */
+		/* otherwise it gets its turn when the wire is ready */
 		if (w->packet == NET_NONE)
 			add_turn(n, w, h->port);
 	} else if (ns != UINT64_MAX) {
-		/* that of the message before has passed */
+		/* the entry is free: the begin of the previous message has passed */
 		wait_until(n, &n->begin[h - h->t->host], ns);
 	}
 }
 
-/* What @h sends next, if there is something. */
+/* The packet that @h sends next, if it has to send. */
 static struct net_packet next_packet(const struct traffic_host *h)
 {
 	const uint32_t bytes = traffic_packet_bytes(h);
@@ -124,7 +124,7 @@ static struct net_packet next_packet(const struct traffic_host *h)
 	};
 }
 
-/* The host at @p, whose wire may be busy, begins to send a packet, if it has any. */
+/* Let the host at @p, whose wire may be busy, begin to send a packet, if it has any. */
 static void host_turn(struct traffic_net *n, uint32_t p)
 {
 	struct net_wire *w = &n->wire[p];
@@ -153,7 +153,7 @@ static void host_turn(struct traffic_net *n, uint32_t p)
 	}
 	n->packet[k] = packet;
 	out->used += fab_blocks(packet.len);
-	/* it has asked before */
+	/* the packet has waited for the wire */
 	w->owed = since_ns < fab_moment_ns(&w->sent);
 	wire_sends(n, w, k);
 	if (packet.ack)
@@ -164,7 +164,10 @@ static void host_turn(struct traffic_net *n, uint32_t p)
 
 /* ---- switches ------------------------------------------------------------------ */
 
-/* The lane of wire @out for a packet with @sl that has come by @by; IB_NUM_VLS: it would be discarded. */
+/*
+ * The lane of wire @out for a packet with @sl that arrived by @by; IB_NUM_VLS: it would be
+ * discarded.
+ */
 static unsigned int lane_at(const struct traffic_net *n, const struct net_wire *by, uint32_t out, uint8_t sl)
 {
 	const struct fab *f = n->t->f;
@@ -178,7 +181,7 @@ static unsigned int lane_at(const struct traffic_net *n, const struct net_wire *
 	return vl >= 0 ? (unsigned int)vl : IB_NUM_VLS;
 }
 
-/* The packet at the head of lane @vl behind wire @by requests its output. */
+/* Let the head @k of lane @vl behind wire @by request its output. */
 static void request(struct traffic_net *n, const struct net_wire *by, unsigned int vl,
 		    const struct net_packet *k)
 {
@@ -199,7 +202,7 @@ static void request(struct traffic_net *n, const struct net_wire *by, unsigned i
 		w->owed = true;
 }
 
-/* Packet @k has come by @w. */
+/* Packet @k has arrived by @w. */
 static void arrive(struct traffic_net *n, const struct net_wire *w, uint32_t k)
 {
 	struct net_packet *packet = &n->packet[k];
@@ -228,13 +231,13 @@ static void arrive(struct traffic_net *n, const struct net_wire *w, uint32_t k)
 	lane->last = k;
 }
 
-/* The input lane that comes next. */
+/* The next input lane in turn. */
 static uint32_t choose(const struct traffic_net *n, const struct net_out *out)
 {
 	uint32_t word = out->turn / 64;
 	uint64_t want = out->want[word] & ~((2ull << (out->turn % 64)) - 1);
 
-	/* there is one: after all words it is the one of the begin again */
+	/* ends: a bit is set; after all words the search returns to the first one */
 	while (!want) {
 		word = word + 1 < n->words ? word + 1 : 0;
 		want = out->want[word];
@@ -251,7 +254,7 @@ static bool is_wanted(const struct traffic_net *n, const struct net_out *out)
 	return any;
 }
 
-/* The head of input lane @bit leaves by lane @vl of wire @p. */
+/* Send the head of input lane @bit by lane @vl of wire @p. */
 static void out_sends(struct traffic_net *n, uint32_t p, struct net_out *out, unsigned int vl, uint32_t bit)
 {
 	struct net_wire *w = &n->wire[p];
@@ -280,7 +283,7 @@ static void out_sends(struct traffic_net *n, uint32_t p, struct net_out *out, un
 	w->owed = w->want != 0;
 }
 
-/* Wire @p of a switch is ready, and chooses. */
+/* Let wire @p of a switch, which is ready, choose a packet. */
 static void out_turn(struct traffic_net *n, uint32_t p)
 {
 	struct net_wire *w = &n->wire[p];
@@ -306,7 +309,7 @@ static void out_turn(struct traffic_net *n, uint32_t p)
 
 /* ---- rounds -------------------------------------------------------------------- */
 
-/* What this round has made room for, and what was behind what has left, is there in the next one. */
+/* Free the room that this round has made, and let the heads behind those that have left request. */
 static void round_ends(struct traffic_net *n)
 {
 	while (n->nrooms) {
@@ -347,13 +350,13 @@ static void round_of(struct traffic_net *n)
 	round_ends(n);
 }
 
-/* The message of a host begins whose @e is. */
+/* The message with the entry @e begins. */
 static void message_begins(struct traffic_net *n, const struct fab_entry *e)
 {
 	traffic_net_due(&n->t->host[e - n->begin], n->t->now_ns);
 }
 
-/* The wire is ready whose @e is, and what it has sent has come. */
+/* The wire with the entry @e is ready, and its packet has arrived. */
 static void wire_ready(struct traffic_net *n, struct fab_entry *e)
 {
 	struct net_wire *w = (struct net_wire *)(void *)e;
@@ -365,7 +368,7 @@ static void wire_ready(struct traffic_net *n, struct fab_entry *e)
 		add_turn(n, w, (uint32_t)(w - n->wire));
 }
 
-/* All that is due now. */
+/* Process all events that are due now. */
 static void events(struct traffic_net *n, struct fab_entry *e)
 {
 	const struct fab_entry *begin = n->begin, *end = n->begin + n->t->hosts;
@@ -394,6 +397,6 @@ bool traffic_net_run(struct traffic_net *n)
 		e = fab_calendar_next(&n->calendar);
 		t->now_ns = n->calendar.now_ns;
 	} while (!n->wrong && e);
-	/* what is left waits until it is discarded, or for ever */
+	/* the remaining packets wait until they are discarded, or for ever */
 	return !n->wrong && (t->sent == t->came || n->patience_ns == UINT64_MAX);
 }

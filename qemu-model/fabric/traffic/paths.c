@@ -16,7 +16,7 @@ static int by_ends(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* A number up to @most at *@text, which is behind it then. */
+/* Parse a number up to @most at *@text, and advance *@text. */
 static bool number(const char **text, unsigned long most, unsigned long *v)
 {
 	char *end;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Who sends to whom; see traffic.h. */
+/* Destinations of messages; see traffic.h. */
 #include "traffic_priv.h"
 
 #include <stdlib.h>
@@ -39,7 +39,7 @@ uint32_t traffic_below(uint64_t *rng, uint32_t n)
 	return (uint32_t)((uint64_t)fab_random(rng) * n >> 32);
 }
 
-/* All hosts in a circle, in an order by chance: each sends to the next one. */
+/* All hosts in a random cyclic order: each sends to the next one. */
 bool traffic_choose_fixed(struct fab_traffic *t)
 {
 	uint32_t *order = malloc(t->hosts * sizeof(*order));
@@ -58,14 +58,16 @@ bool traffic_choose_fixed(struct fab_traffic *t)
 	return true;
 }
 
-/* How many wires, from the first on, ways from the last host to hosts @a and @b have in common. */
+/*
+ * Number of wires, from the first on, that the routes from the last host to hosts @a and @b share.
+ */
 static unsigned int shared(const struct fab_traffic *t, uint32_t a, uint32_t b)
 {
 	const struct fab *f = t->f;
 	uint32_t at = t->host[t->hosts - 1].leaf;
 	unsigned int n = 0;
 
-	/* a way of more switches is a circle */
+	/* a route of more switches is a loop */
 	for (; n < f->switches; n++) {
 		const struct fab_node *sw = &f->node[f->port[at].node];
 		const unsigned int num = fab_route(f, sw, t->host[a].lid);
@@ -79,7 +81,7 @@ static unsigned int shared(const struct fab_traffic *t, uint32_t a, uint32_t b)
 	return n;
 }
 
-/* The one whose way has most in common with that to the first host, so it meets the others there. */
+/* Choose the host whose route shares most with that to the first host, so that both flows meet. */
 void traffic_choose_victim(struct fab_traffic *t)
 {
 	unsigned int most = 0;

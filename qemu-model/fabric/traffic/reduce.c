@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * All-reduce: all hosts have a vector, and in the end each has the sum of all; see traffic.h. The vector
- * has as many pieces as there are hosts, of the same size but for one byte. First each host gets the sum of
- * a piece, then all get all sums:
+ * All-reduce: all hosts have a vector, and at the end each has the sum of all; see traffic.h. The
+ * vector has as many pieces as there are hosts, whose sizes differ by at most one byte. First each
+ * host gets the sum of a piece, then all get all sums:
  *
  *	ring		each host sends a piece to the next one in each of 2 (n - 1) steps
- *	halving		hosts exchange half of what they have with one at half of the distance before, and
- *			then the same the other way around: 2 log2 n steps
+ *	halving		hosts exchange half of their data with one at half of the previous distance,
+ *			and then the same in reverse: 2 log2 n steps
  *
- * A message is a step of a host. It begins when the one before has left, and what that host gets in the
- * step before has come.
+ * A message is a step of a host. It begins when the previous one has left, and the data that the
+ * host receives in the previous step has arrived.
  */
 #include "traffic_priv.h"
 
@@ -19,7 +19,7 @@ bool traffic_is_reduce(const struct fab_traffic *t)
 	       t->cfg.pattern == FAB_PATTERN_ALL_REDUCE_HALVING;
 }
 
-/* Steps of one all-reduce. */
+/* Number of steps of one all-reduce. */
 static uint32_t steps_of(const struct fab_traffic *t)
 {
 	if (t->cfg.pattern == FAB_PATTERN_ALL_REDUCE_RING)
@@ -44,7 +44,7 @@ const char *traffic_reduce_plan(struct fab_traffic *t)
 	return NULL;
 }
 
-/* Distance of the hosts that exchange half of what they have in step @i, there and back. */
+/* Distance of the hosts that exchange data in step @i, there and back. */
 static uint32_t distance(const struct fab_traffic *t, uint32_t i)
 {
 	const uint32_t half = steps_of(t) / 2, step = i % (2 * half);
@@ -70,11 +70,11 @@ uint32_t traffic_reduce_bytes(const struct fab_traffic *t, uint32_t from, uint32
 	const uint32_t step = i % steps_of(t);
 	uint32_t n, first = from;
 
-	/* the piece that came in the step before */
+	/* the piece that arrived in the previous step */
 	if (t->cfg.pattern == FAB_PATTERN_ALL_REDUCE_RING)
 		return bytes_of(t, (from + 2 * t->hosts - step) % t->hosts, 1);
 	n = distance(t, i);
-	/* first what the other one goes on with, then what this one has the sums of */
+	/* in the first half what the other one goes on with, then what this one has the sums of */
 	if (step < steps_of(t) / 2)
 		first = from ^ n;
 	return bytes_of(t, first & ~(n - 1), n);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Forwarding tables without a subnet manager; see routes.h. */
+/* Makes forwarding tables without a subnet manager; see routes.h. */
 #include "routes.h"
 
 #include <stdlib.h>
@@ -15,14 +15,14 @@ static const char *const names[FAB_ROUTINGS] = { "minhop", "updn", "loaded" };
 
 /**
  * struct route_maker - a fabric whose tables are made
- * @dist: [nodes] wires from a switch to the one at hand, FAR_AWAY: there is no way
+ * @dist: [nodes] wires from a switch to the current destination, FAR_AWAY: there is no path
  * @queue: [nodes] switches in the order of @dist
- * @used: [ports] LIDs that leave by that port
+ * @used: [ports] number of LIDs that leave by that port
  * @by_height: [nodes] switches from the roots on, NULL: there are no heights
- * @place: [nodes] of a switch in @by_height
- * @part: [nodes] the first of the switches that a switch has a way to
- * @top: [nodes] of such a first one, how far its roots are from hosts, FAR_AWAY: it has none yet
- * @down: [nodes] the way to the one at hand leads down only
+ * @place: [nodes] position of a switch in @by_height
+ * @part: [nodes] the first of the switches to which a switch has a path
+ * @top: [nodes] for such a first one, distance of its roots from hosts, FAR_AWAY: it has none yet
+ * @down: [nodes] the path to the current destination leads down only
  */
 struct route_maker {
 	struct fab *f;
@@ -37,8 +37,8 @@ struct route_maker {
 };
 
 /*
- * Distances from the first @tail switches of r->queue, which have one, to all others; with @up only by
- * wires that lead up. Return: how many switches are in r->queue.
+ * Compute distances from the first @tail switches of r->queue, whose distances are set, to all
+ * others; with @up only by wires that lead up. Return: number of switches in r->queue.
  */
 static uint32_t spread(struct route_maker *r, uint32_t tail, bool up)
 {
@@ -67,12 +67,12 @@ static void forget_distances(struct route_maker *r)
 		r->dist[i] = FAR_AWAY;
 }
 
-/* The ways up: by the next switch above that is nearest to the one at hand. */
+/* Compute the distances of switches whose paths lead up first: by the nearest switch above. */
 static void climb(struct route_maker *r, uint32_t switches)
 {
 	const struct fab *f = r->f;
 
-	/* those above have theirs already */
+	/* in the order of heights: distances of the switches above are known */
 	for (uint32_t k = 0; k < switches; k++) {
 		const uint32_t at = r->by_height[k];
 		const struct fab_node *n = &f->node[at];
@@ -87,7 +87,7 @@ static void climb(struct route_maker *r, uint32_t switches)
 	}
 }
 
-/* Distances of all switches to @to. */
+/* Compute the distances of all switches to @to. */
 static void find_distances(struct route_maker *r, uint32_t to, uint32_t switches)
 {
 	forget_distances(r);
@@ -110,7 +110,7 @@ static bool may_go(const struct route_maker *r, uint32_t at, uint32_t next)
 			     r->place[next] < r->place[at];
 }
 
-/* The port of switch @at by which a LID leaves on a shortest way, or 0: there is none. */
+/* The port of switch @at on a shortest path that the fewest LIDs use, or 0: there is none. */
 static unsigned int least_used(const struct route_maker *r, uint32_t at)
 {
 	const struct fab_node *n = &r->f->node[at];
@@ -127,7 +127,7 @@ static unsigned int least_used(const struct route_maker *r, uint32_t at)
 	return best;
 }
 
-/* All switches know the way to @lid, whose port is at port @leaf. */
+/* Add the route to @lid, whose port is at port @leaf, to the tables of all switches. */
 static void route_lid(struct route_maker *r, uint16_t lid, uint32_t leaf)
 {
 	const struct fab *f = r->f;
@@ -146,7 +146,7 @@ static void route_lid(struct route_maker *r, uint16_t lid, uint32_t leaf)
 	}
 }
 
-/* Room for LIDs up to @top in all tables. */
+/* Allocate entries for LIDs up to @top in all tables. */
 static bool make_tables(struct fab *f, uint16_t top)
 {
 	const uint16_t blocks = (uint16_t)(top / IB_LFT_PER_BLOCK + 1);
@@ -176,7 +176,7 @@ static uint32_t switch_of(const struct fab *f, const struct fab_node *n)
 	return n->type == IB_NODE_CHANNEL_ADAPTER ? fab_next_switch(f, fab_port_of(n, 1)) : FAB_NONE;
 }
 
-/* Whether each switch with hosts has a way to @to, if there is any. */
+/* Whether each switch with hosts has a path to @to, if it is connected to it. */
 static bool all_reach(const struct route_maker *r, uint32_t to)
 {
 	for (uint32_t i = 0; i < r->f->nodes; i++) {
@@ -188,7 +188,10 @@ static bool all_reach(const struct route_maker *r, uint32_t to)
 	return true;
 }
 
-/* Return: false: a switch with hosts has no way to another one, though there is one without heights. */
+/*
+ * Return: false: a switch with hosts has no path to another one, though there is one without
+ * heights.
+ */
 static bool make_ways(struct route_maker *r, uint32_t switches)
 {
 	const struct fab *f = r->f;
@@ -214,7 +217,7 @@ static bool make_ways(struct route_maker *r, uint32_t switches)
 	return true;
 }
 
-/* Which switches have ways to each other. */
+/* Find which switches have paths to each other. */
 static void find_parts(struct route_maker *r)
 {
 	const struct fab *f = r->f;
@@ -235,8 +238,8 @@ static void find_parts(struct route_maker *r)
 }
 
 /*
- * Put the roots in r->by_height: of each part the switches farthest from its hosts, or if @one one of
- * them. Return: how many.
+ * Put the roots into r->by_height: of each part the switches farthest from its hosts, or with @one
+ * one of them. Return: their number.
  */
 static uint32_t find_roots(struct route_maker *r, bool one)
 {
@@ -266,7 +269,7 @@ static uint32_t find_roots(struct route_maker *r, bool one)
 	return roots;
 }
 
-/* The order of switches by height. Return: how many have one. */
+/* Sort switches by height. Return: how many have one. */
 static uint32_t find_heights(struct route_maker *r, bool one)
 {
 	const uint32_t roots = find_roots(r, one);
@@ -285,7 +288,7 @@ static uint32_t find_heights(struct route_maker *r, bool one)
 	return n;
 }
 
-/* Tables of @routing. Return: false: out of memory. */
+/* Make the tables of @routing. Return: false: out of memory. */
 static bool make_all(struct route_maker *r, enum fab_routing routing, uint16_t top)
 {
 	struct fab *f = r->f;
@@ -305,7 +308,7 @@ static bool make_all(struct route_maker *r, enum fab_routing routing, uint16_t t
 	if (make_ways(r, find_heights(r, false)))
 		return true;
 	memset(r->used, 0, f->ports * sizeof(*r->used));
-	/* from one root a way down leads to each switch */
+	/* with one root there is a path down from it to each switch */
 	return make_tables(f, top) && make_ways(r, find_heights(r, true));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* All that happens to messages between hosts, and what became of them; see traffic.h. */
+/* The simulation of messages between hosts, and its results; see traffic.h. */
 #include "traffic_priv.h"
 
 #include <stdio.h>
@@ -14,8 +14,8 @@
 
 #define BEGIN_NS	1000000000u
 #define MESSAGES	16u
-#define LONGEST_LIFE	19u	/* of HOQLife and LifeTimeValue, but for ever */
-#define STALL		10u	/* times HOQLife, and more than a lane stalls by VLStallCount */
+#define LONGEST_LIFE	19u	/* longest HOQLife and LifeTimeValue that is not infinite */
+#define STALL		10u	/* times HOQLife: longer than a stall by VLStallCount */
 
 static uint64_t virtual_clock(void *arg)
 {
@@ -42,7 +42,7 @@ static uint64_t dropped(const struct fab_traffic *t)
 	return n;
 }
 
-/* What can happen now does. Return: whether anything did. */
+/* Do all that can be done at the current time. Return: whether anything was. */
 static bool run_instant(struct fab_traffic *t)
 {
 	bool moved = true, any = false;
@@ -56,7 +56,10 @@ static bool run_instant(struct fab_traffic *t)
 	return any;
 }
 
-/* What waits for longer than that waits for ever, but for faults: no limit is as long. */
+/*
+ * A packet that waits for longer than this waits for ever, unless a fault ends: all limits are
+ * shorter.
+ */
 static uint64_t patience(const struct fab_traffic *t)
 {
 	const uint64_t scale = (uint64_t)t->cfg.rate_scale * (t->cfg.hoq_scale ? t->cfg.hoq_scale : 1);
@@ -65,7 +68,7 @@ static uint64_t patience(const struct fab_traffic *t)
 	return scale < UINT64_MAX / limit ? scale * limit : UINT64_MAX;
 }
 
-/* A fault that keeps packets may end, or another one begins. */
+/* Whether a fault that makes packets wait may end, or another fault may begin. */
 static bool may_resume(const struct fab_traffic *t)
 {
 	return t->has_faults || t->m->resumes.first;
@@ -83,7 +86,7 @@ static void run_all(struct fab_traffic *t)
 		next = data < next ? data : next;
 		if (t->fault_ns != UINT64_MAX && t->fault_ns - t->now_ns < next)
 			next = t->fault_ns - t->now_ns;
-		/* nothing ever happens again: what is left is lost */
+		/* nothing will ever happen again: the rest is lost */
 		if (next == UINT64_MAX || (host == UINT64_MAX && !may_resume(t) &&
 					   t->now_ns - moved_ns > patience_ns))
 			return;
@@ -102,7 +105,7 @@ static int by_ns(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* So many percent of those that have come took no longer; 0: none has. */
+/* The time within which @percent of the complete messages arrived; 0: there are none. */
 static uint64_t percentile(const struct fab_traffic *t, uint64_t percent)
 {
 	return t->done ? t->took[(t->done * percent + 99) / 100 - 1] : 0;
@@ -152,7 +155,7 @@ uint16_t traffic_service_levels(const struct fab_traffic_cfg *cfg)
 	return sls;
 }
 
-/* Return: NULL, or why not. */
+/* Return: NULL, or the error. */
 static const char *all_adaptive(struct fab_traffic *t)
 {
 	int lid = 0;
@@ -168,7 +171,10 @@ static const char *all_adaptive(struct fab_traffic *t)
 	return lid ? "out of memory" : NULL;
 }
 
-/* Whether times may not fit: by the slowest wire all messages go one after another. Links have trained. */
+/*
+ * Whether times may overflow: if all messages use the slowest wire one after another. Links have
+ * trained.
+ */
 static bool is_too_long(const struct fab_traffic *t)
 {
 	const double message = t->cfg.size + (t->cfg.size / t->mtu + 1.0) * (traffic_len(t, 3) + IB_VCRC_LEN);
@@ -181,11 +187,11 @@ static bool is_too_long(const struct fab_traffic *t)
 		byte_fs = fs > byte_fs ? fs : byte_fs;
 	}
 	ns = message * t->hosts * t->cfg.messages / FAB_FS_PER_NS * (double)byte_fs;
-	/* those of a host begin at twice the mean time at most */
+	/* messages of a host begin at most at twice the mean time */
 	return ns * 2 * 100 / t->cfg.load + (double)patience(t) > (double)INT64_MAX;
 }
 
-/* @circle: of the ways. Return: NULL, or why not. */
+/* @circle: circle of the routes. Return: NULL, or the error. */
 static const char *prepare_all(struct fab_traffic *t, struct fab_circle *circle)
 {
 	const struct fab_data_cfg data = {
@@ -235,7 +241,7 @@ static const char *prepare_all(struct fab_traffic *t, struct fab_circle *circle)
 		wrong = traffic_flows_make(t);
 	if (wrong)
 		return wrong;
-	/* links train, and then there is a subnet */
+	/* links train in one step, then they can become Active */
 	run_instant(t);
 	fab_routes_active(t->f);
 	t->m->epoch++;
@@ -243,7 +249,7 @@ static const char *prepare_all(struct fab_traffic *t, struct fab_circle *circle)
 				"--hoq-scale, or fewer bytes" : NULL;
 }
 
-/* Without the data path. Return: false: it cannot be done so; nothing has happened. */
+/* Run without the data path. Return: false: not possible; nothing has changed. */
 static bool run_net(struct fab_traffic *t)
 {
 	const size_t hosts = t->hosts * sizeof(*t->host);
