@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #define _DEFAULT_SOURCE
-/* The log of what a daemon has written: who sets it and who takes it. */
+/*
+ * The log of the memory that a daemon has written: the daemon sets it, and the front reads and
+ * clears it.
+ */
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -18,7 +21,7 @@
 #define FAN	((uint64_t)OHCA_DIRTY_FAN)
 #define MOST	8u
 
-/** struct log - a log of @bytes of memory, and the runs that were taken from it */
+/** struct log - a log of @bytes of memory, and the runs that were read from it */
 struct log {
 	struct ohca_dirty d;
 	uint64_t bytes;
@@ -30,7 +33,7 @@ struct log {
 static void log_open(struct log *l, uint64_t bytes)
 {
 	*l = (struct log){ .bytes = bytes };
-	/* on the heap, so that what is written beside it is seen */
+	/* on the heap, so that ASan detects writes past the end */
 	l->mem = calloc(1, OHCA_DIRTY_BYTES(bytes));
 	assert_non_null(l->mem);
 	ohca_dirty_place(&l->d, bytes, l->mem);
@@ -56,7 +59,7 @@ static void log_take(struct log *l)
 	ohca_dirty_take(&l->d, log_run, l);
 }
 
-/* Whatever is taken, nothing is left. */
+/* Reads everything that is set; a second call then finds nothing. */
 static void log_close(struct log *l)
 {
 	log_take(l);
@@ -65,7 +68,7 @@ static void log_close(struct log *l)
 	free(l->mem);
 }
 
-/* The bytes of all levels are inside, and apart. */
+/* The bytes of all levels are inside the log and do not overlap. */
 static void test_sizes(void **state)
 {
 	static const uint64_t sizes[] = {
@@ -98,11 +101,11 @@ static void test_sizes(void **state)
 		assert_int_equal(l.num[0], pages);
 		log_close(&l);
 	}
-	/* as much memory as there may be */
+	/* the largest memory that is allowed */
 	assert_true(OHCA_DIRTY_BYTES(1ull << 42) < (1ull << 42) / 4000);
 }
 
-/* What is beside each other is one run, over all borders; what was taken is not taken again. */
+/* Pages beside each other are one run, across all borders, and a run is read once. */
 static void test_runs(void **state)
 {
 	static const uint64_t want[][2] = { { 0, 2 }, { 63, 3 }, { 4094, 4 }, { 5000, 1 }, { 8191, 1 } };
@@ -130,7 +133,7 @@ static void test_runs(void **state)
 	log_close(&l);
 }
 
-/* A log that is as bad as can be: the calls are bounded, and all of it is announced. */
+/* A log with every byte set: the calls are bounded, and all of it is reported. */
 static void test_bound(void **state)
 {
 	const uint64_t groups = 1000, pages = groups * FAN;
@@ -142,14 +145,14 @@ static void test_bound(void **state)
 		ohca_dirty_set(&l.d, i * PAGE, 1);
 	log_take(&l);
 	assert_in_range(l.runs, OHCA_DIRTY_RUNS, OHCA_DIRTY_RUNS + groups / 2);
-	/* those that are told apart, and the rest as a whole */
+	/* the pages that are distinguished, and the rest as a whole */
 	assert_in_range(l.pages, pages - OHCA_DIRTY_RUNS - 2 * FAN, pages - OHCA_DIRTY_RUNS);
 	log_close(&l);
 }
 
 /* ---- the order of the stores ------------------------------------------------------- */
 
-/* Levels, each in a page of its own, and those that were stored to, in their order. */
+/* Levels, each in a page of its own, and the order of the stores to them. */
 static uint8_t *level[3];
 static volatile sig_atomic_t stored[8], stores;
 
@@ -166,7 +169,10 @@ static void note_store(int sig, siginfo_t *si, void *context)
 	signal(sig, SIG_DFL);
 }
 
-/* The lowest level first, and each of them also if it is set: a look would be no store. */
+/*
+ * The lowest level first, and each one even if it is set, because a read would not order the
+ * stores.
+ */
 static void test_order(void **state)
 {
 	const struct sigaction sa = { .sa_sigaction = note_store, .sa_flags = SA_SIGINFO };
@@ -199,15 +205,15 @@ static void test_order(void **state)
 /* ---- both at once ------------------------------------------------------------------- */
 
 #define PAGES		(2 * OHCA_DIRTY_FAN * OHCA_DIRTY_FAN)
-#define MET		1000u		/* writes of which the front hears while others are made */
+#define MET		1000u		/* new writes that the front sees while others are made */
 #define WRITES		20000000u	/* at most */
 
 /**
  * struct race - a daemon that writes pages, and a front that has a copy of each
- * @data: what was written last; @copy: as the front has it
- * @told: number of the write, and its page
- * @met: others than the one before, that the front has heard of
- * @last: number of the last one, when there is one
+ * @data: the last write to each page; @copy: the front's copy
+ * @told: number of the last write, and its page
+ * @met: times that the front saw another number than before
+ * @last: number of the last write of all, when it is made
  */
 static struct race {
 	struct log l;
@@ -223,7 +229,7 @@ static void *write_pages(void *arg)
 
 	(void)arg;
 	for (uint32_t n = 1; ; n++) {
-		/* some of the time the same one again, whose byte may be set or just be taken */
+		/* three times of four the same page again, whose byte may be set or just be read */
 		if (n % 4 == 0)
 			page = (page * 1103515245u + 12345u) % PAGES;
 		atomic_store_explicit(&race.data[page], n, memory_order_relaxed);
@@ -243,7 +249,7 @@ static void copy_run(void *arg, uint64_t off, uint64_t len)
 		race.copy[i] = atomic_load_explicit(&race.data[i], memory_order_relaxed);
 }
 
-/* Whoever was told of a write, and takes the log, knows of it. */
+/* If the front knows of a write and then reads the log, it gets that write. */
 static void test_race(void **state)
 {
 	unsigned int late = 0;

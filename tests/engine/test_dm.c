@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Device memory: allocation, regions in it, what they may reach. */
+/* Device memory: allocation, regions in it, and what they give access to. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -61,7 +61,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* Everything is gone, and the device runs again. */
+/* All memory is freed, and the device still runs. */
 static void restart(struct rig *r)
 {
 	ohca_dma_exit(r->h->e);
@@ -102,7 +102,7 @@ static bool all(const uint8_t *p, uint8_t v, size_t n)
 	return true;
 }
 
-/* Whole pages, zeroed, none given twice; gaps are found again. */
+/* Whole pages, zeroed, none allocated twice; gaps are used again. */
 static void test_alloc(void **state)
 {
 	struct rig *r = *state;
@@ -122,7 +122,7 @@ static void test_alloc(void **state)
 	}
 	assert_int_equal(r->h->dm_dirty, HOST_DM);
 	assert_int_equal(alloc(r, 1, 0, &again, &at), OHCA_ADMIN_NO_RESOURCE);
-	/* two neighbours make room for both their pages; nothing else is touched */
+	/* two neighbours make room for both of their pages; nothing else changes */
 	assert_int_equal(release(r, dm[5]), OHCA_ADMIN_OK);
 	assert_int_equal(release(r, dm[5]), OHCA_ADMIN_BAD_HANDLE);
 	assert_int_equal(alloc(r, PAGE + 1, 0, &again, &at), OHCA_ADMIN_NO_RESOURCE);
@@ -154,7 +154,7 @@ static void test_align(void **state)
 	assert_int_equal(off, PAGE);
 	assert_int_equal(alloc(r, 4, 17, &dm, &off), OHCA_ADMIN_OK);
 	assert_int_equal(off, 131072);
-	/* no more room at this alignment, though there is some without */
+	/* no room at this alignment, but without it */
 	assert_int_equal(alloc(r, 4, 17, &dm, &off), OHCA_ADMIN_NO_RESOURCE);
 	assert_int_equal(alloc(r, 65536, 0, &dm, &off), OHCA_ADMIN_OK);
 }
@@ -203,7 +203,7 @@ static void test_reg_refused(void **state)
 	c.reg_mr.field = (value);						\
 	assert_int_equal(reg(r, &c, &key), OHCA_ADMIN_BAD_PARAM);		\
 	assert_int_equal(r->h->syndrome, syn)
-	REFUSED(length, 101, 0x20);	/* the page goes on, what was asked for does not */
+	REFUSED(length, 101, 0x20);	/* the page continues after the length that was asked for */
 	REFUSED(length, ~0ull, 0x20);
 	REFUSED(pl_offset, 901, 0x20);
 	REFUSED(pl_offset, 1001, 0x30);
@@ -218,14 +218,14 @@ static void test_reg_refused(void **state)
 	/* it does not last */
 	REFUSED(access, RW | OHCA_ACCESS_FLUSH_PERSISTENT, 0x34);
 #undef REFUSED
-	/* no bytes: nothing can be accessed */
+	/* without bytes nothing can be accessed */
 	c = good;
 	c.reg_mr.length = 0;
 	assert_int_equal(reg(r, &c, &key), OHCA_ADMIN_OK);
 	assert_int_equal(rkey_check(r->h->e, r->q[0], key, 0, 1, OHCA_ACCESS_REMOTE_READ,
 				    &range), OHCA_VE_BOUNDS);
 	assert_int_equal(host_cmd_handle(r->h, OHCA_CMD_DEREG_MR, key, 0), OHCA_ADMIN_OK);
-	/* the handle is for this type only; 0 is none of the other types' business */
+	/* the handle counts for this type only; other types require 0 */
 	assert_int_equal(alloc(r, 1000, 0, &key, &off), OHCA_ADMIN_OK);
 	c = (struct ohca_hw_aqe)HOST_AQE(reg_mr, .pdn = r->h->pdn, .type = OHCA_MR_DMA,
 					 .dm = key);
@@ -256,7 +256,7 @@ static void test_access(void **state)
 	assert_int_equal(release(r, dm), OHCA_ADMIN_BUSY);
 	for (unsigned int i = 0; i < sizeof(want); i++)
 		want[i] = (uint8_t)(i * 3 + 1);
-	/* as local memory, and as remote */
+	/* as local memory, and as remote memory */
 	assert_int_equal(ohca_lkey_check(e, r->q[0], r->q[0]->pd, key, 0, 2000, true, &range), 0);
 	assert_int_equal(ohca_mr_write(e, &range, 0, want, 2000, NULL), 0);
 	assert_memory_equal(r->h->dm + at, want, 2000);
@@ -273,7 +273,7 @@ static void test_access(void **state)
 				    &range), OHCA_VE_BOUNDS);
 	assert_int_equal(rkey_check(e, r->q[1], key, 0, 1, OHCA_ACCESS_REMOTE_READ, &range),
 			 OHCA_VE_PD);
-	/* the guest sees atomics, and they see what the guest wrote */
+	/* the guest reads the results of atomics, and they read what the guest wrote */
 	v = 41;
 	memcpy(r->h->dm + at + 8, &v, 8);
 	assert_int_equal(rkey_check(e, r->q[0], key, 8, 8, OHCA_ACCESS_REMOTE_ATOMIC, &range),
@@ -287,7 +287,7 @@ static void test_access(void **state)
 	assert_int_equal(rkey_check(e, r->q[0], key, 9, 8, OHCA_ACCESS_REMOTE_ATOMIC, &range),
 			 0);
 	assert_int_equal(ohca_mr_atomic(e, &range, &add1, &old, NULL), -1);
-	/* ATOMIC_WRITE, too, is for what is aligned */
+	/* ATOMIC_WRITE, too, needs alignment */
 	assert_int_equal(ohca_mr_write8(e, &range, want, NULL), -1);
 	range.off--;
 	assert_int_equal(ohca_mr_write8(e, &range, want, NULL), 0);
@@ -295,7 +295,7 @@ static void test_access(void **state)
 	/* REREG_MR is for memory of the guest */
 	c = (struct ohca_hw_aqe)HOST_AQE(reg_mr, .key = key, .rereg = OHCA_REREG_ACCESS);
 	assert_int_equal(host_cmd(r->h, OHCA_CMD_REREG_MR, &c, NULL), OHCA_ADMIN_BAD_HANDLE);
-	/* once it is deregistered the memory can go */
+	/* after the region is deregistered the memory can be freed */
 	assert_int_equal(host_cmd_handle(r->h, OHCA_CMD_DEREG_MR, key, 0), OHCA_ADMIN_OK);
 	assert_int_equal(ohca_lkey_check(e, r->q[0], r->q[0]->pd, key, 0, 1, true, &range),
 			 OHCA_VE_LKEY);
@@ -332,7 +332,7 @@ static void test_window(void **state)
 	assert_int_equal(host_cmd_handle(r->h, OHCA_CMD_DEREG_MR, key, 0), OHCA_ADMIN_BUSY);
 }
 
-/* A device that is FATAL touches it no more; a reset frees all of it. */
+/* A device in FATAL does not access it; a reset frees all of it. */
 static void test_reset(void **state)
 {
 	struct rig *r = *state;
@@ -360,7 +360,7 @@ static void test_reset(void **state)
 	assert_true(all(r->h->dm, 0, HOST_DM));
 }
 
-/* Larger pages of the guest: no two allocations share one. */
+/* Larger pages of the guest: no two allocations share a page. */
 static void test_page_shift(void **state)
 {
 	struct rig *r = *state;
@@ -376,7 +376,7 @@ static void test_page_shift(void **state)
 	assert_int_equal(alloc(r, 4, 0, &dm, &off), OHCA_ADMIN_NO_RESOURCE);
 }
 
-/* Neither without the memory nor without the feature bit. */
+/* Refused without the memory, and without the feature bit. */
 static void test_absent(void **state)
 {
 	struct rig *r = *state;

@@ -18,8 +18,8 @@
 #define QPS	200u
 #define RINGS	20000u
 
-static _Atomic uint32_t posted[QPS];	/* the producer indices in memory */
-static uint32_t seen[QPS];		/* what the owner saw when it was kicked */
+static _Atomic uint32_t posted[QPS];	/* producer indices in memory */
+static uint32_t seen[QPS];		/* the owner's last reading, when it was kicked */
 static _Atomic uint32_t wakes;
 static struct host *h;
 
@@ -39,13 +39,13 @@ static void *ring(void *arg)
 		n = (x >> 8) % QPS;
 		atomic_fetch_add(&posted[n], 1);
 		ohca_doorbell(h->e, 0, OHCA_UAR_SQ, OHCA_FIRST_QP + n, 8);
-		/* and some that are counted only */
+		/* and some that only count */
 		ohca_doorbell(h->e, 1, OHCA_UAR_SQ, OHCA_FIRST_QP + n, 8);
 	}
 	return NULL;
 }
 
-/* host.c counts kicks without atomics; here any thread kicks */
+/* host.c counts kicks without atomics, but any thread kicks here */
 static void kick(void *p)
 {
 	(void)p;
@@ -74,7 +74,7 @@ static void test_threads(void **state)
 	h->e->ops.kick = kick;
 	for (uintptr_t i = 0; i < THREADS; i++)
 		assert_int_equal(pthread_create(&thread[i], NULL, ring, (void *)i), 0);
-	/* sleep whenever the engine says so; wake up for kicks alone */
+	/* sleep whenever the engine allows it; only a kick wakes */
 	for (unsigned int idle = 0; idle < 1000000; idle++) {
 		uint32_t now = atomic_load(&wakes);
 
@@ -101,7 +101,7 @@ static void test_threads(void **state)
 	host_free(h);
 }
 
-/* An arm request from each thread for each CQ: every CQ fires, none more than once. */
+/* Each thread sends an arm request to each CQ: every CQ fires, and none more than once. */
 static struct host_cq cqs[THREADS];
 
 static void *arm(void *arg)

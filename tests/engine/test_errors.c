@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* RC: every completion status and every event that an error can make. */
+/* RC: every completion status and every event that an error can cause. */
 #include "ib/packet.h"
 #include "rig.h"
 
@@ -8,7 +8,7 @@ static struct rig_opt rc(void)
 	return (struct rig_opt){ .mtu = 3 };
 }
 
-/* The QP is in ERR: what is posted on either queue now is flushed. */
+/* The QP is in ERR: posts to either queue are flushed. */
 static void keeps_flushing(struct rig *r, unsigned int i)
 {
 	struct wqe w;
@@ -30,7 +30,7 @@ static void keeps_flushing(struct rig *r, unsigned int i)
 	no_wc(&r->rcq[i]);
 }
 
-/* Post @w as 1 between a good WRITE and a doomed one; it fails with @status. */
+/* Posts @w as 1 between a good WRITE and one that is flushed; @w fails with @status. */
 static struct ohca_hw_cqe sender_fails(struct rig *r, struct wqe *w, uint32_t status)
 {
 	struct ohca_hw_cqe c;
@@ -129,7 +129,7 @@ static void test_bad_wqe(void **state)
 		} else {
 			struct ohca_hw_db *db = host_buf_ptr(r.h[0], &r.qp[0].buf, 0);
 
-			/* one BB is all that it occupies */
+			/* it occupies one BB only */
 			ctrl->nseg = k == 10 ? 37 : k == 11 ? 8 : 0;
 			w.b[1] = ctrl->nseg;
 			host_post_wqe(&r.qp[0], w.b, 4);
@@ -181,12 +181,12 @@ static void test_loc_prot(void **state)
 			ve = OHCA_VE_PD;
 			break;
 		}
-		case 4:		/* fails in the third packet of a message */
+		case 4:		/* fails at the third packet of a message */
 			len = 3000;
 			addr += RIG_MR_LEN - 2500;
 			ve = OHCA_VE_BOUNDS;
 			break;
-		case 5: {	/* READ into what may not be written */
+		case 5: {	/* READ into memory that is not writable */
 			struct host_mr mr;
 
 			host_mr_create(r.h[0], &mr, 4096, r.h[0]->pdn, 0);
@@ -203,7 +203,7 @@ static void test_loc_prot(void **state)
 	}
 }
 
-/* Memory behind a good key has gone. */
+/* Memory of a region with a valid key was removed. */
 static void test_dma(void **state)
 {
 	struct rig r;
@@ -222,7 +222,7 @@ static void test_dma(void **state)
 	r.h[0]->hole_len = 0;
 	keeps_flushing(&r, 0);
 	rig_down(&r);
-	/* behind the send queue itself */
+	/* memory of the send queue itself */
 	rig_up(&r, (struct rig_opt){ .log_sq = 8, .log_rq = 4 });
 	rig_run(&r);
 	r.h[0]->hole = r.qp[0].buf.page[r.qp[0].sq_off / HOST_PAGE + 1];
@@ -264,7 +264,7 @@ static void test_loc_len(void **state)
 	rig_down(&r);
 }
 
-/* Keys that a WQE cannot make or take. */
+/* Keys that a WQE cannot make or invalidate. */
 static void test_mw_bind(void **state)
 {
 	struct rig r;
@@ -288,7 +288,7 @@ static void test_mw_bind(void **state)
 	}
 }
 
-/* ---- what the responder refuses ---- */
+/* ---- requests that the responder refuses ---- */
 
 static void test_rem_access(void **state)
 {
@@ -314,7 +314,7 @@ static void test_rem_access(void **state)
 		case 2:		/* wraps around the address space */
 			off = -r.mr[1].iova - 100;
 			break;
-		case 3:		/* another's */
+		case 3:		/* of another process */
 			pdn = host_pd(r.h[1], 0);
 			/* fall through */
 		case 4:		/* no right to write */
@@ -370,7 +370,7 @@ static void test_rem_inv_req(void **state)
 		rig_connect(&r, 0, rig_attr(&r, 0));
 		w = wqe_new(k == 0 ? OHCA_OP_RDMA_WRITE : k == 1 ? OHCA_OP_RDMA_READ :
 			    OHCA_OP_CMP_SWAP, OHCA_WQE_SIGNALED, 1);
-		/* the last: an atomic that is not aligned */
+		/* the last one is an atomic without alignment */
 		wqe_raddr(&w, r.mr[1].iova + (k == 3 ? 4 : 0), r.mr[1].key);
 		if (k >= 2)
 			wqe_atomic(&w, 1, 0);
@@ -385,7 +385,7 @@ static void test_rem_inv_req(void **state)
 	}
 }
 
-/* More READs than the responder has resources for: the requester was set up wrongly. */
+/* More READs than the responder has resources for: the requester has wrong attributes. */
 static void test_rd_resources(void **state)
 {
 	struct ohca_hw_qp_attr a;
@@ -404,7 +404,7 @@ static void test_rd_resources(void **state)
 	wc(&r.scq[0], 1, WC_REM_INV_REQ);
 	wc(&r.scq[0], 2, WC_WR_FLUSH);
 	rig_down(&r);
-	/* and with as many as there are all goes well */
+	/* with as many as there are, all of them succeed */
 	rig_up(&r, (struct rig_opt){ .cold = true, .mtu = 1 });
 	rig_connect(&r, 1, a);
 	a = rig_attr(&r, 0);
@@ -418,7 +418,7 @@ static void test_rd_resources(void **state)
 	rig_down(&r);
 }
 
-/* The receive buffer is too small, not ours, or the receive WQE is malformed. */
+/* The receive buffer is too small or is no memory of ours, or the receive WQE is malformed. */
 static void test_recv(void **state)
 {
 	static const uint8_t sender[] = { WC_REM_INV_REQ, WC_REM_OP, WC_REM_OP };
@@ -453,7 +453,7 @@ static void test_recv(void **state)
 	}
 }
 
-/* A region that goes away while a message into it is under way. */
+/* A region is deregistered during a message into it. */
 struct dereg {
 	struct rig *r;
 	unsigned int after, seen;
@@ -494,7 +494,7 @@ static void test_loc_access(void **state)
 	wc(&r.scq[0], 1, WC_REM_ACCESS);
 	wc(&r.rcq[1], 5, WC_LOC_ACCESS);
 	rig_down(&r);
-	/* from under a READ: its response breaks off with a NAK */
+	/* during a READ: a NAK ends its response */
 	d.seen = 0;
 	rig_up(&r, rc());
 	host_hook_set(r.h[1], 0, hold_last, &d);
@@ -508,7 +508,7 @@ static void test_loc_access(void **state)
 	rig_down(&r);
 }
 
-/* A NAK waits for the READ responses before it; all of them arrive. */
+/* A NAK waits for the READ responses before it, and all of them arrive. */
 static void test_nak_order(void **state)
 {
 	struct rig r;
@@ -530,7 +530,7 @@ static void test_nak_order(void **state)
 	rig_down(&r);
 }
 
-/* ---- responses that cannot be ---- */
+/* ---- invalid responses ---- */
 
 struct patch {
 	uint8_t from, to;
@@ -553,7 +553,7 @@ static enum host_fate patch_op(void *arg, struct host *from, unsigned int port, 
 static void test_bad_resp(void **state)
 {
 	static struct patch p[] = {
-		/* 8 bytes of READ response look like an atomic's, and the other way */
+		/* 8 bytes of READ response become an atomic response, and the reverse */
 		{ IB_OP_RC_READ_RESP_ONLY, IB_OP_RC_ATOMIC_ACK, 0 },
 		{ IB_OP_RC_ATOMIC_ACK, IB_OP_RC_READ_RESP_ONLY, 0 },
 	};
@@ -581,7 +581,7 @@ static enum host_fate shorten(void *arg, struct host *from, unsigned int port, u
 	(void)from;
 	(void)port;
 	(void)len;
-	/* one byte of payload becomes pad */
+	/* one byte of the payload becomes padding */
 	if (frame[8] == IB_OP_RC_READ_RESP_ONLY)
 		frame[9] |= 0x10;
 	return HOST_DELIVER;
@@ -600,7 +600,7 @@ static void test_short_resp(void **state)
 	rig_down(&r);
 }
 
-/* Requests out of order within a message. */
+/* Requests in the middle of a message, in the wrong order. */
 static void test_bad_sequence(void **state)
 {
 	static struct patch p[] = {
@@ -631,7 +631,7 @@ static void test_bad_sequence(void **state)
 
 /* ---- queues ---- */
 
-/* A CQ without room: its error, and that of the QP that needed it. */
+/* A full CQ: its error, and that of the QP that needed it. */
 static void test_cq_overflow(void **state)
 {
 	struct rig r;
@@ -657,7 +657,7 @@ static void test_cq_overflow(void **state)
 	event(r.h[0], OHCA_EVENT_CQ_ERR, small.cqn);
 	event(r.h[0], OHCA_EVENT_QP_FATAL, q.handle);
 	assert_int_equal(rig_state(&q), OHCA_QPS_ERR);
-	/* the other QP of the machine is well */
+	/* the other QP of the machine is not affected */
 	rig_write(&r, 0, 9, 0, 0, 100);
 	rig_run(&r);
 	wc(&r.scq[0], 9, WC_SUCCESS);
@@ -666,7 +666,7 @@ static void test_cq_overflow(void **state)
 	rig_down(&r);
 }
 
-/* A producer index that cannot be. */
+/* An invalid producer index. */
 static void test_bad_index(void **state)
 {
 	struct rig r;
@@ -689,7 +689,7 @@ static void test_bad_index(void **state)
 	}
 }
 
-/* To ERR by command, with work in all places. */
+/* To ERR by command, with work everywhere. */
 static void test_flush(void **state)
 {
 	struct rig r;
@@ -710,7 +710,7 @@ static void test_flush(void **state)
 	for (unsigned int i = 0; i < 40; i++)
 		wc(&r.rcq[0], i, WC_WR_FLUSH);
 	keeps_flushing(&r, 0);
-	/* half a message had been received */
+	/* half of a message had been received */
 	rig_down(&r);
 	rig_up(&r, (struct rig_opt){ .mtu = 1, .srq = true });
 	r.h[0]->port[0].credits = 2;

@@ -32,7 +32,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* The engine completes something. */
+/* The engine completes a WQE. */
 static int push(struct host_cq *cq, uint64_t wr_id, bool solicited)
 {
 	struct ohca_hw_cqe cqe = { .wr_id = wr_id };
@@ -77,7 +77,7 @@ static void check_wrap(struct host *h, uint8_t log)
 
 	host_cq_create(h, &cq, log, 0);
 	for (uint64_t i = 0; i < 5; i++) {
-		/* as full as it gets, then empty */
+		/* completely full, then empty */
 		for (uint64_t k = 0; k < 1u << log; k++)
 			assert_int_equal(push(&cq, i * 1000 + k, false), 0);
 		for (uint64_t k = 0; k < 1u << log; k++) {
@@ -115,7 +115,7 @@ static void test_overflow(void **state)
 	assert_int_equal(push(&cq, 2, false), -1);
 	assert_int_equal(host_counter(h, OHCA_CNT_CQ_OVERFLOW), 1);
 	async_is(h, OHCA_EVENT_CQ_ERR, cq.cqn);
-	/* what was in it stays; nothing more comes, also after it was emptied */
+	/* its entries stay, and no more are added, even after they were polled */
 	for (int i = 0; i < 4; i++)
 		assert_true(host_cq_poll(&cq, &cqe));
 	assert_int_equal(push(&cq, 2, false), -1);
@@ -134,7 +134,7 @@ static void test_bad_consumer_index(void **state)
 	db = host_buf_ptr(h, &cq.buf, 0);
 	for (int i = 0; i < 4; i++)
 		assert_int_equal(push(&cq, 1, false), 0);
-	/* ahead of the producer: not believed */
+	/* ahead of the producer: ignored */
 	db->cq_ci = 5;
 	assert_int_equal(push(&cq, 1, false), -1);
 	assert_int_equal(host_counter(h, OHCA_CNT_DB_BAD_INDEX), 1);
@@ -153,7 +153,7 @@ static void test_memory_gone(void **state)
 	assert_int_equal(push(&cq, 1, false), -1);
 	assert_int_equal(host_counter(h, OHCA_CNT_DMA_ERR), 1);
 	async_is(h, OHCA_EVENT_CQ_ERR, cq.cqn);
-	/* the device lives on */
+	/* the device still runs */
 	h->hole_len = 0;
 	host_cq_destroy(&cq);
 }
@@ -167,22 +167,22 @@ static void test_arm(void **state)
 	struct host_cq cq;
 
 	host_cq_create(h, &cq, 4, 0);
-	/* nothing is told that was not asked for */
+	/* no event without a request */
 	push(&cq, 1, false);
 	host_settle(&h, 1);
 	assert_int_equal(events(h, cq.cqn), 0);
-	/* asked for too late: at once */
+	/* requested too late: an event at once */
 	host_cq_arm(&cq, false);
 	host_settle(&h, 1);
 	assert_int_equal(events(h, cq.cqn), 1);
 	cq.sn++;
 	host_eq_db(h, &h->comp, true);
-	/* the event has told of it: arming before polling does not tell it again */
+	/* the event covers the CQE: arming before the poll causes no second one */
 	host_cq_arm(&cq, false);
 	host_settle(&h, 1);
 	assert_int_equal(events(h, cq.cqn), 0);
 	assert_true(host_cq_poll(&cq, &cqe));
-	/* asked for in time: one event, for any number of entries */
+	/* requested in time: one event, for any number of entries */
 	host_cq_arm(&cq, false);
 	host_settle(&h, 1);
 	assert_int_equal(events(h, cq.cqn), 0);
@@ -219,14 +219,14 @@ static void test_solicited(void **state)
 	assert_int_equal(events(h, cq.cqn), 1);
 	cq.sn++;
 	host_eq_db(h, &h->comp, true);
-	/* the solicited one has been polled, another has not: no event */
+	/* the solicited one was polled, another one was not: no event */
 	host_cq_poll(&cq, &cqe);
 	host_cq_poll(&cq, &cqe);
 	push(&cq, 3, false);
 	host_cq_arm(&cq, true);
 	host_settle(&h, 1);
 	assert_int_equal(events(h, cq.cqn), 0);
-	/* a wish for any entry is stronger, whatever comes after it */
+	/* a request for any entry has precedence over others, before and after it */
 	host_cq_poll(&cq, &cqe);
 	host_cq_arm(&cq, false);
 	host_cq_arm(&cq, true);
@@ -238,7 +238,7 @@ static void test_solicited(void **state)
 	assert_int_equal(events(h, cq.cqn), 1);
 	cq.sn++;
 	host_eq_db(h, &h->comp, true);
-	/* asked late, and a solicited one is held */
+	/* requested late, and there is a solicited one */
 	push(&cq, 5, true);
 	push(&cq, 6, false);
 	host_cq_arm(&cq, true);
@@ -247,7 +247,7 @@ static void test_solicited(void **state)
 	host_cq_destroy(&cq);
 }
 
-/* Requests with two numbers arrive together, the good one first or last. */
+/* Requests with two numbers arrive together, the valid one first or last. */
 static void test_arm_race(void **state)
 {
 	struct host *h = *state;
@@ -288,11 +288,11 @@ static void test_interrupts(void **state)
 	host_settle(&h, 1);
 	push(&cq, 2, false);
 	assert_int_equal(h->irqs[1], 1);
-	/* armed with an entry there: at once */
+	/* armed while an entry is there: at once */
 	host_eq_db(h, &h->comp, true);
 	host_settle(&h, 1);
 	assert_int_equal(h->irqs[1], 2);
-	/* an index out of range is ignored, with its arming */
+	/* an index out of range is ignored, and so is its arming */
 	h->comp.ci += 5;
 	host_eq_db(h, &h->comp, true);
 	host_settle(&h, 1);
@@ -301,7 +301,7 @@ static void test_interrupts(void **state)
 	host_cq_destroy(&cq);
 }
 
-/* One EQE a CQ, however often it is armed: the rest waits for the driver. */
+/* One EQE for a CQ, however often it is armed: the others wait for the driver. */
 static void test_deferred(void **state)
 {
 	struct host *h = *state;
@@ -322,7 +322,7 @@ static void test_deferred(void **state)
 			push(&cq[i], 1, false);
 			host_cq_arm(&cq[i], false);
 			host_settle(&h, 1);
-			/* a consumer that guesses its next event */
+			/* a consumer that arms with the number of its next event */
 			cq[i].sn++;
 			host_cq_arm(&cq[i], false);
 			host_settle(&h, 1);
@@ -344,7 +344,7 @@ static void test_deferred(void **state)
 	for (int i = 0; i < 40; i++)
 		assert_true(seen[i] >= 1);
 	assert_true(n >= 40);
-	/* destroyed while deferred: never told */
+	/* destroyed while deferred: no event */
 	for (int i = 0; i < 40; i++) {
 		host_cq_arm(&cq[i], false);
 		host_settle(&h, 1);
@@ -360,7 +360,10 @@ static void test_deferred(void **state)
 	assert_int_equal(host_cmd_handle(h, OHCA_CMD_DESTROY_EQ, eq.eqn, 0), OHCA_ADMIN_OK);
 }
 
-/* The number of a CQ is nobody's while an EQE of it may be taken, however often numbers wrap. */
+/*
+ * The number of a CQ is not used again while the driver may read an EQE of it, however often
+ * numbers wrap.
+ */
 static void test_number(void **state)
 {
 	struct host *h = *state;
@@ -387,7 +390,7 @@ static void test_number(void **state)
 		assert_int_not_equal(other.cqn, first[1]);
 		host_cq_destroy(&other);
 	}
-	/* taken, or the EQ itself is gone */
+	/* the driver has read it, or the EQ itself is destroyed */
 	assert_true(host_eq_poll(h, &eq[0], &eqe));
 	assert_int_equal(eqe.handle, first[0]);
 	host_eq_db(h, &eq[0], true);
@@ -402,7 +405,7 @@ static void test_number(void **state)
 	assert_int_equal(host_cmd_handle(h, OHCA_CMD_DESTROY_EQ, eq[0].eqn, 0), OHCA_ADMIN_OK);
 }
 
-/* An object that only this test knows. */
+/* An object that only this test has. */
 static struct ohca_async stranger(void)
 {
 	struct ohca_async a;
@@ -419,7 +422,7 @@ static void raise_event(struct host *h, enum ohca_event type, struct ohca_async 
 	assert_true(ohca_running(h->e));
 }
 
-/* Fill the asynchronous EQ with events of something else. */
+/* Fills the asynchronous EQ with events of another object. */
 static void async_fill(struct host *h)
 {
 	struct ohca_async a = stranger();
@@ -442,7 +445,10 @@ static void async_empty(struct host *h)
 	host_settle(&h, 1);
 }
 
-/* Creates and destroys QPs, SRQs and CQs until their numbers wrap; how often it gets each number. */
+/*
+ * Creates and destroys QPs, SRQs and CQs until their numbers wrap; counts how often it gets each
+ * number.
+ */
 static void numbers_wrap(struct host *h, const uint32_t number[3], unsigned int seen[3])
 {
 	struct host_qp_init in;
@@ -469,7 +475,9 @@ static void numbers_wrap(struct host *h, const uint32_t number[3], unsigned int 
 	host_cq_destroy(&scq);
 }
 
-/* An object's number is nobody's while an asynchronous event of it may be taken. */
+/*
+ * The number of an object is not used again while the driver may read an asynchronous event of it.
+ */
 static void test_async_number(void **state)
 {
 	struct host *h = *state;
@@ -509,14 +517,14 @@ static void test_async_number(void **state)
 	numbers_wrap(h, number, seen);
 	for (unsigned int i = 0; i < 3; i++)
 		assert_true(seen[i]);
-	/* and where the driver takes none the reset gives all back */
+	/* and if the driver reads none, a reset frees all */
 	assert_int_equal(host_qp_create(h, &qp, &in), OHCA_ADMIN_OK);
 	raise_event(h, OHCA_EVENT_COMM_EST, &h->e->qp[qp.handle]->async);
 	host_qp_destroy(&qp);
 	host_cq_destroy(&scq);
 }
 
-/* The number of a special QP follows from its port: no other has it before the event is taken. */
+/* The number of a special QP follows from its port: none gets it before the event is read. */
 static void test_special_number(void **state)
 {
 	struct host *h = host_new(2, 0x200);
@@ -541,7 +549,7 @@ static void test_special_number(void **state)
 		host_buf_free(&qp.buf);
 		assert_true(host_eq_poll(h, &h->async, &eqe));
 		assert_int_equal(eqe.handle, i);
-		/* taken, and then returned */
+		/* polled, and then returned to the device */
 		assert_int_equal(host_qp_create(h, &qp, &in), OHCA_ADMIN_BUSY);
 		host_buf_free(&qp.buf);
 		host_eq_db(h, &h->async, true);
@@ -566,7 +574,7 @@ static void test_special_number(void **state)
 	host_free(h);
 }
 
-/* Without room an event waits at its object, and every kind of event is told once. */
+/* Without room an event waits at its object, and each kind of event is reported once. */
 static void test_async_overflow(void **state)
 {
 	struct host *h = *state;
@@ -595,7 +603,7 @@ static void test_async_overflow(void **state)
 	}
 	raise_event(h, OHCA_EVENT_CQ_ERR, &ohca_cq_get(h->e, cq[1].cqn)->async);
 	assert_int_equal(host_counter(h, OHCA_CNT_EQE_DEFERRED), 7 * 300 + 1);
-	/* an object that goes takes its events along */
+	/* an object that is destroyed removes its events */
 	host_cq_destroy(&cq[1]);
 	irqs = h->irqs[0];
 	async_empty(h);
@@ -611,10 +619,10 @@ static void test_async_overflow(void **state)
 	assert_int_equal(eqe.port, 1);
 	async_is(h, OHCA_EVENT_CQ_ERR, cq[0].cqn);
 	assert_false(host_eq_poll(h, &h->async, &eqe));
-	/* told: the next one is news */
+	/* reported: the next one is a new event */
 	raise_event(h, OHCA_EVENT_QP_FATAL, &ohca_qp_get(h->e, qp.handle)->async);
 	async_is(h, OHCA_EVENT_QP_FATAL, qp.handle);
-	/* the queue goes, then what has events waiting; and reset finds some waiting */
+	/* the EQ is destroyed, then the objects with events; and a reset finds some that wait */
 	for (unsigned int k = 0; k < 2; k++) {
 		async_fill(h);
 		raise_event(h, OHCA_EVENT_QP_FATAL, &ohca_qp_get(h->e, qp.handle)->async);
@@ -728,7 +736,7 @@ static void test_eq_commands(void **state)
 	host_cq_destroy(&cq);
 	assert_int_equal(host_cmd_handle(h, OHCA_CMD_DESTROY_EQ, h->async.eqn, 0),
 			 OHCA_ADMIN_OK);
-	/* without an async EQ, events go nowhere */
+	/* without an async EQ, events are dropped */
 	ohca_async_event(h->e, OHCA_EVENT_QP_FATAL, &a);
 	assert_true(ohca_running(h->e));
 }
@@ -795,7 +803,7 @@ static void test_moderation(void **state)
 	host_eq_db(h, &h->comp, true);
 	while (host_cq_poll(&cq, &cqe))
 		;
-	/* fewer come: told when the time is over */
+	/* fewer arrive: reported when the time is over */
 	host_cq_arm(&cq, false);
 	host_settle(&h, 1);
 	push(&cq, 1, false);
@@ -809,7 +817,7 @@ static void test_moderation(void **state)
 	host_eq_db(h, &h->comp, true);
 	while (host_cq_poll(&cq, &cqe))
 		;
-	/* switched off while it waits: told */
+	/* switched off while it waits: reported */
 	host_cq_arm(&cq, false);
 	host_settle(&h, 1);
 	push(&cq, 1, false);
@@ -817,7 +825,7 @@ static void test_moderation(void **state)
 	assert_int_equal(events(h, cq.cqn), 1);
 	cq.sn++;
 	host_eq_db(h, &h->comp, true);
-	/* destroyed while it waits: not told */
+	/* destroyed while it waits: not reported */
 	modify(&cq, 4, 100);
 	while (host_cq_poll(&cq, &cqe))
 		;
@@ -829,7 +837,7 @@ static void test_moderation(void **state)
 	assert_int_equal(events(h, 0), 0);
 }
 
-/* Several at once, each in its own time. */
+/* Several CQs at once, each with its own time. */
 static void test_moderation_order(void **state)
 {
 	static const uint16_t us[3] = { 300, 100, 200 };
@@ -891,7 +899,7 @@ static void test_resize(void **state)
 
 	h->scatter = true;
 	host_cq_create(h, &cq, 4, 0);
-	/* at every phase of the old ring, to every size that fits */
+	/* at every position of the old ring, to every size that fits */
 	for (unsigned int round = 0; round < 60; round++) {
 		uint8_t log = (uint8_t)(2 + round * 7 % 6);
 		unsigned int held = round % 4;
@@ -913,7 +921,7 @@ static void test_resize(void **state)
 			assert_int_equal(cqe.wr_id, seen++);
 		}
 	}
-	/* does not fit; index that cannot be; a CQ in error */
+	/* too small; an invalid index; a CQ in error */
 	for (int i = 0; i < 4; i++)
 		assert_int_equal(push(&cq, next++, false), 0);
 	assert_int_equal(resize(&cq, 1, &buf, &pi), OHCA_ADMIN_BAD_PARAM);
@@ -927,7 +935,7 @@ static void test_resize(void **state)
 		assert_int_equal(host_cmd(h, OHCA_CMD_RESIZE_CQ, &c, NULL),
 				 OHCA_ADMIN_BAD_PARAM);
 		assert_int_equal(h->syndrome, 0x20);
-		/* memory that is none: the CQ stays what it is */
+		/* there is no such memory: the CQ stays as it was */
 		c.resize_cq.log_size = 4;
 		assert_int_equal(host_cmd(h, OHCA_CMD_RESIZE_CQ, &c, NULL), OHCA_ADMIN_DMA);
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A QP that is idle, failing, flushing, parked or hostile does not delay an honest one by more
- * than a few turns.
+ * A QP that is idle, failing, flushing, parked or hostile does not delay an honest one by more than
+ * a few turns.
  */
 #include <stdlib.h>
 
@@ -16,15 +16,15 @@
 #include "rig.h"
 
 #define BUDGET	64u
-#define TURNS	4u	/* polls after which an honest packet has left */
+#define TURNS	4u	/* polls after which an honest packet must have left */
 #define LOG_BAD	12u
 #define CROWD	200u
-#define ROUNDS	20u	/* moments at which time goes on; more than an ACK timeout in all */
+#define ROUNDS	20u	/* steps of time; more than an ACK timeout in all */
 
 /**
  * struct town - two machines with two joined ports each
- * @bad: QPs that misbehave, with CQs of their own; @good: one on each port and lane 0, and one
- *	on port 0 and lane 1
+ * @bad: QPs that misbehave, with CQs of their own
+ * @good: honest QPs: one on each port and lane 0, and one on port 0 and lane 1
  * @crowd: @num more that misbehave; @srq: of one of @bad; @by: the machine that is attacked
  * @armed: limits of @srq that were set, after @eqes events
  */
@@ -101,13 +101,13 @@ static struct ohca_hw_db *record(struct host_qp *q)
 	return host_buf_ptr(q->h, &q->buf, 0);
 }
 
-/* The send queue is full, whatever is in it. */
+/* Makes the send queue full, whatever it contains. */
 static void fill_sq(struct host_qp *q)
 {
 	record(q)->sq_pi = record(q)->sq_ci + (1u << q->log_sq);
 }
 
-/* A process that keeps its queue full while the device looks at it. */
+/* A process that fills its queue again while the device reads it. */
 static void refill(void *arg, struct host *h, uint64_t addr, size_t n, int prot)
 {
 	(void)h, (void)addr, (void)n, (void)prot;
@@ -158,13 +158,13 @@ static void test_flush_waits_its_turn(void **state)
 	fill_sq(&t->bad[0]);
 	ring_sq(&t->bad[0]);
 	honest_leave(t);
-	/* it is flushed all the same */
+	/* it is flushed nevertheless */
 	rig_run(&t->r);
 	assert_int_equal(record(&t->bad[0])->sq_ci, 1u << LOG_BAD);
 	town_down(t, "QP in ERR with a full send queue");
 }
 
-/* The same for ever; its receive queue is flushed as well. */
+/* The same without end; its receive queue is flushed, too. */
 static void test_flush_without_end(void **state)
 {
 	struct town *t = town_up(OHCA_QPT_RC);
@@ -192,7 +192,7 @@ static void test_flush_without_end(void **state)
 	town_down(t, "QP in ERR whose send queue stays full");
 }
 
-/* A QP in SQE is the same: it sends nothing. */
+/* A QP in SQE: it sends nothing. */
 static void test_sqe_without_end(void **state)
 {
 	struct town *t = town_up(OHCA_QPT_UC);
@@ -200,7 +200,7 @@ static void test_sqe_without_end(void **state)
 
 	(void)state;
 	join(t, t->bad, 0, 0);
-	/* a WQE of no size fails */
+	/* an empty WQE fails */
 	record(&t->bad[0])->sq_pi = 1;
 	ring_sq(&t->bad[0]);
 	host_poll(h, BUDGET);
@@ -213,7 +213,7 @@ static void test_sqe_without_end(void **state)
 	town_down(t, "QP in SQE whose send queue stays full");
 }
 
-/* A QP whose SL is mapped to VL15, that is to nothing: its packets are discarded at once. */
+/* A QP whose SL is mapped to VL15, where data is not allowed: its packets are discarded at once. */
 static void test_no_lane(void **state)
 {
 	static const uint8_t type[] = { OHCA_QPT_UC, OHCA_QPT_RC };
@@ -260,7 +260,7 @@ static enum host_fate see_nak(void *arg, struct host *from, unsigned int port, u
 }
 
 /*
- * A responder that refuses a request sends its NAK, and then flushes: though its process keeps the
+ * A responder that refuses a request sends its NAK and flushes then, even if its process keeps the
  * send queue full, and other lanes are busy.
  */
 static void test_nak_before_flush(void **state)
@@ -274,7 +274,7 @@ static void test_nak_before_flush(void **state)
 	(void)state;
 	t->by = 1;
 	join(t, t->bad, 0, 0);
-	/* it has sent nothing yet, but worked */
+	/* it has sent nothing yet, but executed WQEs */
 	for (unsigned int i = 0; i < 2 * OHCA_QUANTUM; i++) {
 		struct wqe w = wqe_new(OHCA_OP_NOP, 0, 0);
 
@@ -289,7 +289,7 @@ static void test_nak_before_flush(void **state)
 	host_hook_set(h, 0, see_nak, &nak);
 	h->on_map = refill;
 	h->on_map_arg = &t->bad[1];
-	/* the requester's packet, and from then on the responder's polls */
+	/* the requester's packet, and afterwards the responder's polls */
 	for (unsigned int i = 0; i < TURNS && !nak.seen; i++)
 		host_step(t->r.h, 2);
 	assert_true(nak.seen);
@@ -329,8 +329,8 @@ static void post_nops(struct host_qp *q, unsigned int n)
 static void crowd_up(struct town *t, unsigned int num, uint8_t sl);
 
 /*
- * A crowd flushes, and several lanes are busy. Work without packets before a packet, such as the
- * registration of the memory that it names, does not put an honest QP behind the crowd.
+ * A crowd flushes, and several lanes are busy. Work without packets that precedes a packet, such as
+ * the registration of the memory that it names, does not move an honest QP behind the crowd.
  */
 static void test_local_before_packet(void **state)
 {
@@ -343,7 +343,7 @@ static void test_local_before_packet(void **state)
 		rig_modify(&t->crowd[k][0], OHCA_QPS_ERR);
 		t->crowd[k][0].sq_pi = record(&t->crowd[k][0])->sq_ci;
 	}
-	/* a QP that has had much of such work, and rests */
+	/* a QP that had much of such work, and is idle */
 	post_nops(good, 3 * OHCA_QUANTUM);
 	rig_run(&t->r);
 	for (unsigned int i = 0; i < 2; i++) {
@@ -396,13 +396,13 @@ static void crowd_sends(struct town *t)
 	}
 }
 
-/* QPs without work whose process rings their doorbells without pause. */
+/* Idle QPs whose process rings their doorbells without pause. */
 static void idle(struct town *t)
 {
 	crowd_up(t, CROWD, 0);
 }
 
-/* QPs that are ahead of their static rate. */
+/* QPs that have used more than their static rate allows. */
 static void paced(struct town *t)
 {
 	t->r.h[0]->static_rate = IB_RATE_CODE_2_5;
@@ -417,7 +417,7 @@ static void paced(struct town *t)
 	}
 }
 
-/* QPs whose peer has no receive for their message. */
+/* QPs whose peer has no receive WQE for their message. */
 static void rnr(struct town *t)
 {
 	crowd_up(t, CROWD, 0);
@@ -445,13 +445,13 @@ static void credits(struct town *t)
 	fail();
 }
 
-/* The peer announces credits that are none. */
+/* The peer announces credits but gives none. */
 static void no_credits(struct town *t)
 {
 	ohca_tx_ready(t->r.h[0]->e, 0, (uint16_t)(1u << slow_lane(t)));
 }
 
-/* QPs whose memory has no pages, more than there may be page faults. */
+/* QPs whose memory has no pages; they are more than there may be page faults. */
 static void faults(struct town *t)
 {
 	struct host *h = t->r.h[0];
@@ -508,7 +508,7 @@ static void sends(struct town *t)
 	ohca_doorbell(t->r.h[0]->e, 0, OHCA_UAR_SRQ, t->srq.srqn, 8);
 }
 
-/* An SRQ whose index cannot be true. */
+/* An SRQ with an invalid index. */
 static void srq_index(struct town *t)
 {
 	srq_record(t)->rq_pi = srq_record(t)->rq_ci + 0x10000;
@@ -523,7 +523,7 @@ static void srq_refill(void *arg, struct host *h, uint64_t addr, size_t n, int p
 	srq_record(t)->rq_pi = srq_record(t)->rq_ci + 64;
 }
 
-/* An SRQ that is full whenever the device looks at it. */
+/* An SRQ that is full whenever the device reads it. */
 static void srq_full(struct town *t)
 {
 	t->r.h[0]->on_map = srq_refill;
@@ -531,7 +531,7 @@ static void srq_full(struct town *t)
 	sends(t);
 }
 
-/* Limit events without end; the driver takes none. */
+/* Limit events without end; the driver reads none. */
 static void srq_limit(struct town *t)
 {
 	struct ohca_hw_aqe c = HOST_AQE(modify_srq, .srqn = t->srq.srqn, .limit = 64);
@@ -555,7 +555,7 @@ static void qp_up(struct town *t)
 	join(t, t->bad, 0, 0);
 }
 
-/* A producer index that is another wrong one whenever the device looks at it. */
+/* A producer index with another invalid value whenever the device reads it. */
 static void qp_index(struct town *t)
 {
 	t->r.h[0]->on_map = wrong_index;
@@ -563,20 +563,20 @@ static void qp_index(struct town *t)
 	ring_sq(&t->bad[0]);
 }
 
-/* A wrong index is seen once: nothing is looked at again. */
+/* An invalid index is detected once, and not read again. */
 static void once(struct town *t)
 {
 	assert_int_equal(host_counter(t->r.h[0], OHCA_CNT_DB_BAD_INDEX), 1);
 }
 
-/* Each QP tries again when its RNR timer has run down, and not before: that is once a round. */
+/* Each QP sends again when its RNR timer has expired, and not earlier: that is once a round. */
 static void rnr_timers(struct town *t)
 {
 	assert_in_range(host_counter(t->r.h[0], OHCA_CNT_RNR_NAK_RX), t->num * ROUNDS,
 			t->num * (ROUNDS + 2));
 }
 
-/* An armed limit is told once. */
+/* An armed limit causes one event. */
 static void limits(struct town *t)
 {
 	struct host *h = t->r.h[0];
@@ -586,11 +586,11 @@ static void limits(struct town *t)
 }
 
 /**
- * struct attacker - what an honest QP is to be safe from
- * @begin: makes it; @again: goes on, before each poll; may be NULL
- * @turns: polls after which an honest WRITE has left while time stands
- * @steps: polls of both sides after which it is complete while time goes on
- * @check: whether it is held back by what it should be; may be NULL
+ * struct attacker - QPs that must not delay an honest QP
+ * @begin: starts the attack; @again: continues it before each poll; may be NULL
+ * @turns: polls within which an honest WRITE leaves while time stands still
+ * @steps: polls of both sides within which it completes while time passes
+ * @check: checks that the attack is limited as intended; may be NULL
  */
 struct attacker {
 	const char *name;
@@ -600,7 +600,7 @@ struct attacker {
 	void (*check)(struct town *t);
 };
 
-/* A crowd that has all to do with one packet each, or with as many as a turn allows. */
+/* A crowd of QPs that each send one packet, or as many as a turn allows. */
 #define EACH_ONCE	(CROWD / BUDGET + 1)
 #define EACH_TURN	(CROWD * OHCA_QUANTUM / BUDGET)
 
@@ -626,7 +626,10 @@ static void poll_after(struct town *t, const struct attacker *a)
 	host_poll(t->r.h[0], BUDGET);
 }
 
-/* An honest WRITE by each lane and port, after and while the attacker has turns. */
+/*
+ * Posts an honest WRITE by each lane and port while the attacker has turns. Return: polls until it
+ * left.
+ */
 static unsigned int in_turns(struct town *t, const struct attacker *a)
 {
 	struct host *h = t->r.h[0];
@@ -649,7 +652,7 @@ static unsigned int in_turns(struct town *t, const struct attacker *a)
 	return most;
 }
 
-/* The same until all are complete, at each of some moments in more than an ACK timeout. */
+/* The same until all are complete, at several times in more than an ACK timeout. */
 static unsigned int in_time(struct town *t, const struct attacker *a)
 {
 	unsigned int most = 0;
@@ -676,7 +679,7 @@ static unsigned int in_time(struct town *t, const struct attacker *a)
 		}
 		most = steps > most ? steps : most;
 	}
-	/* what the attacker's QPs have begun in the last round ends */
+	/* requests that the attacker's QPs have begun in the last round end */
 	step(t, a->steps);
 	return most;
 }

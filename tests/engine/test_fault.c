@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Page faults: what goes away while one is open, and who has the slots for them under load. */
+/* Page faults: objects that are destroyed while one is open, and the slots for them under load. */
 #include <stdlib.h>
 
 #include "engine/base/limits.h"
@@ -10,7 +10,7 @@
 #include "engine/transport/xport.h"
 #include "odp_rig.h"
 
-/* ---- what goes away meanwhile ------------------------------------------------------------ */
+/* ---- destroyed meanwhile ----------------------------------------------------------------- */
 
 static void test_gone(void **state)
 {
@@ -21,9 +21,9 @@ static void test_gone(void **state)
 		(void)state;
 		odp_up(&t, (struct rig_opt){ 0 });
 		rig_recv(&t.r, 1, 70, 0, PAGE);
-		rig_write(&t.r, 1, 1, 0, 0, PAGE);	/* waits for pages of its own */
+		rig_write(&t.r, 1, 1, 0, 0, PAGE);	/* waits for its own pages */
 		odp_pages(&t, 0, 0, 1, RW);
-		rig_send(&t.r, 0, 2, 0, PAGE);		/* and side 1 for that of the receive */
+		rig_send(&t.r, 0, 2, 0, PAGE);		/* side 1 waits for the receive's */
 		rig_time(&t.r, 3);
 		assert_true(odp_fault(&t, 1, &f[0]));
 		assert_true(odp_fault(&t, 1, &f[1]));
@@ -66,7 +66,7 @@ static void test_gone(void **state)
 		rig_time(&t.r, 100);
 		odp_none(&t);
 		if (how >= 3) {
-			/* first come is the one who fails: the key is gone, or no page came */
+			/* the first request fails: the key is gone, or there was no page */
 			struct ohca_hw_cqe c;
 
 			assert_true(host_cq_poll(&t.r.scq[1], &c));
@@ -85,7 +85,7 @@ static void test_gone(void **state)
 	}
 }
 
-/* An answer comes after what asked has been served: it is none. */
+/* An answer to a page fault has no effect if its request was served before. */
 static void test_late(void **state)
 {
 	struct ohca_hw_fault_eqe f;
@@ -98,7 +98,7 @@ static void test_late(void **state)
 	rig_run(&t.r);
 	f = odp_want(&t, 1, 0, 64, true);
 	odp_pages(&t, 1, 0, 1, RW);
-	rig_time(&t.r, 5);	/* the request comes again */
+	rig_time(&t.r, 5);	/* the request is sent again */
 	wc(&t.r.scq[0], 1, WC_SUCCESS);
 	assert_int_equal(odp_resume(&t, 1, f.id, false), 0);
 	rig_write(&t.r, 0, 2, 0, 0, 64);
@@ -109,7 +109,9 @@ static void test_late(void **state)
 
 /* ---- load ------------------------------------------------------------------------------------ */
 
-/* More faults than one doorbell page may have: who finds none waits, and has its turn. */
+/*
+ * More page faults than one doorbell page may have: a QP without a slot waits, and gets its turn.
+ */
 static void test_many(void **state)
 {
 	enum { QPS = OHCA_MAX_FAULTS + 40, MOST = OHCA_MAX_FAULTS / 2 };
@@ -136,7 +138,7 @@ static void test_many(void **state)
 	while (odp_fault(&t, 0, &f[n]))
 		n++;
 	assert_int_equal(n, MOST);
-	/* one of those who wait goes; the first answer lets another one in */
+	/* one of those that wait is destroyed; the first answer lets another one in */
 	host_qp_destroy(&qp[QPS - 1]);
 	for (told = 0; told < n; told++) {
 		odp_pages(&t, 0, (f[told].addr - t.r.mr[0].iova) / PAGE, 1, RW);
@@ -144,7 +146,7 @@ static void test_many(void **state)
 		rig_time(&t.r, 1);
 		while (n < QPS && odp_fault(&t, 0, &f[n]))
 			n++;
-		/* one has tried and has the slot; the others were not woken for it */
+		/* one has tried and has the slot; it did not wake the others */
 		for (unsigned int i = 0; told < 10 && i < QPS - 1; i++) {
 			const struct ohca_xport *xp = t.r.h[0]->e->qp[qp[i].handle]->xp;
 
@@ -192,7 +194,7 @@ static void process_down(struct process *p)
 	host_buf_free(&p->cq.buf);
 }
 
-/* QP @i of a process sends from page @i of its region, which is not there. */
+/* QP @i of a process sends from page @i of its region, which is not present. */
 static void process_send(struct odp *t, struct process *p, unsigned int i)
 {
 	struct host_qp_init in = { .type = OHCA_QPT_UD, .log_sq = 1, .log_rq = 1, .pdn = p->pdn,
@@ -206,7 +208,7 @@ static void process_send(struct odp *t, struct process *p, unsigned int i)
 	wqe_post(&p->qp[i], &w);
 }
 
-/* Count the faults of each process; with @answer the pages come. */
+/* Counts the page faults of each process; with @answer they are served. */
 static void process_faults(struct odp *t, struct process *p, unsigned int n, bool answer)
 {
 	struct ohca_hw_fault_eqe f;
@@ -229,7 +231,10 @@ static void process_faults(struct odp *t, struct process *p, unsigned int n, boo
 	}
 }
 
-/* Memory that does not come takes no slot from another process: not that of one, nor of four. */
+/*
+ * Pages that are never served block no slot of another process, whether one process waits for them
+ * or four.
+ */
 static void test_share(void **state)
 {
 	enum { HOGS = 4 };
@@ -247,7 +252,7 @@ static void test_share(void **state)
 		for (p[i].qps = 0; p[i].qps < free_slots / 2 + 8; p[i].qps++)
 			process_send(&t, &p[i], p[i].qps);
 		process_faults(&t, p, HOGS, false);
-		/* as many as are left, and those stay for others */
+		/* as many as are left, and the others stay free */
 		assert_int_equal(p[i].told, free_slots / 2);
 		free_slots -= p[i].told;
 		process_send(&t, victim, victim->qps++);
@@ -265,8 +270,8 @@ static void test_share(void **state)
 }
 
 /*
- * No slot is free for the page of a READ response. The requester of the same QP goes on: its own
- * page comes, and it sends what is posted later.
+ * No slot is free for the page of a READ response. The requester of the same QP continues: its own
+ * page is served, and it sends later requests.
  */
 static void test_one_side(void **state)
 {
@@ -285,7 +290,7 @@ static void test_one_side(void **state)
 	rig_write(&t.r, 1, 1, 0, PAGE, 64);
 	rig_run(&t.r);
 	f = odp_want(&t, 1, 0, 64, false);
-	/* other QPs of the doorbell page have more than it may have */
+	/* other QPs of the doorbell page have used its slots */
 	e->num_faults += TAKEN;
 	e->uar_faults[t.r.qp[1].uar] += OF_PAGE;
 	rig_read(&t.r, 0, 2, 0, 8 * PAGE, 64);
@@ -305,7 +310,7 @@ static void test_one_side(void **state)
 	odp_none(&t);
 	e->num_faults -= TAKEN;
 	e->uar_faults[t.r.qp[1].uar] -= OF_PAGE;
-	/* the QP that was woken before it has no turn, because its lane has none */
+	/* the QP that was woken before it has no turn, because its lane has no credits */
 	e->sched->fault_next = &no_turn;
 	ohca_xp_fault_room(e, 1);
 	rig_run(&t.r);
@@ -318,7 +323,9 @@ static void test_one_side(void **state)
 	odp_down(&t);
 }
 
-/* A free slot wakes the first QP that may have it; QPs of a page that has enough have no turn. */
+/*
+ * A free slot wakes the first QP that may use it; QPs of a page with all of its slots get no turn.
+ */
 static void test_refused(void **state)
 {
 	static struct process p[2];
@@ -344,7 +351,7 @@ static void test_refused(void **state)
 		}
 		assert_int_equal(p[i].told, most);
 	}
-	/* one of the second process is answered; eight of the first have waited for longer */
+	/* one of the second process is answered; eight of the first have waited longer */
 	waits = t.r.h[0]->e->qp[p[1].qp[p[1].qps - 1].handle]->xp;
 	assert_int_equal(waits->sched.on, OHCA_XP_WAIT_FAULT);
 	assert_int_equal(odp_resume(&t, 0, id, false), 0);
@@ -358,7 +365,7 @@ static void test_refused(void **state)
 	odp_down(&t);
 }
 
-/* Pages go at random while everything is under way, in both directions. */
+/* Random pages are removed while messages are outstanding in both directions. */
 static void test_churn(void **state)
 {
 	enum { OPS = 600, AREA = 64 * PAGE, SLOTS = 16, SLOT = AREA / SLOTS };
@@ -375,7 +382,10 @@ static void test_churn(void **state)
 
 		odp_up(&t, (struct rig_opt){ .loop = loop, .scatter = true, .mtu = 3,
 					     .log_sq = 7 });
-		/* side i: sources at 0, what the other writes at AREA, what it reads at 2 AREA */
+		/*
+		 * side i: sources at 0, targets of the other side at AREA, targets of READs at 2
+		 * AREA
+		 */
 		for (unsigned int i = 0; i < 2; i++) {
 			rig_fill(&t.r, i, 0, AREA, i + 1);
 			rig_put64(&t.r, i, 3 * AREA, 0);
@@ -417,7 +427,7 @@ static void test_churn(void **state)
 		assert_in_range(faults, OPS / 4, 100000);
 		for (unsigned int i = 0; i < 2; i++) {
 			assert_int_equal(rig_get64(&t.r, i, 3 * AREA), sum[i]);
-			/* whatever was copied is a copy: each slot begins with what was sent */
+			/* every copy is complete: each slot begins with the data that was sent */
 			for (unsigned int s = 0; s < SLOTS; s++)
 				for (unsigned int to = 1; to < 3; to++) {
 					uint8_t a, b;
@@ -436,8 +446,8 @@ static void test_churn(void **state)
 }
 
 /*
- * A request is lost, and the one behind it waits for a page. No timer runs meanwhile; when the wait
- * is over, also without a page, the lost one is repeated.
+ * A request is lost, and the one after it waits for a page. No timer runs meanwhile. After the
+ * wait, with or without a page, the lost one is sent again.
  */
 static void test_lost_before(void **state)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Flows over several switches: the same traffic of four HCAs at a fat tree, once by flows, with views
- * and series, and once packet by packet with a look at each switch. What has happened at the end is
- * the same, at every port of the fabric.
+ * Flows over several switches: the same traffic of four HCAs at a fat tree, once by flows with
+ * views and series, and once packet by packet at each switch. At the end the results are the same
+ * at every port of the fabric.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #define MOST	300000u
 #define STEPS	150u
 
-static const uint32_t hosts_at[NODES] = { 2, 3, 1, 15 };	/* by 1, 3 and 5 switches */
+static const uint32_t hosts_at[NODES] = { 2, 3, 1, 15 };	/* over 1, 3 and 5 switches */
 static uint64_t state;
 static unsigned long completions;
 
@@ -65,7 +65,7 @@ static uLong drain(uLong s)
 	return s;
 }
 
-/* All that can be seen of the fabric and its HCAs. */
+/* Everything that is visible of the fabric and its HCAs. */
 static uLong outcome(uLong s)
 {
 	for (unsigned int i = 0; i < NODES; i++) {
@@ -90,7 +90,7 @@ static uLong outcome(uLong s)
 	return sum(s, d->n.drop, sizeof(d->n.drop));
 }
 
-/* Packets are built completely, leave alone, and are looked at by each switch. */
+/* Every packet is built completely, leaves alone, and passes each switch by itself. */
 static void make_plain(void)
 {
 	for (unsigned int i = 0; i < NODES; i++) {
@@ -127,7 +127,7 @@ static uLong play(bool plain)
 	for (unsigned int step = 0; step < STEPS; step++) {
 		for (unsigned int n = 1 + rnd(5); n; n--)
 			post(&pair[rnd(PAIRS)], rnd(2), step);
-		/* the same tables, another version of them */
+		/* the same tables with another version */
 		if (!rnd(10))
 			m.epoch++;
 		settle();
@@ -156,7 +156,7 @@ static void test_several_switches(void **st)
 
 /* ---- wires with rates ---------------------------------------------------------- */
 
-/* How long it takes to write @len bytes from the first place to the second, one at a time. */
+/* Return: ns to write @len bytes @n times from the first place to the second. */
 static uint64_t write_ns(struct pair *p, unsigned int n, uint32_t len)
 {
 	struct place *from = &place_of[p->side[0]];
@@ -182,7 +182,7 @@ static uint64_t write_ns(struct pair *p, unsigned int n, uint32_t len)
 	return now - begin_ns;
 }
 
-/* An HCA sends as fast as its wire: 100 Gb/s / 100, of which headers are a part. */
+/* An HCA sends at the rate of its wire, 100 Gb/s / 100, with headers. */
 static void test_rate(void **st)
 {
 	struct pair p = { { 0, 1 }, OHCA_QPT_RC, 5, { { 0 } } };
@@ -200,7 +200,7 @@ static void test_rate(void **st)
 	pair_up(&p);
 	ns = write_ns(&p, 4, 256 * 4096);
 	assert_in_range(ns, 1024 * packet_ns, 1024 * packet_ns * 101 / 100);
-	/* a wire that is four times as slow */
+	/* a wire of a quarter of the rate */
 	f->port[port_of_host(place_of[1].at)].pi.width_active = IB_WIDTH_1X;
 	m.epoch++;
 	ns = write_ns(&p, 4, 256 * 4096);
@@ -215,9 +215,9 @@ static void test_rate(void **st)
 #define SCALE		100u
 #define DEPTH		4u
 #define MSG		65536u
-#define MESSAGES	2400u	/* that are done at the end */
+#define MESSAGES	2400u	/* that are complete at the end */
 
-/* What the usual settings are (Documentation/congestion.rst), with a CCTI of each QP. */
+/* Sets the usual values (Documentation/congestion.rst), with a CCTI for each QP. */
 static void set_congestion(void)
 {
 	struct fab_congestion_cfg usual;
@@ -231,7 +231,7 @@ static void set_congestion(void)
 			cc->sw = usual.sw;
 	}
 	usual.ca.port_control = 0;
-	/* of three senders each sends a packet in three times 330 ns */
+	/* each of three senders sends a packet in three times 330 ns */
 	for (unsigned int sl = 0; sl < IB_CC_SLS; sl++)
 		usual.ca.sl[sl].ccti_timer = 1;
 	for (unsigned int i = 0; i < NODES; i++)
@@ -250,8 +250,8 @@ static void write_on(struct pair *p, unsigned int flow)
 }
 
 /*
- * Three HCAs write to the one at host 1; one of them also to another host beside that. Bytes that
- * each flow has moved in the second half, in thousandths of what a wire carries.
+ * Three HCAs write to the one at host 1, and one of them also to another host. @share: bytes of
+ * each flow in the second half, in thousandths of the rate of a wire.
  */
 static void incast(bool control, unsigned int share[FLOWS], uint64_t *fecns)
 {
@@ -295,7 +295,7 @@ static void incast(bool control, unsigned int share[FLOWS], uint64_t *fecns)
 				write_on(&p[c.wr_id], (unsigned int)c.wr_id);
 			}
 	}
-	/* the last packets are under way */
+	/* until the last packets have arrived */
 	while (fab_data_timer(d) < 1000000000)
 		step_on();
 	for (unsigned int i = 0; i < FLOWS; i++)
@@ -319,7 +319,10 @@ static void test_incast(void **st)
 	assert_true(fecns > 100);
 	assert_in_range(without[0] + without[1] + without[2], 950, 1000);
 	assert_in_range(with[0] + with[1] + with[2], 950, 1000);
-	/* each has the same share of the wire to host 1, and the fourth one most of what is left */
+	/*
+	 * each of three has the same share of the wire to host 1, and the fourth one most of the
+	 * rest
+	 */
 	for (unsigned int i = 0; i < 3; i++)
 		assert_in_range(with[i], 300, 360);
 	assert_in_range(without[3], 200, 300);
@@ -330,7 +333,7 @@ static void test_incast(void **st)
 
 /*
  * Two HCAs write to a third one, by lanes 0 and 1, whose weights are 1 and @ratio packets of 1 KiB.
- * Return: what lane 1 has of the wire to it in the second half, in thousandths
+ * Return: the share of lane 1 in the second half, in thousandths of the wire.
  */
 static unsigned int lanes(unsigned int ratio)
 {
@@ -344,7 +347,7 @@ static unsigned int lanes(unsigned int ratio)
 	struct ib_vlarb arb;
 	void *st = NULL;
 
-	/* the subnet manager is at host 0 */
+	/* host 0 has the subnet manager */
 	begin_hosts(from_spec("star:4"));
 	now = 1000000000;
 	d->cfg.rate_scale = SCALE;

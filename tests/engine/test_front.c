@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Fronts of HCAs that ohca-fabric hosts, as they are meant to be. */
+/* Fronts of HCAs that ohca-fabric hosts, in normal use. */
 #include "fabric/fault/fault.h"
 #include "front_world.h"
 
@@ -7,12 +7,12 @@
 #include <sys/syscall.h>
 
 #define LEN	100000u
-#define TRIES	200u		/* messages, of which some find the loop asleep, some awake */
+#define TRIES	200u		/* messages; the loop sleeps when some of them are posted */
 
-static atomic_bool short_sleep;	/* the loop was to sleep for a part of a millisecond */
-static atomic_bool old_kernel;	/* it cannot */
+static atomic_bool short_sleep;	/* the loop has asked for a sleep of less than a millisecond */
+static atomic_bool old_kernel;	/* the kernel cannot do that */
 
-/* The loop's, in place of the C library's. */
+/* Called by the loop, in place of the C library's function. */
 int epoll_pwait2(int ep, struct epoll_event *ev, int n, const struct timespec *t,
 		 const sigset_t *mask)
 {
@@ -25,7 +25,7 @@ int epoll_pwait2(int ep, struct epoll_event *ev, int n, const struct timespec *t
 	return (int)syscall(SYS_epoll_pwait2, ep, ev, n, t, mask, (size_t)8);
 }
 
-/* A client gives a daemon up that is silent for 250 ms; on a machine with much to do it waits longer. */
+/* A client gives up a daemon that is silent for 250 ms; on a busy machine it waits longer. */
 int poll(struct pollfd *p, nfds_t n, int ms)
 {
 	const int long_ms = ms < LIMIT_MS / 40 ? ms * 40 : LIMIT_MS;
@@ -34,7 +34,7 @@ int poll(struct pollfd *p, nfds_t n, int ms)
 	return (int)syscall(SYS_ppoll, p, n, ms < 0 ? NULL : &ts, NULL, (size_t)8);
 }
 
-/* From HELLO to BYE; then the place, and all that the daemon had for it, is free again. */
+/* From HELLO to BYE; then the port is free again, and all resources of the daemon for it. */
 static void test_life(void **state)
 {
 	struct world *w = *state;
@@ -50,7 +50,7 @@ static void test_life(void **state)
 		if (!front_hello(&f, &h, -1))
 			fail_msg("%s", f.why);
 		expect_at(w, 4, "a card");
-		/* registers need no message, and are the same by one */
+		/* reads of registers need no message, and return the same as with one */
 		assert_int_equal(atomic_load(&f.page->reg[OHCA_REG_STATUS / 4]), OHCA_STATUS_READY);
 		v = 0;
 		assert_int_equal(call_reg(&f, OHCA_REG_FEATURES, 8, false, &v), OHCA_FRONT_OK);
@@ -60,7 +60,7 @@ static void test_life(void **state)
 		assert_int_equal(call_run(&f, 0), OHCA_FRONT_OK);
 		assert_int_equal(call_run(&f, 1), OHCA_FRONT_OK);
 		assert_int_equal(call_plain(&f, 77), OHCA_FRONT_UNKNOWN);
-		/* the second time it goes without a word */
+		/* the second front closes without BYE */
 		if (i != 1) {
 			assert_int_equal(call_plain(&f, OHCA_FRONT_BYE), OHCA_FRONT_OK);
 			assert_int_equal(answer(&f, NULL), -1);
@@ -72,7 +72,9 @@ static void test_life(void **state)
 	wait_fds(fds);
 }
 
-/* A doorbell in the page wakes the loop, and a message is done, whether it slept or not. */
+/*
+ * A doorbell in the page wakes the loop, and a message is executed, whether the loop slept or not.
+ */
 static void test_traffic(void **state)
 {
 	struct world *w = *state;
@@ -80,7 +82,7 @@ static void test_traffic(void **state)
 
 	pair_up(&p, w);
 	for (unsigned int n = 0; n < TRIES; n++) {
-		/* some of the time it has gone to sleep by now */
+		/* the loop may be asleep by now */
 		if (n % 3 == 0)
 			usleep(1000);
 		pair_talk(&p, n % 8 ? 8 : LEN);
@@ -88,7 +90,7 @@ static void test_traffic(void **state)
 	pair_down(&p);
 }
 
-/* The event of a completion raises a vector, and a byte tells of it. */
+/* The event of a completion raises a vector, and a byte on the socket announces it. */
 static void test_interrupt(void **state)
 {
 	struct world *w = *state;
@@ -123,8 +125,8 @@ static void lose_some(struct world *w, void *arg)
 }
 
 /*
- * What is lost is sent again when an HCA's time for it is over: the loop sleeps until then, not
- * until the end of its millisecond, if the kernel can do that.
+ * A lost packet is sent again when its timeout expires: the loop sleeps until then, and not until
+ * the end of its millisecond, if the kernel supports that.
  */
 static void test_deadlines(void **state)
 {
@@ -144,7 +146,7 @@ static void test_deadlines(void **state)
 	atomic_store(&old_kernel, false);
 }
 
-/* The side of QEMU and that of the daemon are of one protocol. */
+/* The sides of QEMU and of the daemon use one protocol. */
 static void test_client(void **state)
 {
 	struct world *w = *state;
@@ -167,13 +169,13 @@ static void test_client(void **state)
 	assert_int_equal(v, OHCA_STATUS_READY);
 	assert_int_equal(ohca_front_call(f, OHCA_FRONT_BLOCK, &b, sizeof(b), mem, NULL),
 			 OHCA_FRONT_OK);
-	/* there is one with that number */
+	/* a block with that number exists */
 	assert_int_equal(ohca_front_call(f, OHCA_FRONT_BLOCK, &b, sizeof(b), mem, NULL),
 			 OHCA_FRONT_INVALID);
 	assert_int_equal(ohca_front_call(f, OHCA_FRONT_BYE, &hdr, sizeof(hdr), -1, NULL),
 			 OHCA_FRONT_OK);
 	ohca_front_free(f);
-	/* a reason comes through */
+	/* the client receives the reason */
 	f = ohca_front_connect(w->path, &h, mem, LIMIT_MS, &err);
 	assert_null(f);
 	if (!strstr(err.text, "dm_size"))
@@ -181,7 +183,7 @@ static void test_client(void **state)
 	close(mem);
 }
 
-/* A machine that is paused does nothing, and goes on where it was. */
+/* A machine that is paused does nothing, and continues where it was. */
 static void test_paused(void **state)
 {
 	struct world *w = *state;
@@ -195,7 +197,7 @@ static void test_paused(void **state)
 	clock = atomic_load(&p.m[0].f.page->clock);
 	post_write(&p.qp[0], &p.m[0], &p.m[1], 8, 5);
 	usleep(2000);
-	/* the loop has had turns since: this needs one */
+	/* the loop has had turns before it answers this */
 	assert_int_equal(call_run(&p.m[1].f, 1), OHCA_FRONT_OK);
 	assert_false(host_cq_poll(&p.m[0].cq, &c));
 	assert_true(atomic_load(&p.m[0].f.page->clock) == clock);
@@ -205,7 +207,7 @@ static void test_paused(void **state)
 	pair_down(&p);
 }
 
-/* What the switch's ports say, as --stats prints it. */
+/* Peers of the switch's ports, as --stats prints them. */
 static void print_ports(struct world *w, void *arg)
 {
 	char **text = arg;
@@ -216,7 +218,7 @@ static void print_ports(struct world *w, void *arg)
 	fclose(to);
 }
 
-/* In the loop's thread: machine 0 rings, and its front says that the machine is paused. */
+/* Runs in the loop's thread: machine 0 rings, and its front sends that the machine is paused. */
 static void ring_and_pause(struct world *w, void *arg)
 {
 	union message m = { .run = { .running = 0 } };
@@ -229,7 +231,7 @@ static void ring_and_pause(struct world *w, void *arg)
 	pend(&p->m[0].f.client, OHCA_PEND_ATTN);
 }
 
-/* Messages come before turns: a vCPU waits for the answers. */
+/* Messages have precedence over turns, because a vCPU waits for the answers. */
 static void test_messages_first(void **state)
 {
 	struct world *w = *state;
@@ -240,7 +242,7 @@ static void test_messages_first(void **state)
 	in_loop(w, ring_and_pause, &p);
 	assert_int_equal(answer(&p.m[0].f, NULL), OHCA_FRONT_OK);
 	assert_false(ohca_page_running(atomic_load(&p.m[0].f.page->clock)));
-	/* the loop has had turns since */
+	/* the loop has had turns before it answers this */
 	assert_int_equal(call_run(&p.m[1].f, 1), OHCA_FRONT_OK);
 	assert_false(host_cq_poll(&p.m[0].cq, &c));
 	assert_int_equal(call_run(&p.m[0].f, 1), OHCA_FRONT_OK);
@@ -248,7 +250,7 @@ static void test_messages_first(void **state)
 	pair_down(&p);
 }
 
-/* Both ports of an HCA have a place of their own, and are seen there. */
+/* Both ports of an HCA have a place of their own, where they are visible. */
 static void test_two_ports(void **state)
 {
 	struct world *w = *state;
@@ -281,7 +283,7 @@ static void test_two_ports(void **state)
 		assert_int_equal(call_plain(&f, OHCA_FRONT_BYE), OHCA_FRONT_OK);
 		front_close(&f);
 	}
-	/* there is no port behind the last one */
+	/* there is no port after the last one */
 	h.want_port = PLACES;
 	front_dial(&f, w->path);
 	assert_false(front_hello(&f, &h, -1));
@@ -290,7 +292,10 @@ static void test_two_ports(void **state)
 	front_close(&f);
 }
 
-/* As many as there are places; who comes then is told so, and gets the first that is free. */
+/*
+ * As many fronts as there are places; the next one gets a reason, and later the first place that is
+ * free.
+ */
 static void test_all_places(void **state)
 {
 	struct world *w = *state;
@@ -321,7 +326,7 @@ static void test_all_places(void **state)
 		front_close(&f[i]);
 }
 
-/* Map or unmap @n bytes from @iova of a machine, as its memory has them, page by page. */
+/* Maps or unmaps @n bytes from @iova of a machine, as its memory has them, page by page. */
 static void iommu(struct machine *m, uint64_t iova, uint64_t n, bool map)
 {
 	const uint64_t page = OHCA_FRONT_ALIGN;
@@ -334,9 +339,9 @@ static void iommu(struct machine *m, uint64_t iova, uint64_t n, bool map)
 }
 
 /*
- * Machines behind an IOMMU: what is mapped before a message is seen without a call, by who sends
- * and by who only receives; more than the ring has room for needs one. What is unmapped is not
- * reached, and memory that is mapped does not go.
+ * Machines behind an IOMMU: a mapping takes effect before the next message, without a call, for the
+ * sender and for the receiver; only a full ring needs a call. Memory that is unmapped cannot be
+ * accessed, and memory that is mapped stays.
  */
 static void test_iommu(void **state)
 {
@@ -372,7 +377,7 @@ static void test_iommu(void **state)
 	pair_down(&p);
 }
 
-/** struct logged - a machine's log: pages that were @taken, by their number */
+/** struct logged - a machine's log; @taken: pages that were read from it, by their number */
 struct logged {
 	struct ohca_dirty d;
 	bool *taken;
@@ -389,7 +394,7 @@ static void logged_run(void *arg, uint64_t off, uint64_t len)
 	}
 }
 
-/* Take what is in a log. The flag of the page is of all logs. */
+/* Reads and clears a log. The flag of the page covers all logs. */
 static void logged_take(struct logged *l)
 {
 	memset(l->taken, 0, l->pages * sizeof(*l->taken));
@@ -410,7 +415,7 @@ static void logged_close(struct logged *l, uint64_t bytes)
 	free(l->taken);
 }
 
-/* Whether page @i of the machine's memory is one of the first @n of a buffer. */
+/* Whether page @i of the machine's memory is one of the first @n pages of a buffer. */
 static bool has_page(const struct host_buf *buf, unsigned int n, size_t i)
 {
 	for (unsigned int k = 0; k < n; k++)
@@ -420,8 +425,8 @@ static bool has_page(const struct host_buf *buf, unsigned int n, size_t i)
 }
 
 /*
- * What is in the log are the first @n pages of @buf, or 0: one of all, and no others but the first of a
- * QP, in which the device says what it has done.
+ * Checks that the log has the first @n pages of @buf (0: one of them), and otherwise only the first
+ * page of a QP, which contains the device's doorbell record.
  */
 static void expect_logged(struct logged *l, struct machine *m, const struct host_buf *buf,
 			  unsigned int n, const struct host_qp *qp)
@@ -446,8 +451,8 @@ static void expect_logged(struct logged *l, struct machine *m, const struct host
 }
 
 /*
- * What HCAs write is in the log of the machine when it sees that it was written: no page less, and no
- * other one. With and without an IOMMU; device memory, too.
+ * Every page that HCAs write is in the machine's log when the machine can detect the write, and no
+ * other page is. With and without an IOMMU; device memory, too.
  */
 static void test_log(void **state)
 {
@@ -459,7 +464,7 @@ static void test_log(void **state)
 	struct pair p;
 
 	pair_up(&p, w);
-	/* nothing is noted without one */
+	/* without a log nothing is recorded */
 	pair_talk(&p, LEN);
 	for (unsigned int i = 0; i < 2; i++) {
 		assert_false(ohca_front_dirty(&p.m[i].f.client));
@@ -470,7 +475,7 @@ static void test_log(void **state)
 
 		post_write(&p.qp[0], &p.m[0], &p.m[1], len, n);
 		assert_int_equal(wait_cqe(&p.m[0].cq).status, WC_SUCCESS);
-		/* nor does an HCA write anything more after the turns that follow, or need its memory */
+		/* after four turns an HCA writes nothing more, and needs no memory */
 		for (unsigned int i = 0; i < 4; i++)
 			assert_int_equal(call_run(&p.m[i % 2].f, 1), OHCA_FRONT_OK);
 		expect_logged(&log[0], &p.m[0], &p.m[0].cq.buf, 0, &p.qp[0]);
@@ -478,7 +483,7 @@ static void test_log(void **state)
 			      (len + HOST_PAGE - 1) / HOST_PAGE, &p.qp[1]);
 		if (n % 20 != 9)
 			continue;
-		/* from now on it is the other kind of memory */
+		/* change to the other kind of memory */
 		for (unsigned int i = 0; i < 2; i++) {
 			const struct ohca_front_range r = range(HOST_BASE, p.m[i].mem_len, MEM_BLOCK,
 								0, 0);
@@ -500,7 +505,7 @@ static void test_log(void **state)
 	pair_down(&p);
 }
 
-/* A device that lies in registers has each read by a message. */
+/* A device that lies in registers needs a message for each read. */
 static void test_lies(void **state)
 {
 	struct world *w = *state;
@@ -541,7 +546,10 @@ static void kill_node(struct world *w, void *arg)
 		       fab_data_host_ns(w->d));
 }
 
-/* A machine at a host that is switched off runs on, without a link, as one that came by a link. */
+/*
+ * A machine at a host that is switched off continues without a link, as one that is attached by a
+ * link.
+ */
 static void test_killed(void **state)
 {
 	struct world *w = *state;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Fronts that lie, fall silent and die. What is wrong ends with a reason, or is answered by a
- * status; nothing that the daemon had for them is left, and two honest machines talk all the time.
+ * Fronts that send invalid messages, do not read, or exit. An error ends the front with a reason,
+ * or is answered by a status; the daemon keeps no resource of such a front, and two honest machines
+ * communicate all the time.
  */
 #include "front_world.h"
 
@@ -10,7 +11,7 @@
 struct bad_world {
 	struct world *w;
 	struct pair pair;
-	unsigned int fds;	/* open ones, with the pair */
+	unsigned int fds;	/* open descriptors, with the pair */
 	struct front f;
 	int mem;		/* a memfd of BLOCK bytes */
 };
@@ -34,7 +35,7 @@ static int setup(void **state)
 	return 0;
 }
 
-/* Until the daemon has seen that the front is gone. */
+/* Closes, and waits until the daemon has detected that. */
 static void hang_up(struct bad_world *b)
 {
 	front_close(&b->f);
@@ -64,7 +65,7 @@ static struct ohca_front_hello hello(void)
 	return h;
 }
 
-/* A front that has been welcomed. */
+/* Connects a front that is accepted. */
 static void dial(struct bad_world *b)
 {
 	const struct ohca_front_hello h = hello();
@@ -75,7 +76,7 @@ static void dial(struct bad_world *b)
 		fail_msg("%s", b->f.why);
 }
 
-/* A valid message of each type; 0: there are no more. */
+/* Writes valid message number @k. Return: its length, or 0 if there are no more. */
 static size_t nth_message(unsigned int n, union message *m)
 {
 	const struct ohca_front_range r = range(IOVA, 4096, 0, 0, 0);
@@ -139,7 +140,7 @@ static bool is_hello(const union message *m)
 	return le16toh(m->hdr.type) == OHCA_FRONT_HELLO;
 }
 
-/* Send @n bytes of @m as they are. Return: as answer(), but a WELCOME is 0. */
+/* Sends @n bytes of @m as they are. Return: as answer(), but 0 for a WELCOME. */
 static int say(struct bad_world *b, const union message *m, size_t n)
 {
 	int status;
@@ -153,13 +154,13 @@ static int say(struct bad_world *b, const union message *m, size_t n)
 		dial(b);
 	assert_true(put(&b->f, m, n, NULL, 0));
 	status = answer(&b->f, NULL);
-	/* after its BYE nothing more is heard */
+	/* after its BYE the connection ends */
 	if (status >= 0 && le16toh(m->hdr.type) == OHCA_FRONT_BYE)
 		assert_int_equal(answer(&b->f, NULL), -1);
 	return status;
 }
 
-/* A message that is shorter than its type says, whether it admits that or not. */
+/* A message that is shorter than its type requires, with its true length in the header or not. */
 static void test_truncated(void **state)
 {
 	struct bad_world *b = *state;
@@ -168,7 +169,7 @@ static void test_truncated(void **state)
 
 	for (unsigned int k = 0; (len = nth_message(k, &m)); k++) {
 		for (size_t n = 0; n < len; n++) {
-			/* ranges of a MEM are not missed if it claims to have none */
+			/* a MEM that claims to have no ranges may lack them */
 			const bool no_range = le16toh(m.hdr.type) == OHCA_FRONT_MEM &&
 					      n >= sizeof(m.mem);
 
@@ -179,14 +180,14 @@ static void test_truncated(void **state)
 			if (n % 16 == 0)
 				pair_talk(&b->pair, 8);
 		}
-		/* and one that is longer is none the worse for it */
+		/* a longer message is accepted */
 		m.hdr.len = htole32((uint32_t)len + 8);
 		memset(m.b + len, 0xa5, 8);
 		assert_true(say(b, &m, len + 8) >= 0);
 	}
 }
 
-/* Each byte is another one: an answer comes, or a reason. */
+/* Each byte is changed: the daemon answers, or ends the front with a reason. */
 static void test_flipped(void **state)
 {
 	static const uint8_t flip[] = { 0x01, 0x10, 0x80, 0xff };
@@ -200,14 +201,14 @@ static void test_flipped(void **state)
 			for (unsigned int i = 0; i < sizeof(flip); i++) {
 				int status;
 
-				/* time goes on, and is in the HELLO */
+				/* the clock in the HELLO must be fresh */
 				nth_message(k, &m);
 				m.b[n] ^= flip[i];
 				status = say(b, &m, len);
 				assert_true(status <= OHCA_FRONT_LIMIT);
 				refused += status < 0;
 				done += status == OHCA_FRONT_OK;
-				/* the header's first 12 bytes are all of it that counts */
+				/* only the first 12 bytes of the header are checked */
 				if (n < 12 && n != 6 && n != 7)
 					assert_int_equal(status, -1);
 			}
@@ -218,7 +219,7 @@ static void test_flipped(void **state)
 	assert_true(refused > 100 && done > 100);
 }
 
-/* HELLO with the wrong value of each field is refused, and the field is named. */
+/* A HELLO with an invalid field is refused, and the reason names the field. */
 static void test_fields(void **state)
 {
 	static const struct {
@@ -257,7 +258,7 @@ static void test_fields(void **state)
 			    "take QEMU and ohca-fabric of one release");
 }
 
-/* Texts of a front are for people, and for their terminals: what is no ASCII is not shown. */
+/* Texts of a front are shown to users, so characters that are not ASCII are replaced. */
 static void test_texts(void **state)
 {
 	struct bad_world *b = *state;
@@ -270,7 +271,7 @@ static void test_texts(void **state)
 	expect_at(b->w, 5, "a ????~ card");
 }
 
-/* A socket with a message that is gone when it is to be received. */
+/* Accepts a socket whose message is gone when it is to be received. */
 static void take_nothing(struct world *w, void *arg)
 {
 	const struct fab_fronts_cfg cfg = { .d = w->d, .epfd = -1 };
@@ -294,7 +295,7 @@ static void test_nothing(void **state)
 	front_close(&f);
 }
 
-/* Descriptors where none belong, more than one, and such that are no shared memory. */
+/* Descriptors in messages without one, more than one, and files that are no shared memory. */
 static void test_descriptors(void **state)
 {
 	struct bad_world *b = *state;
@@ -307,7 +308,7 @@ static void test_descriptors(void **state)
 		many[i] = b->mem;
 	for (unsigned int k = 1; (len = nth_message(k, &m)); k++) {
 		const bool is_block = le16toh(m.hdr.type) == OHCA_FRONT_BLOCK;
-		/* there is no block that it could be of */
+		/* there is no block for it */
 		const bool is_log = le16toh(m.hdr.type) == OHCA_FRONT_LOG;
 
 		for (unsigned int n = 1; n <= 8; n++) {
@@ -319,7 +320,7 @@ static void test_descriptors(void **state)
 				assert_non_null(strstr(b->f.why, "descriptor"));
 		}
 	}
-	/* a message of no bytes has some, too */
+	/* an empty message with descriptors */
 	for (unsigned int n = 1; n <= 8; n++) {
 		dial(b);
 		assert_true(put(&b->f, &m, 0, many, n));
@@ -360,7 +361,7 @@ static void test_descriptors(void **state)
 	assert_int_equal(call_block(&b->f, 1, UINT64_MAX, b->mem), OHCA_FRONT_LIMIT);
 	assert_int_equal(call_block(&b->f, 1, BLOCK, -1), OHCA_FRONT_INVALID);
 	assert_int_equal(call_block(&b->f, OHCA_FRONT_BLOCKS, BLOCK, b->mem), OHCA_FRONT_INVALID);
-	/* as many as there may be */
+	/* the maximum number */
 	for (uint32_t i = 0; i < OHCA_FRONT_BLOCKS; i++)
 		assert_int_equal(call_block(&b->f, i, BLOCK, b->mem), OHCA_FRONT_OK);
 	assert_int_equal(call_block(&b->f, 3, BLOCK, b->mem), OHCA_FRONT_INVALID);
@@ -369,7 +370,7 @@ static void test_descriptors(void **state)
 	assert_int_equal(call_block(&b->f, 3, BLOCK, b->mem), OHCA_FRONT_OK);
 }
 
-/* Tables of memory are taken as a whole or not at all. */
+/* A table of memory is accepted as a whole or not at all. */
 static void test_memory(void **state)
 {
 	struct bad_world *b = *state;
@@ -397,7 +398,7 @@ static void test_memory(void **state)
 	assert_int_equal(call_mem(&b->f, two, 2), OHCA_FRONT_INVALID);
 	two[1] = good;
 	assert_int_equal(call_mem(&b->f, two, 2), OHCA_FRONT_INVALID);
-	/* what was before is still there: its block is in use */
+	/* the old table is still valid: its block is in use */
 	assert_int_equal(call_unblock(&b->f, 0), OHCA_FRONT_INVALID);
 	two[1] = range(IOVA + 8192, 4096, 0, 0, OHCA_FRONT_READ_ONLY);
 	assert_int_equal(call_mem(&b->f, two, 2), OHCA_FRONT_OK);
@@ -407,7 +408,7 @@ static void test_memory(void **state)
 	m.mem.n = htole32(2);
 	assert_int_equal(call(&b->f, &m, OHCA_FRONT_MEM, sizeof(m.mem) + 63, NULL),
 			 OHCA_FRONT_INVALID);
-	/* as many as there may be; then none */
+	/* the maximum number; then none */
 	for (uint32_t i = 0; i < OHCA_FRONT_RANGES; i++) {
 		const struct ohca_front_range r = range(IOVA + i * 8192, 4096, 0, 0, 0);
 
@@ -424,7 +425,10 @@ static void test_memory(void **state)
 	expect_end(&b->f, "too long");
 }
 
-/* Logs of blocks that are not there, that have one, and such that are no shared memory of their size. */
+/*
+ * Logs of blocks that do not exist or have one, and files that are no shared memory of the right
+ * size.
+ */
 static void test_logs(void **state)
 {
 	static const uint32_t none[] = { 1, OHCA_FRONT_LOG_DM, OHCA_FRONT_LOG_DM + 1, UINT32_MAX };
@@ -447,7 +451,7 @@ static void test_logs(void **state)
 	assert_int_equal(ftruncate(fd, (off_t)bytes), 0);
 	assert_int_equal(call_log(&b->f, 0, fd), OHCA_FRONT_OK);
 	assert_int_equal(call_log(&b->f, 0, fd), OHCA_FRONT_INVALID);
-	/* it goes with its block */
+	/* it is removed with its block */
 	assert_int_equal(call_unblock(&b->f, 0), OHCA_FRONT_OK);
 	assert_int_equal(call_log(&b->f, 0, fd), OHCA_FRONT_INVALID);
 	assert_int_equal(call_block(&b->f, 0, BLOCK, b->mem), OHCA_FRONT_OK);
@@ -455,7 +459,7 @@ static void test_logs(void **state)
 	close(fd);
 }
 
-/* A log that gets shorter is as memory that does: the front ends, and nobody else. */
+/* A log that is truncated has the effect of truncated memory: the front ends, and no other one. */
 static void test_log_vanishes(void **state)
 {
 	struct bad_world *b = *state;
@@ -478,12 +482,15 @@ static void test_log_vanishes(void **state)
 	wait_free(b->w, 5);
 	host_qp_destroy(&qp[0]);
 	host_buf_free(&qp[1].buf);
-	/* what was done or flushed before the QP went */
+	/* completions of what was done or flushed before the QP was destroyed */
 	while (host_cq_poll(&p->m[0].cq, &(struct ohca_hw_cqe){ 0 }))
 		;
 }
 
-/* Put an entry into the ring, as it is, and have it read. Return: what the front is told; -1: gone. */
+/*
+ * Writes an entry into the ring and lets the daemon read it. Return: the status; -1 if the front
+ * has ended.
+ */
 static int map(struct bad_world *b, const struct ohca_front_range *r)
 {
 	union message m = { .unmap = { .iova = htole64(4096), .last = htole64(4095) } };
@@ -497,7 +504,10 @@ static int map(struct bad_world *b, const struct ohca_front_range *r)
 	return answer(&b->f, NULL);
 }
 
-/* A mapping that is not valid ends the front, and so does a ring with more than it has room for. */
+/*
+ * A mapping that is invalid ends the front, and so does a ring with more entries than it has room
+ * for.
+ */
 static void test_maps(void **state)
 {
 	struct bad_world *b = *state;
@@ -510,7 +520,7 @@ static void test_maps(void **state)
 		range(IOVA, 4096, 0, BLOCK, 0), range(IOVA, 8192, 0, BLOCK - 4096, 0),
 		range(IOVA, 1ull << 63, 0, 0, 0), range(IOVA, 4096, 0, 1ull << 63, 0),
 		range(0xfffffffffffff000ull, 8192, 0, 0, 0), range(IOVA, 4096, 0, 0, 2),
-		/* they overlap the one that is good */
+		/* these overlap the valid one */
 		range(IOVA, 8192, 0, 0, 0), range(IOVA, 4096, 0, 4096, 0),
 		range(IOVA + 4096, 8192, 0, 8192, 0), range(IOVA - 4096, 16384, 0, 0, 0),
 		range(IOVA, 8192, 0, 4096, OHCA_FRONT_READ_ONLY),
@@ -535,7 +545,7 @@ static void test_maps(void **state)
 		assert_int_equal(say(b, &m, sizeof(m.unmap)), OHCA_FRONT_INVALID);
 		expect_end(&b->f, "its ring of mappings has more than it can");
 	}
-	/* parts of pages do not go */
+	/* parts of pages cannot be unmapped */
 	dial(b);
 	for (unsigned int i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
 		memset(&m, 0, sizeof(m.unmap));
@@ -546,7 +556,7 @@ static void test_maps(void **state)
 	}
 }
 
-/* Memory that is taken away is not reached, and what was read only is not written. */
+/* Memory that is unmapped cannot be accessed, and read-only memory cannot be written. */
 static void test_reach(void **state)
 {
 	struct bad_world *b = *state;
@@ -569,7 +579,7 @@ static void test_reach(void **state)
 	wait_free(b->w, 5);
 }
 
-/* A front that dies while others write to its machine, and it to them. */
+/* A front exits while others write to its machine, and it writes to them. */
 static void test_dies(void **state)
 {
 	struct bad_world *b = *state;
@@ -584,21 +594,21 @@ static void test_dies(void **state)
 			post_write(&qp[0], &p->m[0], &m, 4 << 20, k);
 			post_write(&qp[1], &m, &p->m[0], 4 << 20, k);
 		}
-		/* some of it is under way */
+		/* some of it is outstanding */
 		if (i)
 			assert_int_equal(wait_cqe(&p->m[0].cq).status, WC_SUCCESS);
 		machine_down(&m);
 		wait_free(b->w, 5);
 		host_qp_destroy(&qp[0]);
 		host_buf_free(&qp[1].buf);
-		/* what was done or flushed before the QP went */
+		/* completions of what was done or flushed before the QP was destroyed */
 		while (host_cq_poll(&p->m[0].cq, &(struct ohca_hw_cqe){ 0 }))
 			;
 		pair_talk(p, 100000);
 	}
 }
 
-/* The file that is a machine's memory gets shorter while the HCA works with it. */
+/* The file that is a machine's memory is truncated while the HCA works with it. */
 static void test_vanishes(void **state)
 {
 	struct bad_world *b = *state;
@@ -611,7 +621,7 @@ static void test_vanishes(void **state)
 		qp_pair(&p->m[0], &m, qp);
 		post_write(&qp[0], &p->m[0], &m, 8, 1);
 		assert_int_equal(wait_cqe(&p->m[0].cq).status, WC_SUCCESS);
-		/* by what others send to it; by its own doorbell, after which it reads its queue */
+		/* by packets of others; by its own doorbell, after which it reads its queue */
 		assert_int_equal(ftruncate(m.mem_fd, 0), 0);
 		if (i)
 			machine_ring(&m, qp[1].uar, OHCA_UAR_SQ, qp[1].handle | 1ull << 32);
@@ -629,13 +639,18 @@ static void test_vanishes(void **state)
 	}
 }
 
-/* What a front that sends @n has been answered, and how often the loop has been held up. */
+/*
+ * struct burst - answers to a front that sends message number @n, and the most of them in one pass
+ * of the loop.
+ */
 struct burst {
 	struct bad_world *b;
 	unsigned int n, answers, calls, most;
 };
 
-/* Send all, then count what is answered. Between two calls the loop has one pass. */
+/*
+ * Sends all in the first call, and counts the answers. The loop makes one pass between two calls.
+ */
 static void count_answers(struct world *w, void *arg)
 {
 	struct burst *s = arg;
@@ -652,13 +667,13 @@ static void count_answers(struct world *w, void *arg)
 	s->answers += answers;
 	s->most = answers > s->most ? answers : s->most;
 	s->calls++;
-	/* it calls, and its socket is readable: two reasons to look at it */
+	/* its flag in the page and its readable socket: two reasons to read from it */
 	atomic_fetch_or(s->b->f.db.pending, OHCA_PEND_ATTN);
 }
 
 /*
- * A front that sends much has eight messages in a pass of the loop, and one of those that take long:
- * all HCAs have their turns in between.
+ * A pass of the loop reads eight messages of a front, or one of the types that take long: all HCAs
+ * have turns in between.
  */
 static void test_turns(void **state)
 {
@@ -667,7 +682,7 @@ static void test_turns(void **state)
 	union message m;
 	unsigned int n;
 
-	/* all of these are there at once, and the loop takes one in a pass */
+	/* all of these are there at once, and the loop handles one in a pass */
 	memset(bytes, 'c', sizeof(bytes));
 	for (n = 1; nth_message(n, &m); n++) {
 		const unsigned int type = le16toh(m.hdr.type);
@@ -690,7 +705,7 @@ static void test_turns(void **state)
 	assert_int_equal(n, 13);
 }
 
-/* One that never reads its answers is ended; one that says nothing more is not in the way. */
+/* A front that never reads its answers is ended; one that sends nothing more does not matter. */
 static void test_deaf(void **state)
 {
 	struct bad_world *b = *state;
@@ -703,18 +718,18 @@ static void test_deaf(void **state)
 		assert_true(n++ < 100000);
 	wait_free(b->w, 5);
 	pair_talk(&b->pair, 8);
-	/* half of a HELLO is none, and neither is silence */
+	/* a connection without a HELLO does not matter either */
 	hang_up(b);
 	front_dial(&b->f, b->w->path);
 	pair_talk(&b->pair, 8);
 	front_close(&b->f);
-	/* nor is another message before it */
+	/* another message before the HELLO is refused */
 	front_dial(&b->f, b->w->path);
 	assert_true(put(&b->f, &m, sizeof(m.hdr), NULL, 0));
 	expect_end(&b->f, "the first message is no HELLO");
 }
 
-/* What is in the page is the front's: any of it harms nobody else. */
+/* Random contents of the front's page affect no other front. */
 static void test_page(void **state)
 {
 	struct bad_world *b = *state;
@@ -732,7 +747,7 @@ static void test_page(void **state)
 		assert_int_equal(write(m.f.wake, &(uint64_t){ 1 }, 8), 8);
 		pair_talk(&b->pair, 8);
 	}
-	/* and its eventfd: it is full */
+	/* and its eventfd is full */
 	assert_int_equal(write(m.f.wake, &(uint64_t){ UINT64_MAX - 1000 }, 8), 8);
 	pair_talk(&b->pair, 8);
 	machine_down(&m);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Doorbells that another process writes as it likes, at any time: numbers that are not there, bits
- * without sums, sums without bits, words and owners of its own. A poll costs what it may, others
- * go on, and after a reset nothing of it is left.
+ * Doorbells that another process writes at any time with any values: numbers that do not exist,
+ * bits without summary bits, summary bits without bits, any other words and owners. The cost of a
+ * poll is bounded, other processes continue, and a reset clears everything.
  */
 #include "engine/base/work.h"
 #include "engine/object/doorbell.h"
@@ -14,7 +14,7 @@
 #define ONLY_DOORBELLS	(OHCA_WORK_DOORBELLS + OHCA_WORK_ONE)
 #define TURNS		200u
 
-/* A machine with tables of 1 << @log numbers. */
+/* Makes a machine with tables of 1 << @log numbers. */
 static struct host *machine(uint8_t log)
 {
 	struct ohca_cfg cfg = {
@@ -43,7 +43,7 @@ static void fill(_Atomic uint64_t *at, size_t n, uint64_t v)
 		at[i] = v;
 }
 
-/* All numbers of all kinds are rung, or only said to be. */
+/* Sets the bits of all numbers to @bits, and the summary bits to @sums. */
 static void ring_all(struct host *h, uint64_t bits, uint64_t sums)
 {
 	struct ohca_doorbells *db = bells(h);
@@ -55,7 +55,7 @@ static void ring_all(struct host *h, uint64_t bits, uint64_t sums)
 	*db->pending = UINT32_MAX;
 }
 
-/* ... and each other word has all its bits, too. */
+/* The same with all bits of every other word, too. */
 static void everything(struct host *h)
 {
 	struct ohca_doorbells *db = bells(h);
@@ -69,7 +69,7 @@ static void everything(struct host *h)
 			db->owner[k][i] = UINT32_MAX;
 }
 
-/* Nothing is beyond a table, of any size. */
+/* Nothing is accessed past a table, of any size. */
 static void test_sizes(void **state)
 {
 	(void)state;
@@ -78,7 +78,7 @@ static void test_sizes(void **state)
 			struct host *h = machine(log);
 
 			everything(h);
-			/* the EQs count the one that was wrong about entries */
+			/* EQs count an invalid index */
 			for (unsigned int n = 0; host_poll(h, BUDGET); n++)
 				assert_true(n < 200);
 			assert_int_equal(*bells(h)->pending, OHCA_PEND_ATTN);
@@ -86,7 +86,7 @@ static void test_sizes(void **state)
 		}
 }
 
-/* Everything is rung before every poll, of the largest tables, and nobody is there. */
+/* Everything is rung before every poll, in the largest tables, without any objects. */
 static void test_always(void **state)
 {
 	struct host *h = machine(16);
@@ -100,7 +100,7 @@ static void test_always(void **state)
 	host_free(h);
 }
 
-/* Looking at words in which nothing is rung is work, too, and has an end. */
+/* Reading words without a bit is work, too, and is bounded. */
 static void test_sums(void **state)
 {
 	const unsigned int words = OHCA_WORK_DOORBELLS / OHCA_WORK_LOOK;
@@ -117,13 +117,13 @@ static void test_sums(void **state)
 			left += (unsigned int)__builtin_popcountll(bells(h)->ring[k].sum[s]);
 	assert_in_range(left, 4 * 1024 - words - OHCA_RING_NUM, 4 * 1024 - words / 2);
 	host_attack(h, "sums of doorbells without bits", ONLY_DOORBELLS);
-	/* and all of it is over some time */
+	/* and after some polls all of it is done */
 	for (unsigned int n = 0; host_poll(h, BUDGET); n++)
 		assert_true(n < 10);
 	host_free(h);
 }
 
-/* Numbers are served in turn, from where the last poll has ended, whatever is set meanwhile. */
+/* Numbers are served in turn, from the end of the last poll, whatever is set meanwhile. */
 static void test_in_turn(void **state)
 {
 	struct host *h = machine(16);
@@ -131,7 +131,7 @@ static void test_in_turn(void **state)
 	unsigned int n;
 
 	(void)state;
-	/* the last number of all, behind words that are said to have some */
+	/* the last number, after words whose summary bits are set without need */
 	ohca_doorbells_set(bells(h), OHCA_RING_SQ, 65535);
 	for (n = 0; r->bits[1023]; n++) {
 		assert_true(n < 4);
@@ -143,7 +143,7 @@ static void test_in_turn(void **state)
 	assert_true(n > 1);
 	while (host_poll(h, BUDGET))
 		;
-	/* those before the place where it begins are served afterwards */
+	/* numbers before the start are served afterwards */
 	h->e->db->next[OHCA_RING_SQ] = 200;
 	for (unsigned int i = 1; i < 8; i++)
 		ohca_doorbells_set(bells(h), OHCA_RING_SQ, 50 * i);
@@ -153,7 +153,7 @@ static void test_in_turn(void **state)
 	host_free(h);
 }
 
-/* A machine that rings everything always, also what it does not own, sends as ever. */
+/* A machine that rings everything, even what it does not own, still sends. */
 static void test_traffic(void **state)
 {
 	struct rig r;
@@ -178,7 +178,7 @@ static void test_traffic(void **state)
 	rig_down(&r);
 }
 
-/* Bits without a sum are found by nobody, and a reset clears them as it does others. */
+/* A bit without its summary bit is not found, and a reset clears it. */
 static void test_stale(void **state)
 {
 	struct host *h = machine(13);
@@ -199,13 +199,13 @@ static void test_stale(void **state)
 		}
 		for (uint32_t n = 0; n < OHCA_DB_EQS; n++)
 			assert_int_equal(db->eq[n], 0);
-		/* the host's own bit is not the engine's to clear */
+		/* the engine does not clear the host's own bit */
 		assert_int_equal(*db->pending, OHCA_PEND_ATTN);
 	}
 	host_free(h);
 }
 
-/* A new CQ is not armed, whatever its word has had. */
+/* A new CQ is not armed, whatever its word contained before. */
 static void test_arm(void **state)
 {
 	struct host *h = machine(6);
@@ -221,7 +221,7 @@ static void test_arm(void **state)
 	host_free(h);
 }
 
-/* Before ENABLE there is nothing to be rung: the host may sleep. */
+/* Before ENABLE no doorbell counts: the host may sleep. */
 static void test_before(void **state)
 {
 	struct host *h = host_new(1, 0x10);
@@ -239,14 +239,14 @@ static void test_before(void **state)
 	host_free(h);
 }
 
-/* The admin queue's producer index runs away: the device fails, as by the register. */
+/* The producer index of the admin queue is invalid: the device fails, as with the register. */
 static void test_admin(void **state)
 {
 	struct host *h = machine(6);
 
 	(void)state;
 	atomic_fetch_add(bells(h)->aq_db, 1u << 31);
-	/* pending or not: the device looks */
+	/* with or without its bit: the device checks the index */
 	ohca_poll(h->e, BUDGET);
 	assert_int_equal(h->e->fatal_reason, OHCA_FATAL_AQ_OVERFLOW);
 	assert_false(ohca_poll(h->e, BUDGET));

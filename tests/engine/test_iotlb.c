@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What an IOMMU translates: ranges that come and go, beside an array of all pages. */
+/*
+ * The translations of an IOMMU: ranges that are mapped and unmapped, compared with an array of all
+ * pages.
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +17,7 @@
 #include "fabric/hca/iotlb.h"
 
 #define PAGE	4096ull
-#define MEM	((uint8_t *)0x100000000000ull)	/* it is not accessed */
+#define MEM	((uint8_t *)0x100000000000ull)	/* the test does not access it */
 
 static struct fab_hca_range range(uint64_t page, uint64_t n, uint64_t at, bool read_only)
 {
@@ -106,7 +109,7 @@ static void test_refused(void **state)
 	refuse(&t, range(15, 2, 0, false), &users);
 	refuse(&t, range(19, 1, 0, false), &users);
 	refuse(&t, range(0, 100, 0, false), &users);
-	/* the same addresses, of other memory, or for reads only */
+	/* the same addresses for other memory, or read-only */
 	refuse(&t, range(16, 4, 1, false), &users);
 	refuse(&t, range(16, 4, 0, true), &users);
 	r.iova = 1;
@@ -119,7 +122,7 @@ static void test_refused(void **state)
 	refuse(&t, r, &users);
 	refuse(&t, range(UINT64_MAX / PAGE, 2, 0, false), &users);
 	assert_int_equal(users, 1);
-	/* the last page there is */
+	/* the last page of all */
 	r = range(UINT64_MAX / PAGE, 1, 9, false);
 	assert_true(fab_iotlb_map(&t, &r, &users));
 	expect(&t, UINT64_MAX / PAGE, MEM + 9 * PAGE);
@@ -128,7 +131,7 @@ static void test_refused(void **state)
 	assert_int_equal(users, 0);
 }
 
-/* As many as there may be; each call takes a part of them, and so does the reaper. */
+/* The maximum number; each call removes a part of them, and so does the reaper. */
 static void test_many(void **state)
 {
 	struct fab_iotlb t = { 0 };
@@ -156,12 +159,14 @@ static void test_many(void **state)
 	for (calls = 1; fab_iotlbs_reap(); calls++)
 		;
 	assert_int_equal(calls, FAB_IOTLB_MOST / 2 / FAB_IOTLB_STEP);
-	/* nothing is counted after the end */
+	/* users are not counted after the end */
 	assert_int_equal(users, FAB_IOTLB_MOST / 2);
 	assert_false(fab_iotlbs_reap());
 }
 
-/* A hole in one range more than there may be: what is behind the hole goes, too. */
+/*
+ * A hole in one range needs one range more than allowed: the part after the hole is removed, too.
+ */
 static void test_hole(void **state)
 {
 	struct fab_iotlb t = { 0 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* IP datagrams on UD: checksums, their check, and large TCP segments. */
+/* IP datagrams on UD: checksums, their verification, and large TCP segments. */
 #include "engine/engine.h"
 #include "engine/transport/ipoib.h"
 #include "rig.h"
@@ -18,7 +18,7 @@ static uint16_t plain_sum(const uint8_t *p, uint32_t n, uint32_t s)
 	return (uint16_t)s;
 }
 
-/* Whether both checksums of a datagram are right. */
+/* Return: whether both checksums of a datagram are right. */
 static bool right(const uint8_t *p)
 {
 	const uint8_t *ip = p + HDR;
@@ -28,7 +28,10 @@ static bool right(const uint8_t *p)
 	       plain_sum(ip + ihl, n, plain_sum(ip + 12, 8, ip[9] + n)) == 0xffff;
 }
 
-/* Headers of a datagram of @n bytes of data; returns their length. @opt: words of options */
+/*
+ * Writes the headers of a datagram of @n bytes of data. @opt: words of options. Return: their
+ * length.
+ */
 static uint32_t headers(uint8_t *p, uint8_t proto, uint32_t n, uint32_t opt)
 {
 	uint32_t ihl = 20 + 4 * opt, l4 = proto == 6 ? 20 + 4 * opt : 8;
@@ -70,7 +73,7 @@ static void post(struct rig *r, uint16_t flags, uint32_t len)
 	wqe_post(&r->qp[0], &w);
 }
 
-/* Send the @len bytes at @p, get them back; returns the flags of the completion. */
+/* Sends the @len bytes at @p and receives them there. Return: the flags of the completion. */
 static uint32_t send(struct rig *r, uint16_t flags, uint8_t *p, uint32_t len)
 {
 	struct ohca_hw_cqe c;
@@ -99,11 +102,11 @@ static void test_fill(void **state)
 
 		for (uint32_t k = 0; k < n; k++)
 			p[hlen + k] = i < 3 ? 0xff : (uint8_t)(k * i + i);
-		/* rubbish where the sums go */
+		/* any value in the place of the checksums */
 		ib_put_be16(p + HDR + 10, (uint16_t)(i * 7));
 		assert_int_equal(send(&r, OHCA_WQE_IP_CSUM, p, hlen + n), CSUM_OK);
 		assert_true(right(p));
-		/* one wrong bit anywhere that is protected is seen */
+		/* one wrong bit anywhere in the protected bytes is detected */
 		p[HDR + i % (hlen + n - HDR)] ^= 1u << i % 8;
 		if (p[HDR + 9] == proto)
 			assert_int_equal(send(&r, 0, p, hlen + n) & CSUM_OK, 0);
@@ -111,7 +114,7 @@ static void test_fill(void **state)
 	rig_down(&r);
 }
 
-/* A UDP sum of zero is sent as ones: zero would say that there is none. */
+/* A UDP checksum of zero is sent as ones, because zero means that there is none. */
 static void test_zero(void **state)
 {
 	uint8_t p[64];
@@ -126,13 +129,16 @@ static void test_zero(void **state)
 	ib_put_be16(p + hlen, (uint16_t)~s);
 	assert_int_equal(send(&r, OHCA_WQE_IP_CSUM, p, hlen + 2), CSUM_OK);
 	assert_int_equal(ib_get_be16(p + hlen - 2), 0xffff);
-	/* and without one nothing is said */
+	/* and without a checksum nothing is reported */
 	ib_put_be16(p + hlen - 2, 0);
 	assert_int_equal(send(&r, 0, p, hlen + 2), 0);
 	rig_down(&r);
 }
 
-/* What is no whole IPv4 datagram with TCP or UDP is neither changed nor vouched for. */
+/*
+ * A packet that is no complete IPv4 datagram with TCP or UDP is neither changed nor reported as
+ * good.
+ */
 static void test_others(void **state)
 {
 	uint8_t p[256], q[256];
@@ -153,7 +159,7 @@ static void test_others(void **state)
 			p[HDR] = 0x65;
 			break;
 		case 2:
-			p[HDR] = 0x44;			/* header too short */
+			p[HDR] = 0x44;			/* the header is too short */
 			break;
 		case 3:
 			ib_put_be16(p + HDR + 2, (uint16_t)(len - HDR + 1));
@@ -238,7 +244,7 @@ static void large(struct rig *r, uint32_t len, uint32_t opt, bool hindered)
 		assert_int_equal(ib_get_be32(p + HDR + ihl + 4), 0xfffffff0 + at);
 		assert_int_equal(p[HDR + ihl + 13],
 				 0x10 | (i ? 0 : 0x80) | (last ? 0x09 : 0));
-		/* the data, and not a byte of the headers beyond what must change */
+		/* the data, and of the headers only the fields that must change */
 		host_buf_read(r->h[0], &r->mr[0].buf, 11 + at, p, n);
 		for (uint32_t k = 0; k < n; k++)
 			assert_int_equal(p[k], ((uint8_t *)host_buf_ptr(r->h[1], &r->mr[1].buf,
@@ -261,7 +267,7 @@ static void test_tso(void **state)
 	rig_down(&r);
 }
 
-/* What no large segment is completes with an error, and no packet of it leaves. */
+/* An invalid large segment completes with an error, and no packet of it leaves. */
 static void test_tso_bad(void **state)
 {
 	(void)state;
@@ -307,7 +313,7 @@ static void test_tso_bad(void **state)
 			break;
 		}
 		w = tso(&r, hdr, hlen, mss, 5000);
-		if (k == 9)	/* headers that end behind the WQE */
+		if (k == 9)	/* headers that end past the WQE */
 			w.nseg = 6;
 		frames = r.h[0]->port[0].frames;
 		wqe_post(&r.qp[0], &w);
@@ -318,7 +324,7 @@ static void test_tso_bad(void **state)
 	}
 }
 
-/* SQD waits until a large segment that was begun is sent to its end. */
+/* SQD waits until a large segment that was begun is sent completely. */
 static void test_tso_drain(void **state)
 {
 	struct ohca_hw_qp_attr a = { .state = OHCA_QPS_SQD, .en_sqd_notify = 1 };

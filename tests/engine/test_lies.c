@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* A device that lies: always in the same way, and never so that no driver could bear it. */
+/* A device that lies: the same seed gives the same lies, and a driver can survive all of them. */
 #include "engine/base/le.h"
 #include "engine/base/state.h"
 #include "engine/object/eq.h"
@@ -7,18 +7,18 @@
 #include "ib/smp.h"
 #include "rig.h"
 
-#define MESSAGES	64u	/* of one run; receives and sends are posted in eights */
+#define MESSAGES	64u	/* in one run; receives and sends are posted in eights */
 #define AQ_LOG		4u	/* of host_enable() */
 #define AQ_MASK		((1u << AQ_LOG) - 1)
 
-/** struct said - what the device says of sends and receives in one run */
+/** struct said - the completions of sends and receives in one run */
 struct said {
 	struct ohca_hw_cqe send[2 * MESSAGES], recv[2 * MESSAGES];
 	unsigned int sends, recvs;
 	uint64_t told;
 };
 
-/* Messages of 8 bytes under lies of these kinds. @s: result */
+/* Runs messages of 8 bytes with lies of @kinds. @s: the results. */
 static void run(struct said *s, uint64_t seed, unsigned int kinds, uint32_t one_of)
 {
 	struct rig r;
@@ -42,7 +42,7 @@ static void run(struct said *s, uint64_t seed, unsigned int kinds, uint32_t one_
 	rig_down(&r);
 }
 
-/* The same seed gives the same lies, another one others. */
+/* The same seed gives the same lies, another seed gives others. */
 static void test_seed(void **state)
 {
 	const unsigned int kinds = OHCA_LIE_CQE_RESULT | OHCA_LIE_CQE_NAME;
@@ -57,7 +57,7 @@ static void test_seed(void **state)
 	assert_memory_not_equal(&a, &b, sizeof(a));
 }
 
-/* Nothing but the truth with no chance, and with no kind. */
+/* No lies with probability 0, or without kinds. */
 static void test_none(void **state)
 {
 	static struct said s;
@@ -77,7 +77,7 @@ static void test_none(void **state)
 	}
 }
 
-/* Only what is not the truth is counted. */
+/* Only entries that are wrong are counted. */
 static void test_told(void **state)
 {
 	static struct said truth, s;
@@ -98,8 +98,8 @@ static void test_told(void **state)
 }
 
 /*
- * Who takes an entry only for a WQE that is outstanding takes none before its time: the n-th
- * entry that is a lie never names a WQE behind the one that it is of.
+ * A driver that accepts a CQE only for an outstanding WQE accepts none early: the n-th CQE never
+ * names a WQE after its own.
  */
 static void test_outstanding(void **state)
 {
@@ -113,7 +113,7 @@ static void test_outstanding(void **state)
 		for (unsigned int k = 0; k < s.sends; k++) {
 			uint32_t ahead = s.send[k].wqe_idx - done;
 
-			/* those that are not outstanding are behind, or out of reach */
+			/* WQEs that are not outstanding are behind, or out of range */
 			if (ahead < 1u << 20) {
 				assert_int_equal(s.send[k].flags, OHCA_CQE_SEND);
 				done = s.send[k].wqe_idx + 1;
@@ -132,7 +132,10 @@ static void test_outstanding(void **state)
 	}
 }
 
-/* What the device says it has destroyed it has; what it creates it may deny. */
+/*
+ * A lie refuses a command, executed or not, or confirms one that was not executed, but never that
+ * an object is destroyed.
+ */
 static void test_status(void **state)
 {
 	unsigned int made_up = 0, kept = 0;
@@ -155,7 +158,10 @@ static void test_status(void **state)
 	assert_true(kept > 50 && kept < 150);
 }
 
-/* Unless each chance is used, to destroy is rarely refused: that is the end of the device. */
+/*
+ * Unless the probability is 1, DESTROY commands are rarely refused, because a driver gives up the
+ * device then.
+ */
 static void test_destroy(void **state)
 {
 	struct host *h = host_new(1, 1);
@@ -178,7 +184,7 @@ static void test_destroy(void **state)
 	host_free(h);
 }
 
-/* Issues a command as the @i-th, and has it executed. */
+/* Issues command number @i and executes it. */
 static void issue(struct host *h, uint32_t i, struct ohca_hw_aqe c)
 {
 	c.hdr.cookie = i;
@@ -188,7 +194,7 @@ static void issue(struct host *h, uint32_t i, struct ohca_hw_aqe c)
 		ohca_poll(h->e, 64);
 }
 
-/* Of the answers to the commands up to the @i-th in this pass of the ring, how many are right. */
+/* Return: the number of right answers in this pass of the ring, up to command @i. */
 static unsigned int right_answers(struct host *h, uint32_t i)
 {
 	const struct ohca_hw_acqe *acqe = host_ptr(h, h->acq);
@@ -200,7 +206,10 @@ static unsigned int right_answers(struct host *h, uint32_t i)
 	return right;
 }
 
-/* An answer comes in its place or not, twice, late and never, and none of them harms the rings. */
+/*
+ * An answer is right, in the wrong place, repeated, late or missing, and none of them damages the
+ * rings.
+ */
 static void test_answer(void **state)
 {
 	struct host *h = host_new(1, 1);
@@ -223,7 +232,7 @@ static void test_answer(void **state)
 	host_free(h);
 }
 
-/* Only the guest is lied to about registers. */
+/* Only reads of registers by the guest contain lies. */
 static void test_register(void **state)
 {
 	struct host *h = host_new(1, 1);
@@ -270,7 +279,7 @@ static void test_eqe(void **state)
 	host_free(h);
 }
 
-/* What a command returns is wrong now and then. */
+/* The result of a command is sometimes wrong. */
 static void test_output(void **state)
 {
 	struct host *h = host_new(1, 1);
@@ -295,7 +304,7 @@ static void test_output(void **state)
 	host_free(h);
 }
 
-/* The size of the GID table that PortInfo has, in entries. */
+/* Return: the size of the GID table in PortInfo, in entries. */
 static unsigned int guid_cap(struct host *h)
 {
 	struct ohca_hw_aqe c = HOST_AQE(mad_ifc, .in_addr = h->mbox[0], .out_addr = h->mbox[1],
@@ -316,7 +325,7 @@ static unsigned int guid_cap(struct host *h)
 	return pi.guid_cap;
 }
 
-/* After a reset the first answers have smaller sizes; then come the true ones, and stay. */
+/* After a reset the first answers have smaller sizes, and all later ones have the true ones. */
 static void test_less(void **state)
 {
 	struct host *h = host_new(1, 1);
@@ -330,7 +339,7 @@ static void test_less(void **state)
 		unsigned int less = 0, last = 0;
 		uint64_t told;
 
-		/* only a new driver hears them */
+		/* only a new driver gets them */
 		assert_int_equal(guid_cap(h), cap);
 		ohca_mmio_write(h->e, OHCA_REG_CTRL, OHCA_CTRL_RESET, 4);
 		host_start(h);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What machines' memory may be, of one and of all, and what their drivers may make. */
+/* Limits of machines' memory, of one and of all, and of the objects that drivers make. */
 #include "front_world.h"
 
 #define KIB	1024ull
@@ -68,7 +68,10 @@ static void come(struct front *f, struct world *w, uint64_t guid)
 		fail_msg("%s", f->why);
 }
 
-/* A machine has no more than one may have, whatever it is for; what is not there does not count. */
+/*
+ * A machine has at most its own limit, whatever the memory is for; files that do not exist do not
+ * count.
+ */
 static void test_one(void **state)
 {
 	const uint64_t log = OHCA_DIRTY_BYTES(512 * KIB);
@@ -90,7 +93,7 @@ static void test_one(void **state)
 	assert_int_equal(call_block(&f, 1, 4096, mem), OHCA_FRONT_LIMIT);
 	assert_int_equal(call_unblock(&f, 0), OHCA_FRONT_OK);
 	expect_stats(w, 1, DM, 4);
-	/* what is refused for another reason is not counted for long */
+	/* a file that is refused for another reason does not stay in the count */
 	assert_int_equal(call_block(&f, 0, 3 * 512 * KIB / 2, w->pipe[0]), OHCA_FRONT_NOT_SHARED);
 	expect_stats(w, 1, DM, 4);
 	assert_int_equal(call_block(&f, 0, 512 * KIB, mem), OHCA_FRONT_OK);
@@ -103,7 +106,10 @@ static void test_one(void **state)
 	close(mem);
 }
 
-/* All of them have no more than all may have, and what one leaves is there for others. */
+/*
+ * All machines together have at most the limit of all, and memory of a machine that ends is free
+ * for others.
+ */
 static void test_all(void **state)
 {
 	struct world *w = *state;
@@ -123,7 +129,7 @@ static void test_all(void **state)
 	assert_non_null(strstr(k.why, "no such device memory"));
 	front_close(&k);
 	expect_stats(w, 2, MIB + 512 * KIB, 2);
-	/* by BYE, and without a word */
+	/* by BYE, and without it */
 	assert_int_equal(call_plain(&f, OHCA_FRONT_BYE), OHCA_FRONT_OK);
 	expect_stats(w, 1, 512 * KIB, 2);
 	front_close(&f);
@@ -136,7 +142,10 @@ static void test_all(void **state)
 	close(mem);
 }
 
-/* A driver's commands are refused when what it has made takes as much as it may, and counted. */
+/*
+ * A driver's commands are refused when its objects use all the memory that is allowed, and they are
+ * counted.
+ */
 static void test_objects(void **state)
 {
 	struct ohca_hw_aqe c = { .hdr = { 0 } };

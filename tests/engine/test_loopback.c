@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Traffic of a port with itself: all services, no wire. */
+/* Traffic of a port with itself: all services, without a wire. */
 #include "rig.h"
 
 static enum host_fate none(void *arg, struct host *from, unsigned int port, uint8_t *frame,
@@ -55,7 +55,7 @@ static void test_uc(void **state)
 	connected(OHCA_QPT_UC);
 }
 
-/* Both at once and more than the loop holds. */
+/* Both at once, and more than the loop can hold. */
 static void test_both(void **state)
 {
 	struct rig r;
@@ -121,7 +121,7 @@ static void test_ud(void **state)
 	rig_down(&r);
 }
 
-/* Only an ACTIVE port carries data, to itself too. */
+/* Only an ACTIVE port carries data, even to itself. */
 static void test_port_down(void **state)
 {
 	struct rig r;
@@ -140,7 +140,7 @@ static void test_port_down(void **state)
 	rig_down(&r);
 }
 
-/* Down and up again while a message is under way: retries carry it through. */
+/* The port is down and up again during a message; retries complete it. */
 static void test_port_bounce(void **state)
 {
 	struct rig r;
@@ -164,7 +164,7 @@ static void test_port_bounce(void **state)
 	rig_down(&r);
 }
 
-/* A QP whose peer is at another port is deaf to those of its own, whatever these claim. */
+/* A QP whose peer is at another port ignores packets of its own port, whatever they claim. */
 static void test_stranger(void **state)
 {
 	struct host_qp x;
@@ -190,7 +190,7 @@ static void test_stranger(void **state)
 		wc(&r.scq[0], 1, k ? WC_SUCCESS : WC_RETRY_EXC);
 		assert_int_equal(rig_get64(&r, 0, 4096), 0);
 		assert_true(ohca_counter(r.h[0]->e, OHCA_CNT_RX_BAD_QP) > 0);
-		/* the true peer notices nothing */
+		/* the true peer is not affected */
 		rig_fill(&r, 1, 0, 100, 2);
 		rig_write(&r, 1, 2, 0, 4096, 100);
 		rig_run(&r);

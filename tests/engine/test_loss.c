@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * RC and XRC on a wire that loses, repeats and reorders, by a seeded generator: data and order of
- * completion are as without. Timeouts, RNR, retries and their exhaustion.
+ * RC and XRC on a wire that loses, repeats and reorders packets, by a seeded generator: data and
+ * the order of completions are the same as without. Timeouts, RNR, retries and their exhaustion.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,12 +52,12 @@ static enum host_fate chaos(void *arg, struct host *from, unsigned int port, uin
 	return HOST_DELIVER;
 }
 
-/* ATOMIC WRITEs and a FLUSH, which XRC does not have here. */
+/* ATOMIC WRITEs and a FLUSH, which XRC does not have here */
 static void placement(struct rig *r, unsigned int round)
 {
 	struct wqe w;
 
-	/* executed twice, the older value would stand */
+	/* if it were executed twice, the older value would remain */
 	for (unsigned int k = 8; k < 12; k++) {
 		uint64_t val = 100 * round + k;
 
@@ -73,8 +73,8 @@ static void placement(struct rig *r, unsigned int round)
 }
 
 /*
- * One message after the other of every kind, several under way; what each brought is
- * checked when it is complete. Atomics add exactly once.
+ * Messages of every kind, several outstanding; each result is checked when it completes. Atomics
+ * add exactly once.
  */
 static void storm_on(uint8_t type, uint64_t seed, unsigned int drop, unsigned int dup,
 		     unsigned int swap, uint8_t mtu)
@@ -180,9 +180,9 @@ static void test_all(void **state)
 		storm(seed * 31337, 10, 20, 10, (uint8_t)(1 + seed % 5));
 }
 
-/* ---- particular losses ---- */
+/* ---- single losses ---- */
 
-/** struct nth - drop the @n-th packet (from 1) with opcode @op, @times times */
+/** struct nth - drops the @n-th packet (from 1) with opcode @op, @times times */
 struct nth {
 	uint8_t op;
 	unsigned int n, times;
@@ -203,7 +203,7 @@ static enum host_fate nth(void *arg, struct host *from, unsigned int port, uint8
 	return HOST_DELIVER;
 }
 
-/* A gap is told at once, by one NAK, and costs no timeout. */
+/* A gap causes one NAK at once, and no timeout. */
 static void test_seq_nak(void **state)
 {
 	struct nth x = { .op = IB_OP_RC_WRITE_MIDDLE, .n = 3, .times = 1 }, back = { .op = 0xff };
@@ -236,7 +236,7 @@ static enum host_fate two(void *arg, struct host *from, unsigned int port, uint8
 	return n == 5 || n == 200 ? HOST_DROP : HOST_DELIVER;
 }
 
-/* Two gaps in one message: each is told, none costs a timeout. */
+/* Two gaps in one message: a NAK for each, and no timeout. */
 static void test_two_gaps(void **state)
 {
 	unsigned int n = 0;
@@ -255,7 +255,7 @@ static void test_two_gaps(void **state)
 	rig_down(&r);
 }
 
-/* An ACK came, but the engine was not polled until after the old deadline: no timeout. */
+/* An ACK arrived, but the engine was not polled until after the old deadline: no timeout. */
 static void test_late_poll(void **state)
 {
 	struct nth back = { .op = IB_OP_RC_ACK, .n = 2, .times = 1 };
@@ -268,7 +268,7 @@ static void test_late_poll(void **state)
 	host_step(r.h, 2);
 	rig_write(&r, 0, 2, 0, 0, 8);
 	host_step(r.h, 2);
-	/* the first is acknowledged, the second is under way; the thread sleeps too long */
+	/* the first is acknowledged, the second is outstanding; the thread sleeps too long */
 	*r.h[0]->now += 17 * HOST_MS;
 	rig_run(&r);
 	wc(&r.scq[0], 1, WC_SUCCESS);
@@ -279,7 +279,7 @@ static void test_late_poll(void **state)
 	rig_down(&r);
 }
 
-/* A lost ACK: after the timeout the last packet is a duplicate, and acknowledged again. */
+/* An ACK is lost: after the timeout the last packet is a duplicate, and is acknowledged again. */
 static void test_lost_ack(void **state)
 {
 	struct nth back = { .op = IB_OP_RC_ACK, .n = 1, .times = 1 };
@@ -303,7 +303,7 @@ static void test_lost_ack(void **state)
 	rig_down(&r);
 }
 
-/* A lost part of a READ response: only the rest is asked for again, at once. */
+/* A part of a READ response is lost: only the rest is requested again, at once. */
 static void test_lost_read_resp(void **state)
 {
 	struct nth out = { .op = 0xff },
@@ -325,7 +325,7 @@ static void test_lost_read_resp(void **state)
 	rig_down(&r);
 }
 
-/* A lost atomic response is replayed, the operation is not repeated. */
+/* A lost atomic response is sent again, and the operation is not repeated. */
 static void test_lost_atomic(void **state)
 {
 	struct nth back = { .op = IB_OP_RC_ATOMIC_ACK, .n = 1, .times = 4 };
@@ -347,8 +347,8 @@ static void test_lost_atomic(void **state)
 }
 
 /*
- * PSNs come again after 2^24 packets. A response that is lost then is replayed with the
- * result of the atomic that was just executed, not of the one that had its PSN before.
+ * PSNs repeat after 2^24 packets. If a response is lost then, the responder sends the result of the
+ * atomic that was just executed, and not that of the earlier one with the same PSN.
  */
 static void test_old_atomic(void **state)
 {
@@ -397,8 +397,8 @@ static void post_rd(struct rig *r, bool atomic, uint64_t wr_id)
 }
 
 /*
- * A response comes just after the requester has asked again. What it asks for next finds
- * the resources of the responder taken by the answer to the duplicate.
+ * A response arrives just after the requester has sent its request again. The answer to the
+ * duplicate occupies the responder's resources when the next request arrives.
  */
 static void test_late_response(void **state)
 {
@@ -425,7 +425,7 @@ static void test_late_response(void **state)
 		*r.h[0]->now = ohca_next_deadline(r.h[0]->e);
 		ohca_poll(r.h[0]->e, 64);
 		assert_int_equal(host_counter(r.h[0], OHCA_CNT_ACK_TIMEOUT), 1);
-		/* both requests are now on the wire before the responder sees either */
+		/* both requests are on the wire before the responder gets either */
 		host_rx(r.h[0], 0, f->vl, f->data, f->len, 0);
 		free(f);
 		rig_run(&r);
@@ -458,7 +458,7 @@ static void test_implied_nak(void **state)
 	rig_down(&r);
 }
 
-/* ---- limits of what is under way ---- */
+/* ---- limits of outstanding requests ---- */
 
 static enum host_fate count_and_drop(void *arg, struct host *from, unsigned int port,
 				     uint8_t *frame, uint32_t len)
@@ -478,7 +478,7 @@ static enum host_fate count_only(void *arg, struct host *from, unsigned int port
 	return HOST_DELIVER;
 }
 
-/* Nothing is acknowledged: WQEs stay in the window, and are there when it goes on. */
+/* Nothing is acknowledged: WQEs stay in the window, and are executed when ACKs arrive again. */
 static void test_window_full(void **state)
 {
 	unsigned int n = 0;
@@ -504,7 +504,7 @@ static void test_window_full(void **state)
 	rig_down(&r);
 }
 
-/* Packets in flight are limited, too. */
+/* The number of packets in flight is limited, too. */
 static void test_packet_window(void **state)
 {
 	unsigned int sent = 0, back = 0;
@@ -525,7 +525,7 @@ static void test_packet_window(void **state)
 	rig_down(&r);
 }
 
-/* A key is taken back by the WQE after the one that needs it: not before that is done. */
+/* A WQE invalidates the key that the WQE before it needs: it waits until that one is done. */
 static void test_local_inv(void **state)
 {
 	struct nth x = { .op = IB_OP_RC_WRITE_MIDDLE, .n = 2, .times = 1 };
@@ -585,7 +585,9 @@ static void test_retry_exceeded(void **state)
 		rig_recv(&r, 0, 9, 0, 10);
 		rig_write(&r, 0, 1, 0, 0, 8);
 		rig_write(&r, 0, 2, 0, 0, 8);
-		/* never earlier than the specification's timeout, never later than 4 of them */
+		/*
+		 * never earlier than the timeout of the specification, never later than 4 of them
+		 */
 		rig_time(&r, 67 * (retry + 1u));
 		no_wc(&r.scq[0]);
 		rig_time(&r, (68 * 4 - 67) * (retry + 1u));
@@ -601,7 +603,7 @@ static void test_retry_exceeded(void **state)
 	}
 }
 
-/* Timeout 0 waits for ever. */
+/* Timeout 0 waits without limit. */
 static void test_no_timeout(void **state)
 {
 	struct nth back = { .op = IB_OP_RC_ACK, .n = 1, .times = 1 };
@@ -618,7 +620,7 @@ static void test_no_timeout(void **state)
 	rig_write(&r, 0, 1, 0, 0, 8);
 	rig_time(&r, 100000);
 	no_wc(&r.scq[0]);
-	/* a later ACK tells of both */
+	/* a later ACK covers both */
 	rig_write(&r, 0, 2, 0, 0, 8);
 	rig_run(&r);
 	wc(&r.scq[0], 1, WC_SUCCESS);
@@ -626,7 +628,7 @@ static void test_no_timeout(void **state)
 	rig_down(&r);
 }
 
-/* Progress gives the retries back. */
+/* Progress restores the retries. */
 static void test_retry_reset(void **state)
 {
 	struct nth out = { .op = IB_OP_RC_WRITE_ONLY };
@@ -703,7 +705,7 @@ static void test_rnr_exceeded(void **state)
 	}
 }
 
-/* The whole range of PSNs goes by, with losses at the seam. */
+/* The PSNs wrap, with losses at the wrap. */
 static void test_psn_wrap(void **state)
 {
 	struct chaos c = { 5, 30, 0, 0, 0, 0, 0 };
@@ -724,7 +726,7 @@ static void test_psn_wrap(void **state)
 	rig_down(&r);
 }
 
-/* A connection that has the peer's GID and DLID 0, as for RoCE: no packet of it arrives. */
+/* A connection with the peer's GID and DLID 0, as for RoCE: none of its packets arrives. */
 static void test_dlid_zero(void **state)
 {
 	struct ohca_hw_qp_attr a;

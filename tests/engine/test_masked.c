@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Masked atomics: OpenHCA's own packets, and what they do to memory. */
+/* Masked atomics: packets that only OpenHCA has, and their effect on memory. */
 #include <stdio.h>
 
 #include "engine/base/state.h"
@@ -16,7 +16,7 @@ static uint64_t rnd(void)
 	return seed;
 }
 
-/* Bit by bit, as the masked addition is defined. */
+/* The masked addition as it is defined, bit by bit. */
 static uint64_t add_fields(uint64_t a, uint64_t b, uint64_t boundary)
 {
 	uint64_t sum = 0, carry = 0;
@@ -98,7 +98,7 @@ static void test_cmp_swap(void **state)
 	rig_down(&r);
 }
 
-/* The first response of each is lost: the operation is executed once all the same. */
+/* The first response of each is lost: the operation is executed once nevertheless. */
 static enum host_fate drop_first(void *arg, struct host *from, unsigned int port, uint8_t *frame,
 				 uint32_t len)
 {

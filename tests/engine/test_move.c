@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A machine that goes on in another process, which has another front, and other memory with the same
- * in it. Its HCA stays, and so do the connections of its peers.
+ * A machine continues in another process, which has another front, and other memory with the same
+ * contents. Its HCA stays, and so do the connections of its peers.
  */
 #include "front_world.h"
 
@@ -11,7 +11,7 @@
 /* ---- the loop's allocations ------------------------------------------------------ */
 
 static pthread_t loop;
-static atomic_uint fail_at;	/* so many calls of the loop from now on one fails; 0: none does */
+static atomic_uint fail_at;	/* number of the loop's call that fails; 0: none */
 static atomic_bool failed;
 
 static bool fails(void)
@@ -40,13 +40,13 @@ WRAP(int, socketpair, (int domain, int type, int protocol, int sv[2]),
 
 /* ---- moving ---------------------------------------------------------------------- */
 
-/** struct place - where a machine is to go on; @mem, @dm: what there is until it does */
+/** struct place - where a machine is to continue; @mem, @dm: the memory until it does */
 struct place {
 	struct front f;
 	int mem, dm;
 };
 
-/* Paused, and about to leave. Return: the token. */
+/* Pauses a machine for a move. Return: the token. */
 static uint64_t leave(struct machine *m)
 {
 	union message msg;
@@ -76,7 +76,7 @@ static int copy_of(const void *mem, size_t n)
 	return fd;
 }
 
-/* The other process connects. Return: whether it is welcome. */
+/* The other process connects. Return: whether it is accepted. */
 static bool come(struct machine *m, struct place *p, const struct ohca_front_hello *h)
 {
 	p->dm = m->dm ? copy_of(m->dm, m->dm_len) : -1;
@@ -101,7 +101,7 @@ static void tell_memory(const struct machine *m, struct place *p)
 	assert_int_equal(call_mem(&p->f, &r, 1), OHCA_FRONT_OK);
 }
 
-/* The machine's memory is that of the place, where the test has had the old one. */
+/* Gives the machine the memory of the place, where the test had the old one. */
 static void settle(struct machine *m, struct place *p)
 {
 	const int prot = PROT_READ | PROT_WRITE, flags = MAP_SHARED | MAP_FIXED;
@@ -146,8 +146,8 @@ static void expect_no_token(struct machine *m, uint64_t token)
 /* ---- tests ------------------------------------------------------------------------ */
 
 /*
- * Both post WRITEs while one of them is paused, and both are done when it goes on. What the old
- * process has of the machine's memory stays as it was when the machine paused.
+ * Both post WRITEs while one is paused, and both complete when it continues. The machine's memory
+ * in the old process stays as it was at the pause.
  */
 static void move_under_way(struct pair *p, unsigned int k)
 {
@@ -159,7 +159,7 @@ static void move_under_way(struct pair *p, unsigned int k)
 
 	assert_non_null(was);
 	token = leave(m);
-	/* a doorbell that was rung before the pause may be found after it */
+	/* a doorbell that was rung before the pause may be served after it */
 	memset(host_buf_ptr(m->h, &m->mr.buf, 0), (int)(0x40 + p->n), 8);
 	post_write(&p->qp[k], m, peer, 8, 1000 + p->n);
 	memcpy(was, old, m->mem_len);
@@ -167,7 +167,7 @@ static void move_under_way(struct pair *p, unsigned int k)
 	post_write(&p->qp[!k], peer, m, LEN, 2000 + p->n);
 	tell_memory(m, &to);
 	assert_int_equal(call_run(&to.f, 0), OHCA_FRONT_OK);
-	/* the other one still has it, and the peer's packet was sent before this is answered */
+	/* the old process still has it, and the peer's packet was sent before this is answered */
 	assert_int_equal(call_run(&peer->f, 1), OHCA_FRONT_OK);
 	assert_false(ohca_page_running(atomic_load(&to.f.page->clock)));
 	settle(m, &to);
@@ -195,8 +195,8 @@ static void test_traffic(void **state)
 }
 
 /*
- * What an IOMMU translates comes by the new ring, and what is written is noted in the new log: neither has
- * to do with the old ones.
+ * Translations of an IOMMU use the new ring, and writes are recorded in the new log; the old ones
+ * have no effect.
  */
 static void test_iommu(void **state)
 {
@@ -232,7 +232,7 @@ static void test_iommu(void **state)
 	pair_down(&p);
 }
 
-/* What is armed stays so, and the old page and its sockets are nothing any more. */
+/* CQs and EQs stay armed, and the old page and its sockets have no effect any more. */
 static void test_page(void **state)
 {
 	struct pollfd poll_irq = { .events = POLLIN };
@@ -251,10 +251,12 @@ static void test_page(void **state)
 	p.m[0].cq.sn++;
 	ohca_front_irq_clear(&p.m[0].f.client);
 	token = leave(&p.m[0]);
-	/* what was rung before the pause, and is found after it */
+	/* rung before the pause, and served after it */
 	host_eq_db(p.m[0].h, &p.m[0].h->comp, true);
 	host_cq_arm(&p.m[0].cq, false);
-	/* vectors that were raised and not taken; the byte that tells of them is in the old socket */
+	/*
+	 * vectors that were raised and not read; the byte that announces them is in the old socket
+	 */
 	atomic_fetch_or(&p.m[0].f.page->irq[1], 4);
 	atomic_store(&p.m[0].f.page->irq_any, 1);
 	come_by(&p.m[0], &to, token);
@@ -272,7 +274,7 @@ static void test_page(void **state)
 	poll_irq.fd = p.m[0].f.irq;
 	assert_int_equal(poll(&poll_irq, 1, LIMIT_MS), 1);
 	assert_int_equal(atomic_exchange(&p.m[0].f.page->irq_any, 0), 1);
-	/* who has the old page does nothing by it */
+	/* a process with the old page has no effect */
 	atomic_fetch_or(old.db.pending, ~0u);
 	atomic_store(&old.page->map_head, 77);
 	pair_talk(&p, 8);
@@ -312,7 +314,7 @@ static void test_dm(void **state)
 	pair_down(&p);
 }
 
-/* A token is of one HCA, for one front, until its front goes on. */
+/* A token is valid for one HCA and for one front, until that front has the machine. */
 static void test_token(void **state)
 {
 	struct world *w = *state;
@@ -323,7 +325,7 @@ static void test_token(void **state)
 	struct pair p;
 
 	pair_up(&p, w);
-	/* a machine that runs does not leave; nor does one that has no token move */
+	/* a machine that runs cannot move; nor can one move without a token */
 	assert_int_equal(call(&p.m[0].f, &msg, OHCA_FRONT_LEAVE, sizeof(msg.hdr), &other),
 			 OHCA_FRONT_INVALID);
 	expect_no_token(&p.m[0], 0);
@@ -333,7 +335,7 @@ static void test_token(void **state)
 	assert_true(token != other);
 	expect_no_token(&p.m[0], 0);
 	expect_no_token(&p.m[0], token ^ 1);
-	/* that of another one */
+	/* the token of another one */
 	h = hello_by(&p.m[0], other);
 	expect_stranger(&p.m[0], &h, "other properties");
 	h = hello_by(&p.m[0], token);
@@ -348,7 +350,7 @@ static void test_token(void **state)
 	/* without it the place is not free */
 	h.flags = htole32(OHCA_FRONT_PAUSED);
 	expect_stranger(&p.m[0], &h, "");
-	/* none of this has used it up; now it is */
+	/* none of this has used the token; this does */
 	come_by(&p.m[0], &to, token);
 	expect_no_token(&p.m[0], token);
 	/* a new one is for another place */
@@ -362,7 +364,7 @@ static void test_token(void **state)
 	settle(&p.m[0], &to);
 	assert_int_equal(call_run(&p.m[0].f, 1), OHCA_FRONT_OK);
 	expect_no_token(&p.m[0], token);
-	/* who goes on does not leave any more */
+	/* a machine that continues cannot move any more */
 	other = leave(&p.m[1]);
 	assert_int_equal(call_run(&p.m[1].f, 1), OHCA_FRONT_OK);
 	expect_no_token(&p.m[1], other);
@@ -370,7 +372,10 @@ static void test_token(void **state)
 	pair_down(&p);
 }
 
-/* The first one ends: before the other one comes the place is free, later it is the other one's. */
+/*
+ * The old front ends: the place is free if the new one has not connected, otherwise it belongs to
+ * the new one.
+ */
 static void test_source_dies(void **state)
 {
 	struct world *w = *state;
@@ -398,7 +403,7 @@ static void test_source_dies(void **state)
 	pair_down(&p);
 }
 
-/* The other one ends, or has to: the machine goes on where it was, and may leave again. */
+/* The new front ends, or is ended: the machine continues where it was, and may move again. */
 static void test_target_dies(void **state)
 {
 	struct world *w = *state;
@@ -414,7 +419,7 @@ static void test_target_dies(void **state)
 		if (i % 3)
 			tell_memory(&p.m[0], &to);
 		if (i % 3 == 2) {
-			/* what is the other one's is not its own yet */
+			/* the memory of the new one is not its own yet */
 			assert_int_equal(call(&to.f, &msg, OHCA_FRONT_REG, sizeof(msg.reg), NULL),
 					 OHCA_FRONT_INVALID);
 			assert_int_equal(call(&to.f, &msg, OHCA_FRONT_LIES, sizeof(msg.lies), NULL),
@@ -432,12 +437,12 @@ static void test_target_dies(void **state)
 			give_up(&to);
 	}
 	pair_talk(&p, LEN);
-	/* and at last it does */
+	/* and now it continues */
 	move_under_way(&p, 0);
 	pair_down(&p);
 }
 
-/* The other one resets what it has got: it is its own. */
+/* The new front resets the machine that it got: now it owns it. */
 static void test_reset(void **state)
 {
 	struct world *w = *state;
@@ -454,7 +459,7 @@ static void test_reset(void **state)
 	pair_down(&p);
 }
 
-/* A HELLO that is cut, and each message of one who has come, ends nobody but him. */
+/* A HELLO that is cut, and each message of a front that has connected, ends only that front. */
 static void test_truncated(void **state)
 {
 	struct world *w = *state;
@@ -496,7 +501,7 @@ static void test_truncated(void **state)
 	pair_down(&p);
 }
 
-/* Whatever there is no memory for: the other one is refused, and may come again. */
+/* Any allocation fails: the new front is refused, and may connect again. */
 static void test_no_memory(void **state)
 {
 	struct world *w = *state;
@@ -517,7 +522,7 @@ static void test_no_memory(void **state)
 		atomic_store(&fail_at, ++n);
 		ok = come(&p.m[0], &to, &h);
 		atomic_store(&fail_at, 0);
-		/* each that has failed is told of */
+		/* each failure has its reason */
 		assert_int_equal(ok, !atomic_load(&failed));
 		if (!ok) {
 			if (!to.f.why[0])

@@ -25,7 +25,7 @@ static struct wqe atomic_write(struct rig *r, uint64_t off, uint32_t len)
 	return w;
 }
 
-/* Both go as one packet each, are answered by one, and move the PSN by one. */
+/* Each is one packet, has one response, and advances the PSN by one. */
 static void test_packets(void **state)
 {
 	struct ohca_hw_cqe c;
@@ -53,7 +53,7 @@ static void test_packets(void **state)
 	assert_int_equal(c.byte_len, 8);
 	assert_int_equal(rig_get64(&r, 1, 64), 0x1122334455667788ull);
 	assert_int_equal(r.h[0]->port[0].frames, before + 2);
-	/* what comes after has the right PSN */
+	/* the next request has the right PSN */
 	rig_write(&r, 0, 7, 0, 4096, 3000);
 	rig_run(&r);
 	wc(&r.scq[0], 7, WC_SUCCESS);
@@ -61,7 +61,7 @@ static void test_packets(void **state)
 	rig_down(&r);
 }
 
-/* Persistence is the host's, of just the bytes that are meant. */
+/* The host makes exactly the named bytes persistent. */
 static void test_persist(void **state)
 {
 	static const struct {
@@ -73,7 +73,7 @@ static void test_persist(void **state)
 		{ 1, OHCA_FLUSH_PERSISTENT, OHCA_FLUSH_RANGE, 1 },
 		{ 12345, OHCA_FLUSH_PERSISTENT | OHCA_FLUSH_GLOBAL, OHCA_FLUSH_RANGE, 12345 },
 		{ 12345, OHCA_FLUSH_GLOBAL, OHCA_FLUSH_RANGE, 0 },
-		/* length and address say nothing then */
+		/* length and address have no meaning then */
 		{ 0xffffffff, OHCA_FLUSH_PERSISTENT, OHCA_FLUSH_MR, RIG_MR_LEN },
 		{ 0, OHCA_FLUSH_GLOBAL, OHCA_FLUSH_MR, 0 },
 	};
@@ -93,7 +93,7 @@ static void test_persist(void **state)
 	rig_down(&r);
 }
 
-/* Time passes, and what the host is at is done. */
+/* Time passes, and the host's work is done. */
 static void persist_done(struct rig *r)
 {
 	struct host *h = r->h[1];
@@ -104,8 +104,8 @@ static void persist_done(struct rig *r)
 }
 
 /*
- * A host that takes its time: nobody waits for it but the requester, it is given a part at a
- * time, and pages that follow each other are one stretch.
+ * A slow host: only the requester waits for it. It gets a part at a time, and contiguous pages are
+ * one part.
  */
 static void test_persist_later(void **state)
 {
@@ -125,7 +125,7 @@ static void test_persist_later(void **state)
 		rig_run(&r);
 		wc(&r.scq[0], 1, WC_SUCCESS);
 		for (unsigned int i = 1; i <= parts; i++) {
-			/* asked for again and again, and begun once */
+			/* requested again and again, and begun once */
 			rig_time(&r, 10);
 			no_wc(&r.scq[0]);
 			assert_int_equal(r.h[1]->persist_calls, i);
@@ -147,7 +147,7 @@ static void test_persist_later(void **state)
 	}
 }
 
-/* So many at a time, of all QPs; who does not come again loses its place. */
+/* A limited number at a time, of all QPs; a request that is not sent again loses its slot. */
 static void test_persist_places(void **state)
 {
 	struct ohca_mr_range range;
@@ -166,19 +166,19 @@ static void test_persist_places(void **state)
 	assert_int_equal(h->persist_calls, OHCA_PERSISTS);
 	while (h->persist_num)
 		ohca_persisted(h->e, h->persist_tag[--h->persist_num]);
-	/* a newcomer finds no place, one that was there is done */
+	/* a new request finds no slot, one that was there completes */
 	assert_false(ohca_persist(h->e, (void *)4096, 5, 6, &range));
 	assert_int_equal(h->persist_calls, OHCA_PERSISTS);
 	assert_true(ohca_persist(h->e, (void *)64, 5, 6, &range));
 	assert_false(ohca_persist(h->e, (void *)4096, 5, 6, &range));
 	assert_int_equal(h->persist_calls, OHCA_PERSISTS + 1);
-	/* nor while the others may come again */
+	/* nor while the others may be sent again */
 	assert_false(ohca_persist(h->e, (void *)8192, 5, 6, &range));
 	assert_int_equal(h->persist_calls, OHCA_PERSISTS + 1);
 	*h->now += 2000 * HOST_MS;
 	assert_false(ohca_persist(h->e, (void *)8192, 5, 6, &range));
 	assert_int_equal(h->persist_calls, OHCA_PERSISTS + 2);
-	/* another FLUSH of a QP is not the one that is done */
+	/* another FLUSH of a QP does not match the one that is done */
 	assert_false(ohca_persist(h->e, (void *)128, 6, 6, &range));
 	assert_int_equal(h->persist_calls, OHCA_PERSISTS + 3);
 	for (uintptr_t i = 0; i <= OHCA_PERSISTS; i++)
@@ -191,7 +191,7 @@ static void test_persist_places(void **state)
 	rig_down(&r);
 }
 
-/* Whatever came before a FLUSH is in memory when it completes; they keep their order. */
+/* All requests before a FLUSH are in memory when it completes; the order is kept. */
 static void test_order(void **state)
 {
 	struct rig r;
@@ -220,7 +220,7 @@ static void test_order(void **state)
 	rig_down(&r);
 }
 
-/* They count as READs do: no more than max_rd_atomic at a time, and a fence waits. */
+/* They count as READs: no more than max_rd_atomic at a time, and a fence waits. */
 static void test_depth(void **state)
 {
 	struct rig r;
@@ -241,7 +241,7 @@ static void test_depth(void **state)
 	rig_down(&r);
 }
 
-/* The requester's own mistakes: @status, and nothing leaves. */
+/* The requester's own errors: @status, and no packet leaves. */
 static void test_local(void **state)
 {
 	(void)state;
@@ -258,7 +258,7 @@ static void test_local(void **state)
 		case 1:
 			w = atomic_write(&r, 0, k ? 4 : 16);
 			break;
-		case 2:		/* data where none belongs */
+		case 2:		/* data where none is allowed */
 			w = flush(&r, 0, 64, OHCA_FLUSH_GLOBAL, OHCA_FLUSH_RANGE);
 			wqe_sge(&w, r.mr[0].iova, 8, r.mr[0].key);
 			break;
@@ -281,7 +281,7 @@ static void test_local(void **state)
 enum { ALIGN, BOUNDS, BAD_KEY, NO_TYPE, BAD_TYPE, BAD_LEVEL, QP_RIGHT, MR_RIGHT, MR_LEVEL_RIGHT,
        AW_QP_RIGHT, AW_MR_RIGHT, AW_BOUNDS, REFUSALS };
 
-/* What the responder refuses, with which NAK, and that memory stays as it was. */
+/* Requests that the responder refuses, with which NAK; memory stays as it was. */
 static void test_remote(void **state)
 {
 	(void)state;
@@ -333,7 +333,7 @@ static void test_remote(void **state)
 	}
 }
 
-/* A driver that has not acknowledged them gets neither operations nor rights. */
+/* A driver that has not acknowledged the features gets neither the operations nor the rights. */
 static void test_feature(void **state)
 {
 	static const uint8_t ops[] = { OHCA_OP_FLUSH, OHCA_OP_ATOMIC_WRITE };
