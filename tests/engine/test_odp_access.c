@@ -219,7 +219,6 @@ static void test_whose(void **state)
 	}
 }
 
-/* A page that may only be read serves whom reads. */
 /* The packet that asks for an acknowledgement needs a page: it still asks when it leaves. */
 struct asks {
 	unsigned int frames, at[4], n;
@@ -317,6 +316,7 @@ static void test_old_flight(void **state)
 	odp_down(&t);
 }
 
+/* A page that is read-only serves reads, and a write causes a page fault. */
 static void test_read_only(void **state)
 {
 	struct ohca_hw_fault_eqe f;

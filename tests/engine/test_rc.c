@@ -128,7 +128,6 @@ static void test_inline(void **state)
 	rig_down(&r);
 }
 
-/* 30 SGEs on both sides, which share no boundary. */
 /* The MTU of messages under way stays, and nothing beyond a WQE's data would leave. */
 static void test_mtu_stays(void **state)
 {
@@ -157,6 +156,7 @@ static void test_mtu_stays(void **state)
 	rig_down(&r);
 }
 
+/* 30 SGEs on both sides, which share no boundary. */
 static void test_sges(void **state)
 {
 	struct rig r;
@@ -368,7 +368,6 @@ static void test_unsignaled(void **state)
 	rig_down(&r);
 }
 
-/* The driver rings only when the queue was idle. */
 /* ---- what one acknowledgement completes ---- */
 
 static struct {
@@ -445,6 +444,7 @@ static void test_one_ack(void **state)
 	rig_down(&r);
 }
 
+/* The driver rings only if the queue was idle. */
 static void test_event_index(void **state)
 {
 	struct rig r;
