@@ -19,10 +19,9 @@
 
 /* ---- registration ---- */
 
-#define LONG	(96u * 1024u)	/* pages: several steps */
+#define LONG	(96u * 1024u)	/* pages, which need several steps */
 
-/* A list of two levels of tables, and one that names them; the pages follow each other but
- * for page @gap on. */
+/* Writes a list of two levels of tables. The pages are contiguous except from page @gap on. */
 static void long_list(struct rig *r, struct ohca_hw_aqe *c, uint32_t gap)
 {
 	uint32_t tables = LONG / OHCA_PL_TABLE_ENTRIES;
@@ -42,7 +41,7 @@ static void long_list(struct rig *r, struct ohca_hw_aqe *c, uint32_t gap)
 	c->reg_mr.pl.levels = 2;
 }
 
-/* Begin a command and run it for @polls turns of the engine. */
+/* Begins a command and runs it for @polls turns of the engine. */
 static void begin(struct rig *r, struct ohca_hw_aqe *c, unsigned int polls)
 {
 	struct host *h = r->h;
@@ -54,7 +53,7 @@ static void begin(struct rig *r, struct ohca_hw_aqe *c, unsigned int polls)
 		assert_true(ohca_poll(h->e, 64));
 }
 
-/* A long page list is loaded in steps; between them everything else goes on. */
+/* A long page list is loaded in steps, and between them everything else continues. */
 static void test_reg_in_steps(void **state)
 {
 	struct rig *r = *state;
@@ -81,7 +80,7 @@ static void test_reg_in_steps(void **state)
 		assert_int_equal(r->h->e->page_entries, 0);
 	}
 
-	/* Not done in one turn. What is written over the entry meanwhile is not looked at. */
+	/* The command needs several turns. A change of its entry meanwhile has no effect. */
 	long_list(r, &c, 1);
 	cmds = host_counter(r->h, OHCA_CNT_CMDS);
 	begin(r, &c, 3);
@@ -94,7 +93,7 @@ static void test_reg_in_steps(void **state)
 	assert_int_equal(host_counter(r->h, OHCA_CNT_CMDS_BAD), 0);
 	assert_int_equal(r->h->e->page_entries, LONG);
 
-	/* A list that turns bad in the middle leaves nothing behind. */
+	/* A list with an error in the middle leaves nothing behind. */
 	long_list(r, &c, 1);
 	begin(r, &c, 2);
 	((uint64_t *)host_ptr(r->h, c.reg_mr.pl.root))[LONG / OHCA_PL_TABLE_ENTRIES - 1] = 8;
@@ -103,7 +102,7 @@ static void test_reg_in_steps(void **state)
 	assert_int_equal(host_counter(r->h, OHCA_CNT_CMDS_BAD), 1);
 	assert_int_equal(r->h->e->page_entries, LONG);
 
-	/* Neither does a reset. */
+	/* Nor does a reset. */
 	begin(r, &c, 2);
 	assert_true(r->h->e->job.walk.done > 0);
 	ohca_reset(r->h->e);
@@ -131,7 +130,7 @@ static void test_reg_refused(void **state)
 	REFUSED(length, ~0ull, 0x20);
 	REFUSED(length, 4097, 0x08);
 	REFUSED(iova, ~0ull - 4094, 0x18);
-	REFUSED(pl_offset, 1, 0x08);			/* end is past the pages */
+	REFUSED(pl_offset, 1, 0x08);			/* the end is past the pages */
 	REFUSED(pl_offset, 4096, 0x30);
 	REFUSED(pl.npages, 0, 0x08);
 	REFUSED(pl.npages, 0xffffffff, 0x08);
@@ -143,7 +142,7 @@ static void test_reg_refused(void **state)
 	REFUSED(access, OHCA_ACCESS_REMOTE_ATOMIC, 0x34);
 	REFUSED(access, 0x8000, 0x34);
 	REFUSED(access, OHCA_ACCESS_ZERO_BASED, 0x18);
-	REFUSED(type, 200, 0x08);				/* and has pages */
+	REFUSED(type, 200, 0x08);				/* it has pages */
 	REFUSED(pdn, 200, 0x28);
 	REFUSED(key, 1, 0x2c);
 	REFUSED(rereg, 1, 0x37);
@@ -153,7 +152,7 @@ static void test_reg_refused(void **state)
 	c.reg_mr.type = 200;
 	assert_int_equal(cmd(r, OHCA_CMD_REG_MR, &c, NULL), OHCA_ADMIN_BAD_PARAM);
 	assert_int_equal(r->h->syndrome, 0x36);
-	/* a process has no DMA region */
+	/* a process cannot have a DMA region */
 	c.reg_mr.type = OHCA_MR_DMA;
 	c.reg_mr.pdn = r->upd;
 	assert_int_equal(cmd(r, OHCA_CMD_REG_MR, &c, NULL), OHCA_ADMIN_BAD_PARAM);
@@ -171,7 +170,10 @@ static void test_reg_refused(void **state)
 
 #define REG(member)	offsetof(struct ohca_hw_aqe, reg_mr.member)
 
-/* What a type of region has no use for must be zero, and rights that it cannot have are refused. */
+/*
+ * Fields that a type of region does not use must be zero, and rights that it cannot have are
+ * refused.
+ */
 static void test_reg_by_type(void **state)
 {
 	struct rig *r = *state;
@@ -216,12 +218,12 @@ static void test_reg_by_type(void **state)
 		assert_int_equal(r->h->syndrome, bad[i].syn);
 	}
 	assert_int_equal(r->h->e->page_entries, 0);
-	/* the largest, and a region of all memory with every right that it may have */
+	/* the largest one, and a region of all memory with every right that it may have */
 	dereg(r, reg(r, OHCA_MR_FRMR, r->h->pdn, 0, OHCA_MAX_FRMR_PAGES));
 	dereg(r, reg(r, OHCA_MR_DMA, r->h->pdn, RW, 0));
 }
 
-/* Types and rights of features that the driver does not know. */
+/* Types and rights of features that the driver has not acknowledged. */
 static void test_reg_features(void **state)
 {
 	static const struct {
@@ -266,7 +268,7 @@ static void test_limit_and_tags(void **state)
 	}
 	assert_int_equal(n, 1022);
 	assert_int_equal(cmd(r, OHCA_CMD_REG_MR, &c, &again), OHCA_ADMIN_NO_RESOURCE);
-	/* the same index comes back with another tag, and the old key is dead */
+	/* the same index gets another tag, and the old key is invalid */
 	key = 500 << 8 | 1;
 	assert_int_equal(dereg(r, key), OHCA_ADMIN_OK);
 	assert_int_equal(dereg(r, key), OHCA_ADMIN_BAD_HANDLE);
@@ -275,7 +277,7 @@ static void test_limit_and_tags(void **state)
 	assert_int_equal(lkey(r, r->k, key, 0, 1, false), OHCA_VE_LKEY);
 	assert_int_equal(lkey(r, r->k, again, 0, 1, false), OHCA_VE_NONE);
 	assert_int_equal(dereg(r, key), OHCA_ADMIN_BAD_HANDLE);
-	/* the reserved key cannot be taken away */
+	/* the reserved key cannot be deregistered */
 	assert_int_equal(dereg(r, OHCA_LOCAL_DMA_LKEY), OHCA_ADMIN_BAD_HANDLE);
 }
 
@@ -322,13 +324,13 @@ static void test_lists(void **state)
 	check_list(r, 40000, 777);
 	r->h->scatter = true;
 	check_list(r, 5000, 1);
-	check_list(r, 512 * 4096, 4095);		/* one table, full */
+	check_list(r, 512 * 4096, 4095);		/* one full table */
 	check_list(r, 513 * 4096, 0);			/* two levels */
 	r->h->pieces = true;
 	check_list(r, 60000, 5);
 }
 
-/* Three levels, and a list that is contiguous needs no array. */
+/* Three levels; a list that is contiguous needs no array. */
 static void test_deep_list(void **state)
 {
 	struct rig *r = *state;
@@ -362,7 +364,7 @@ static void test_deep_list(void **state)
 	host_buf_free(&b);
 }
 
-/* Huge pages: 2 MiB each, not in order, the region beginning inside the first. */
+/* Huge pages: 2 MiB each, not in order, and the region begins inside the first. */
 static void test_huge_pages(void **state)
 {
 	const uint64_t huge = 2u << 20, off = 12345;
@@ -377,7 +379,7 @@ static void test_huge_pages(void **state)
 	for (unsigned int i = 0; i < sizeof(want); i++)
 		want[i] = (uint8_t)(i + 1);
 	assert_true(r->h->mem_size >= 3 * huge);
-	/* the table stays clear of the pages */
+	/* the table does not overlap the pages */
 	c.reg_mr.pl.root = host_pages(r->h, 1);
 	assert_true(c.reg_mr.pl.root < page[1]);
 	memcpy(host_ptr(r->h, c.reg_mr.pl.root), page, sizeof(page));
@@ -399,7 +401,7 @@ static void test_huge_pages(void **state)
 	assert_int_equal(lkey(r, r->k, key, c.reg_mr.iova + c.reg_mr.length, 1, false),
 			 OHCA_VE_BOUNDS);
 	assert_int_equal(dereg(r, key), OHCA_ADMIN_OK);
-	/* a page that is not aligned to its size */
+	/* a page without the alignment of its size */
 	page[1] += 4096;
 	memcpy(host_ptr(r->h, c.reg_mr.pl.root), page, sizeof(page));
 	assert_int_equal(cmd(r, OHCA_CMD_REG_MR, &c, NULL), OHCA_ADMIN_BAD_PARAM);
@@ -421,7 +423,10 @@ static void test_hostile_lists(void **state)
 	c.reg_mr.pl.npages = 1u << 27;
 	c.reg_mr.pl.page_shift = 12;
 	c.reg_mr.pl.levels = 3;
-	/* the sanitizer copies what becomes shorter, so the list may not become very long */
+	/*
+	 * the sanitizer copies an allocation that is made smaller, so the list must not become very
+	 * long
+	 */
 	r->h->e->mem_max = r->h->e->mem_used + (4u << 20);
 	assert_int_equal(cmd(r, OHCA_CMD_REG_MR, &c, NULL), OHCA_ADMIN_NO_RESOURCE);
 	assert_int_equal(r->h->e->page_entries, 0);
@@ -434,7 +439,7 @@ static void test_hostile_lists(void **state)
 	c.reg_mr.pl.npages = (1u << 27) + 1;
 	c.reg_mr.pl.levels = 3;
 	assert_int_equal(cmd(r, OHCA_CMD_REG_MR, &c, NULL), OHCA_ADMIN_BAD_PARAM);
-	/* tables and pages that are not aligned, not there, past the end of everything */
+	/* tables and pages that have no alignment, do not exist, are past the end of everything */
 	c.reg_mr.pl.npages = 513;
 	c.reg_mr.pl.levels = 2;
 	p[1] = table + 8;
@@ -477,7 +482,7 @@ static void test_local_keys(void **state)
 	assert_int_equal(lkey(r, r->u, rw.key + 1, rw.iova, 1, true), OHCA_VE_LKEY);
 	assert_int_equal(lkey(r, r->u, 0xffffffff, 0, 1, true), OHCA_VE_LKEY);
 	assert_int_equal(lkey(r, r->u, 0, 0, 1, true), OHCA_VE_LKEY);
-	/* the reserved key: the kernel's alone, and never remote */
+	/* the reserved key: for the kernel only, and never remote */
 	assert_int_equal(lkey(r, r->k, OHCA_LOCAL_DMA_LKEY, HOST_BASE, 100, true), 0);
 	assert_int_equal(lkey(r, r->k, OHCA_LOCAL_DMA_LKEY, ~0ull, 2, true), OHCA_VE_BOUNDS);
 	assert_int_equal(lkey(r, r->u, OHCA_LOCAL_DMA_LKEY, HOST_BASE, 100, true),
@@ -535,7 +540,7 @@ static void test_atomics(void **state)
 	assert_int_equal(old, 1000);
 	host_buf_read(r->h, &mr.buf, 8, &v, 8);
 	assert_int_equal(v, 1000);
-	/* where memory lies across what can be atomic */
+	/* memory that is not contiguous where the atomic is */
 	assert_int_equal(ohca_rkey_check(r->h->e, r->k, r->k->pd, mr.key, mr.iova + 9, 8,
 					 OHCA_ACCESS_REMOTE_ATOMIC, &range), 0);
 	assert_int_equal(ohca_mr_atomic(r->h->e, &range, &add, &old, NULL), -1);
@@ -555,7 +560,7 @@ static void test_sgl(void **state)
 	host_mr_create(r->h, &mr, 20000, r->upd, OHCA_ACCESS_LOCAL_WRITE);
 	for (unsigned int i = 0; i < sizeof(want); i++)
 		want[i] = (uint8_t)(i * 13 + i / 256);
-	/* 4000 bytes, none, 100, 4900: pieces across pages and entries */
+	/* 4000 bytes, none, 100, 4900: pieces across pages and SGEs */
 	sge[0] = (struct ohca_sge){ mr.iova + 10, 4000, mr.key };
 	sge[1] = (struct ohca_sge){ 0, 0, 0 };
 	sge[2] = (struct ohca_sge){ mr.iova + 5000, 100, mr.key };
@@ -569,7 +574,7 @@ static void test_sgl(void **state)
 	assert_memory_equal(got, want, sizeof(want));
 	host_buf_read(r->h, &mr.buf, 5000, got, 100);
 	assert_memory_equal(got, want + 4000, 100);
-	/* more than there is, a key that is none, an address that wraps */
+	/* more than there is, an invalid key, an address that wraps */
 	assert_int_equal(ohca_sgl_gather(r->h->e, r->u, sge, 4, 8999, got, 2, NULL),
 			 OHCA_VE_LENGTH);
 	assert_int_equal(ohca_sgl_gather(r->h->e, r->u, sge, 4, 0xffffffff, got, 1, NULL),
@@ -579,7 +584,7 @@ static void test_sgl(void **state)
 	assert_int_equal(ohca_sgl_gather(r->h->e, r->u, sge, 4, 3999, got, 1, NULL), 0);
 	sge[0] = (struct ohca_sge){ ~0ull, 4000, OHCA_LOCAL_DMA_LKEY };
 	assert_int_equal(ohca_sgl_gather(r->h->e, r->k, sge, 1, 8, got, 1, NULL), OHCA_VE_BOUNDS);
-	/* memory that has gone */
+	/* memory that was removed */
 	sge[0] = (struct ohca_sge){ mr.iova, 4000, mr.key };
 	r->h->hole = mr.buf.page[0];
 	r->h->hole_len = 4096;
@@ -609,7 +614,7 @@ static void test_fast_reg(void **state)
 	assert_int_equal(lkey(r, r->k, key, 0x5000, 1, true), OHCA_VE_LKEY);
 	assert_int_equal(lkey(r, r->k, key2, 0x5000, 8 * 4096, true), 0);
 	assert_int_equal(rkey(r, r->k, key2, 0x5000, 8 * 4096, OHCA_ACCESS_REMOTE_WRITE), 0);
-	/* in use: not again before it is invalidated */
+	/* in use: it must be invalidated first */
 	assert_int_equal(ohca_mr_fast_reg(r->h->e, r->k, &w), OHCA_VE_MR_STATE);
 	assert_int_equal(ohca_mr_invalidate(r->h->e, r->k, key, false), OHCA_VE_LKEY);
 	assert_int_equal(ohca_mr_invalidate(r->h->e, r->u, key2, true), OHCA_VE_PD);
@@ -617,7 +622,7 @@ static void test_fast_reg(void **state)
 	assert_int_equal(lkey(r, r->k, key2, 0x5000, 1, true), OHCA_VE_LKEY);
 	assert_int_equal(ohca_mr_invalidate(r->h->e, r->k, key2, true), OHCA_VE_MR_STATE);
 	assert_int_equal(r->h->e->page_entries, 0);
-	/* the peer takes back only what it could reach */
+	/* the peer invalidates only what it has access to */
 	w.access = OHCA_ACCESS_LOCAL_WRITE;
 	assert_int_equal(ohca_mr_fast_reg(r->h->e, r->k, &w), 0);
 	assert_int_equal(ohca_mr_invalidate(r->h->e, r->k, key2, true), OHCA_VE_MR_STATE);
@@ -648,11 +653,11 @@ static void test_fast_reg(void **state)
 	assert_int_equal(ohca_mr_fast_reg(r->h->e, r->k, &w), OHCA_VE_DMA);
 	w.key = 0xfffffff0;
 	assert_int_equal(ohca_mr_fast_reg(r->h->e, r->k, &w), OHCA_VE_LKEY);
-	/* of another PD; not a region of this kind, nor one that can be taken back */
+	/* of another PD; not a region of this kind, nor one that can be invalidated */
 	w.key = reg(r, OHCA_MR_FRMR, r->upd, 0, 8);
 	assert_int_equal(ohca_mr_fast_reg(r->h->e, r->k, &w), OHCA_VE_PD);
 	assert_int_equal(dereg(r, w.key), OHCA_ADMIN_OK);
-	/* only the kernel takes its regions back, and not one with a window */
+	/* only the kernel invalidates its regions, and none with a window */
 	w.key = reg(r, OHCA_MR_FRMR, r->upd, 0, 8);
 	assert_int_equal(ohca_mr_invalidate(r->h->e, r->u, w.key, false), OHCA_VE_WQE_OPCODE);
 	assert_int_equal(dereg(r, w.key), OHCA_ADMIN_OK);
@@ -713,7 +718,7 @@ static void test_fast_reg_long(void **state)
 	host_buf_free(&b);
 }
 
-/* What a device lacks it does not offer, and its driver cannot take. */
+/* A device does not offer features that it lacks, and its driver cannot acknowledge them. */
 static void test_lacks(void **state)
 {
 	const uint64_t bit = 1ull << OHCA_FEATURE_ODP;
@@ -758,7 +763,7 @@ static void test_rereg(void **state)
 	assert_int_equal(cmd(r, OHCA_CMD_REREG_MR, &c, &key), OHCA_ADMIN_OK);
 	assert_int_equal(lkey(r, r->u, key, mr.iova, 1, true), OHCA_VE_PD);
 	assert_int_equal(lkey(r, r->k, key, mr.iova, 1, true), 0);
-	assert_int_equal(ohca_pd_get(r->h->e, r->upd)->refs, 2);	/* its QPs */
+	assert_int_equal(ohca_pd_get(r->h->e, r->upd)->refs, 2);	/* those of its QPs */
 	host_buf_alloc(r->h, &b, 50000);
 	c.reg_mr.rereg = OHCA_REREG_TRANS;
 	c.reg_mr.iova = 0x123456;
@@ -782,7 +787,7 @@ static void test_rereg(void **state)
 	ohca_mr_get(r->h->e, key)->refs++;
 	assert_int_equal(cmd(r, OHCA_CMD_REREG_MR, &c, NULL), OHCA_ADMIN_BUSY);
 	ohca_mr_get(r->h->e, key)->refs--;
-	/* what is wrong changes nothing */
+	/* a command with an error changes nothing */
 	c.reg_mr.rereg = 0;
 	assert_int_equal(cmd(r, OHCA_CMD_REREG_MR, &c, NULL), OHCA_ADMIN_BAD_PARAM);
 	assert_int_equal(r->h->syndrome, REG(rereg));

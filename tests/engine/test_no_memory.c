@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The host has no memory, whatever the budget says: each allocation fails in its turn. What it was
- * for fails with the right result, nothing is lost, and the next attempt succeeds. Linked with
- * --wrap, so that this file allocates for the engine.
+ * The host has no memory, although the budget allows it: each allocation fails in turn. The
+ * operation that needs it fails with the right result, nothing leaks, and the next attempt
+ * succeeds. Linked with --wrap, so that this file allocates for the engine.
  */
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@
 #include "fill.h"
 #include "rig.h"
 
-/** struct memory - what the engine and its host have allocated */
+/** struct memory - allocations of the engine and its host */
 static struct {
 	unsigned int fail_at;	/* the allocation that fails; 1: the next; 0: none */
 	long live;		/* pieces that are not freed */
@@ -75,7 +75,7 @@ void __wrap_free(void *p)
 
 /* ---- commands --------------------------------------------------------------------- */
 
-/* A device either is there or has taken nothing. */
+/* A device that cannot be made leaves no allocation. */
 static void test_new(void **state)
 {
 	struct host *h = host_new(2, 0x100);
@@ -97,7 +97,9 @@ static void test_new(void **state)
 	host_free(h);
 }
 
-/** struct kind - how an object is made, by how many allocations, and who numbers it */
+/**
+ * struct kind - a kind of object: how it is made, the least number of its allocations, its numbers
+ */
 struct kind {
 	uint8_t make, end;
 	unsigned int least;
@@ -105,7 +107,7 @@ struct kind {
 	struct ohca_hw_aqe c;
 };
 
-/* Refused while all numbers are taken, with everything that the object would have had. */
+/* The command fails while all numbers are used, and frees everything that the object would have. */
 static void no_number(struct host *h, struct kind *k, const struct as_new *was)
 {
 	struct ohca_ids *ids = (struct ohca_ids *)(void *)((uint8_t *)h->e + k->ids);
@@ -121,7 +123,10 @@ static void no_number(struct host *h, struct kind *k, const struct as_new *was)
 	assert_int_equal(memory.live, live);
 }
 
-/* Each attempt but the last fails, for one allocation after the other, and leaves nothing. */
+/*
+ * Each attempt except the last fails, for one allocation after the other, and leaves nothing
+ * behind.
+ */
 static void refuse(struct host *h, struct kind *k)
 {
 	uint64_t used = h->e->mem_used;
@@ -206,7 +211,9 @@ static void test_commands(void **state)
 	rig_down(&r);
 }
 
-/* What only grows with a number of objects is asked for by one of them, which fails. */
+/*
+ * Memory that grows with the number of objects is allocated for one of them, whose command fails.
+ */
 static void test_grow(void **state)
 {
 	enum { QPS = 200 };
@@ -221,7 +228,7 @@ static void test_grow(void **state)
 		uint64_t used = r.h[0]->e->mem_used;
 		int rc;
 
-		/* the first one is the QP's own */
+		/* the first one is for the QP itself */
 		memory.fail_at = ++fail_at;
 		rc = host_qp_create(r.h[0], &qp[made], &in);
 		memory.fail_at = 0;
@@ -270,7 +277,9 @@ static void test_mcast(void **state)
 
 /* ---- traffic ----------------------------------------------------------------------- */
 
-/* No window for the send queue: the QP is broken, which it says, and the budget is as before. */
+/*
+ * No memory for the window of the send queue: an event reports the QP, and the budget is as before.
+ */
 static void test_window(void **state)
 {
 	struct ohca_hw_qp_attr a;
@@ -288,7 +297,7 @@ static void test_window(void **state)
 	no_event(r.h[0]);
 	assert_int_equal(rig_state(&r.qp[0]), OHCA_QPS_ERR);
 	wc(&r.scq[0], 1, WC_WR_FLUSH);
-	/* after a reset it works, and the window is returned */
+	/* after a reset it works, and the window is freed */
 	a = rig_attr(&r, 0);
 	rig_modify(&r.qp[0], OHCA_QPS_RESET);
 	r.qp[0].sq_pi = 0;
@@ -302,7 +311,7 @@ static void test_window(void **state)
 	rig_down(&r);
 }
 
-/* No memory for a receive WQE: the message comes again. */
+/* No memory for a receive WQE: the requester sends the message again. */
 static void test_receive(void **state)
 {
 	struct rig r;
@@ -328,7 +337,7 @@ static void test_receive(void **state)
 	rig_down(&r);
 }
 
-/* No memory for a READ that is allowed: it is refused as one too many. */
+/* No memory for a READ within the limit: it is refused like one beyond the limit. */
 static void test_read(void **state)
 {
 	uint64_t used;
@@ -350,7 +359,7 @@ static void test_read(void **state)
 	rig_down(&r);
 }
 
-/* No memory for the list of a region that a work request registers. */
+/* No memory for the page list of a region that a work request registers. */
 static void test_fast_reg(void **state)
 {
 	struct ohca_hw_aqe c = { .hdr = { 0 } };
@@ -386,7 +395,7 @@ static void test_fast_reg(void **state)
 	rig_down(&r);
 }
 
-/* A datagram without memory is lost, its WQE is not. */
+/* A datagram without memory is lost; its WQE stays. */
 static void test_datagram(void **state)
 {
 	struct rig r;
@@ -409,7 +418,7 @@ static void test_datagram(void **state)
 	rig_down(&r);
 }
 
-/* The pools keep no more than they say, and everything is freed in the end. */
+/* The pools keep no more than their limits, and everything is freed in the end. */
 static void test_pools(void **state)
 {
 	enum { MORE = OHCA_POOL_KEEP + 3 };
@@ -433,7 +442,7 @@ static void test_pools(void **state)
 			assert_int_equal(w[i]->log, 5);
 			assert_int_equal(w[i]->mask, 31);
 		}
-		/* what was kept is used again */
+		/* memory that was kept is used again */
 		assert_int_equal(memory.live - live, 3 * MORE);
 		assert_int_equal(h->e->mem_used - used,
 				 MORE * (ohca_win_bytes(5) - ohca_win_bytes(OHCA_MIN_LOG_WIN)));
@@ -448,7 +457,7 @@ static void test_pools(void **state)
 	ohca_work_begin(h->e, UINT32_MAX);
 	assert_true(ohca_pools_free_some(h->e));
 	assert_int_equal(memory.live, live);
-	/* and filled anew */
+	/* and filled again */
 	w[0] = ohca_win_get(h->e, 5);
 	ohca_win_put(h->e, w[0]);
 	q[0] = ohca_rwqe_get(h->e);
@@ -469,7 +478,10 @@ static void make_some(struct host *h)
 	fill_all(h, &some);
 }
 
-/* A reset asks for no memory, but for tables if the others are not free: without it frees at once. */
+/*
+ * A reset allocates only new tables, if all others are in use. Without memory for them it frees at
+ * once.
+ */
 static void test_reset(void **state)
 {
 	struct host *h = host_new(1, 0x100);
@@ -487,7 +499,7 @@ static void test_reset(void **state)
 	while (ohca_sweep(h->e))
 		;
 	assert_int_equal(memory.live, live);
-	/* as if the sweep had not given them back yet */
+	/* as if the sweep had not returned them yet */
 	other = h->e->spare;
 	assert_non_null(other);
 	assert_null(other->spare);
@@ -502,7 +514,7 @@ static void test_reset(void **state)
 		least = memory.live;
 		assert_int_equal(ohca_sweep(h->e), h->e->num_dead);
 	} while (memory.live == least);
-	/* as many as a set of tables has */
+	/* a set of tables has about that many */
 	assert_in_range(at_once, 15, 40);
 	while (ohca_sweep(h->e))
 		;
@@ -512,7 +524,7 @@ static void test_reset(void **state)
 	host_free(h);
 }
 
-/* At the end of a machine nothing is left, of this test program either. */
+/* At the end of a machine no memory is left, not even that of this test program. */
 static int none_left(void **state)
 {
 	(void)state;

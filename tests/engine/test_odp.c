@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Regions whose pages come and go: the table of pages, and its command. */
+/* Regions with on-demand paging: the table of pages, and its command. */
 #include "engine/base/features.h"
 #include "engine/base/limits.h"
 #include "engine/base/state.h"
@@ -21,7 +21,7 @@ static void test_commands(void **state)
 		.pl.page_shift = 12, .iova = 0x10000800, .length = 3 * PAGE, .pl_offset = 0x800,
 		.pdn = h->pdn, .access = ALL, .type = OHCA_MR_ODP,
 	};
-	/* nobody would hear of faults */
+	/* no EQ would receive page faults */
 	assert_int_equal(odp_reg(h, &good, &key), OHCA_ADMIN_BAD_PARAM);
 	assert_int_equal(h->syndrome, 0x36);
 	host_eq_create(h, &eq, 8, OHCA_EQ_FAULT, 0);
@@ -58,7 +58,7 @@ static void test_commands(void **state)
 	page[2] = HOST_BASE + 0x800 + OHCA_ODP_READ;
 	assert_int_equal(odp_update(h, key, 0, 4, page), OHCA_ADMIN_BAD_PARAM);
 	assert_int_equal(h->syndrome, 64 + 16);
-	page[2] = HOST_BASE + OHCA_ODP_WRITE;	/* no page can only be written */
+	page[2] = HOST_BASE + OHCA_ODP_WRITE;	/* no page can be write-only */
 	assert_int_equal(odp_update(h, key, 0, 4, page), OHCA_ADMIN_BAD_PARAM);
 	{
 		struct ohca_hw_aqe c = HOST_AQE(update_mr, .npages = 1, .key = key, .flags = 2);
@@ -78,12 +78,12 @@ static void test_commands(void **state)
 		/* REREG_MR is for pinned memory */
 		c = HOST_AQE(reg_mr, .key = key, .type = OHCA_MR_USER, .rereg = OHCA_REREG_ACCESS);
 		assert_int_equal(host_cmd(h, OHCA_CMD_REREG_MR, &c, NULL), OHCA_ADMIN_BAD_HANDLE);
-		/* nothing has faulted */
+		/* there is no page fault */
 		c = HOST_AQE(fault_resume, .id = 0);
 		assert_int_equal(host_cmd(h, OHCA_CMD_PAGE_FAULT_RESUME, &c, NULL),
 				 OHCA_ADMIN_BAD_HANDLE);
 	}
-	/* one such EQ */
+	/* there may be one such EQ */
 	{
 		struct ohca_hw_aqe c = HOST_AQE(create_eq, .log_size = 8, .kind = OHCA_EQ_FAULT);
 
@@ -96,7 +96,7 @@ static void test_commands(void **state)
 	host_eq_create(h, &other, 8, OHCA_EQ_FAULT, 0);
 	host_free(h);
 
-	/* without the feature there is nothing of it */
+	/* without the feature all of it is refused */
 	h = host_new(1, 0x0002c90000000100ull);
 	host_enable(h, OHCA_ALL_FEATURES & ~(1ull << OHCA_FEATURE_ODP));
 	good.pdn = host_pd(h, 0);
@@ -105,7 +105,7 @@ static void test_commands(void **state)
 	host_free(h);
 }
 
-/* All of the address space in one region: the table is as large as what is in it. */
+/* All of the address space in one region: the table is only as large as its pages need. */
 static void test_sparse(void **state)
 {
 	static const uint64_t at[] = { 0, 1, 511, 512, 1ull << 20, (1ull << 35) + 7,
@@ -145,14 +145,14 @@ static void test_sparse(void **state)
 	}
 	rig_check(&t.r, 1, 0, 7 * PAGE, 3);
 	odp_none(&t);
-	/* a range that holds some of them, one by naming no page, and the rest */
+	/* a range that contains some of them, one by the page number 0, and the rest */
 	assert_int_equal(odp_update(h, key, 1, 1ull << 21, NULL), 0);
 	page = 0;
 	assert_int_equal(odp_update(h, key, 0, 1, &page), 0);
 	assert_int_equal(odp_update(h, key, 0, 1, &page), 0);
 	assert_in_range(h->e->page_entries - before, 3 * 512, 13 * 512);
 	assert_int_equal(odp_update(h, key, 0, 1ull << 45, NULL), 0);
-	assert_int_equal(h->e->page_entries - before, 1024);	/* odp_pages() of mr[0] */
+	assert_int_equal(h->e->page_entries - before, 1024);	/* those of mr[0], by odp_pages() */
 	/* memory is bounded */
 	h->e->mem_max = h->e->mem_used + 4 * 4096;
 	page = t.r.mr[1].buf.page[0] | RW;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What every access does that finds no page: waits, goes on, fails. */
+/* The effect of a missing page on each kind of access: it waits, continues, fails. */
 #include "engine/object/qp.h"
 #include "engine/transport/xport.h"
 #include "ib/packet.h"
@@ -9,7 +9,7 @@
 
 enum kind { K_SEND, K_WRITE, K_READ, K_ATOMIC, K_ATOMIC_WRITE, KINDS };
 
-/* Whether it is of eight bytes at both ends. */
+/* Whether it accesses eight bytes at both ends. */
 static bool is_small(enum kind k)
 {
 	return k >= K_ATOMIC;
@@ -41,7 +41,7 @@ static void post(struct odp *t, enum kind k, uint64_t wr_id, uint64_t off, uint6
 	}
 }
 
-/* The requester's own pages: it waits for as long as it takes, and nothing overtakes it. */
+/* The requester's own pages: it waits without a time limit, and nothing overtakes it. */
 static void test_requester(void **state)
 {
 	for (enum kind k = K_SEND; k < KINDS; k++)
@@ -72,7 +72,7 @@ static void test_requester(void **state)
 			rig_time(&t.r, 60000);
 			no_wc(&t.r.scq[0]);
 			odp_none(&t);
-			/* who waits may be given other queues meanwhile */
+			/* a QP that waits may get other queues meanwhile */
 			if (ok == (k & 1))
 				for (unsigned int i = 0; i < 2; i++)
 					assert_int_equal(host_qp_resize(&t.r.qp[i], 2 + i, 1 + k,
@@ -168,8 +168,8 @@ static void test_responder(void **state)
 }
 
 /*
- * A WRITE with immediate data to memory that is not there: the requester's mistake, not the
- * receive WQE's. A SEND into such memory after it: the other way round.
+ * A WRITE with immediate data to missing memory is the requester's error, not that of the receive
+ * WQE. A SEND into such memory after it is an error of the receive WQE.
  */
 static void test_whose(void **state)
 {
@@ -199,7 +199,7 @@ static void test_whose(void **state)
 
 		odp_up(&t, (struct rig_opt){ .type = uc ? OHCA_QPT_UC : OHCA_QPT_RC });
 		t.r.mr[0].key = t.pinned[0];
-		/* the page comes for the WRITE, and none for the SEND */
+		/* the page of the WRITE is served, and that of the SEND is not */
 		rig_write(&t.r, 0, 1, 0, PAGE, 64);
 		rig_run(&t.r);
 		f = odp_want(&t, 1, PAGE, 64, true);
@@ -265,7 +265,10 @@ static void test_asks(void **state)
 	odp_down(&t);
 }
 
-/* Responses of the flight in which one found no page arrive when it is there: that is no loss. */
+/*
+ * Responses of an earlier flight, in which one found no page, arrive after the page: that is no
+ * loss.
+ */
 struct old {
 	uint8_t frame[2][600];
 	uint32_t len[2];
@@ -337,7 +340,7 @@ static void test_read_only(void **state)
 	assert_int_equal(odp_resume(&t, 1, f.id, true), 0);
 	rig_time(&t.r, 10);
 	wc(&t.r.scq[0], 2, WC_SUCCESS);
-	/* to name it again for reading takes the right to write back */
+	/* an update to read-only removes the right to write */
 	odp_pages(&t, 1, 0, 1, OHCA_ODP_READ);
 	rig_atomic(&t.r, 0, OHCA_OP_FETCH_ADD, 3, 0, 16, 1, 0);
 	rig_run(&t.r);
@@ -348,7 +351,7 @@ static void test_read_only(void **state)
 	odp_down(&t);
 }
 
-/* A window names the region behind it. */
+/* A page fault for a window names the region. */
 static void test_window(void **state)
 {
 	struct ohca_hw_fault_eqe f;
@@ -422,7 +425,7 @@ static void test_ud(void **state)
 	rig_run(&t.r);
 	wc(&t.r.rcq[1], 70, WC_SUCCESS);
 	rig_check(&t.r, 0, 0, 1024, 4);
-	/* too late to do harm */
+	/* too late to have an effect */
 	assert_int_equal(odp_resume(&t, 1, f.id, false), 0);
 	rig_send(&t.r, 0, 5, 0, 1024);
 	rig_run(&t.r);
@@ -459,7 +462,7 @@ static void test_uc(void **state)
 	odp_up(&t, (struct rig_opt){ .type = OHCA_QPT_UC });
 	rig_fill(&t.r, 0, 0, 3 * PAGE, 4);
 	rig_recv(&t.r, 1, 70, 0, 3 * PAGE);
-	/* in the middle of a message: it goes on where it stopped */
+	/* in the middle of a message: it continues where it stopped */
 	odp_pages(&t, 0, 0, 1, RW);
 	odp_pages(&t, 1, 0, 4, RW);
 	rig_send(&t.r, 0, 1, 0, 3 * PAGE);
@@ -471,7 +474,7 @@ static void test_uc(void **state)
 	wc(&t.r.scq[0], 1, WC_SUCCESS);
 	wc(&t.r.rcq[1], 70, WC_SUCCESS);
 	rig_check(&t.r, 1, 0, 3 * PAGE, 4);
-	/* at the other end it is lost, and its WQE serves the next */
+	/* at the other end it is lost, and the next one uses its WQE */
 	odp_pages(&t, 1, 0, 4, 0);
 	rig_recv(&t.r, 1, 71, 0, 3 * PAGE);
 	rig_send(&t.r, 0, 2, 0, 3 * PAGE);

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The order in which a message appears in memory: a program that polls the last byte of a message
- * sees all of it. Linked with --wrap=memmove, so that each copy to the guest's memory is seen.
+ * finds all of it. Linked with --wrap=memmove, which gives the test each copy to the guest's
+ * memory.
  */
 #include <pthread.h>
 
 #include "rig.h"
 
-/* ---- without chance: what the library's copy function, which keeps no order, may write ---- */
+/* ---- deterministic: the bytes that the library's copy, which keeps no order, may write ---- */
 
 static struct {
-	uint8_t *end;		/* one past the message; NULL: nothing is watched */
+	uint8_t *end;		/* one past the message; NULL: none is watched */
 	uint32_t len;
-	unsigned int copies;	/* to the message */
+	unsigned int copies;	/* of the message */
 	uint8_t *highest;	/* one past the highest byte that they wrote */
-	bool last_seen;		/* the last byte was there before another one was written */
+	bool last_seen;		/* the last byte was written before another one */
 	uint8_t last;
 } watch;
 
@@ -34,7 +35,7 @@ void *__wrap_memmove(void *dst, const void *src, size_t n)
 	return __real_memmove(dst, src, n);
 }
 
-/* @len bytes that end at @end, the last of which will be @last. */
+/* Watches @len bytes that end at @end, the last of which will be @last. */
 static void watch_begin(uint8_t *end, uint32_t len, uint8_t last)
 {
 	memset(&watch, 0, sizeof(watch));
@@ -44,7 +45,7 @@ static void watch_begin(uint8_t *end, uint32_t len, uint8_t last)
 	end[-1] = (uint8_t)~last;
 }
 
-/* The copies wrote what lies before the last aligned word, and nothing after it. */
+/* The copies wrote the bytes before the last aligned word, and nothing after it. */
 static void watch_end(void)
 {
 	uint8_t *word = watch.end - 1 - ((uintptr_t)(watch.end - 1) & 7);
@@ -60,7 +61,7 @@ static void watch_end(void)
 
 enum way { BY_WRITE, BY_SEND, BY_READ };
 
-/* A message of @len bytes to offset @to of the other side, or by READ of this one. */
+/* Sends a message of @len bytes to offset @to of the other side, or reads it to this side. */
 static void transfer(struct rig *r, enum way way, uint64_t to, uint32_t len)
 {
 	unsigned int side = way == BY_READ ? 0 : 1, from = 1 - side;
@@ -86,7 +87,7 @@ static void transfer(struct rig *r, enum way way, uint64_t to, uint32_t len)
 	rig_check(r, side, to, len, SEED);
 }
 
-/* Lengths and places of all remainders, one packet and several, and messages across pages. */
+/* Lengths and places with all remainders, one packet and several, and messages across pages. */
 static void all_sizes(struct rig *r, enum way way)
 {
 	static const uint32_t len[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17, 64, 128, 300,
@@ -116,7 +117,7 @@ static void test_memory(void **state)
 	}
 }
 
-/* The same of memory of the device. */
+/* The same in device memory. */
 static void test_device_memory(void **state)
 {
 	struct ohca_hw_aqe c = HOST_AQE(alloc_dm, .length = 4096);
@@ -160,8 +161,10 @@ struct poller {
 	unsigned int torn;
 };
 
-/* Looks at the last word and, when it has changed, at the others. Each message has a higher number
- * in all of its words than the one before. */
+/*
+ * Reads the last word and, when it has changed, the others. Each message has a higher number in all
+ * of its words than the one before.
+ */
 static void *poll_last(void *arg)
 {
 	struct poller *p = arg;

@@ -6,7 +6,7 @@
 #include "ib/packet.h"
 #include "rig.h"
 
-/** struct narrow - a rig with a QP on each side whose CQs are as small as can be */
+/** struct narrow - a rig with a QP on each side whose CQs have one entry */
 struct narrow {
 	struct rig r;
 	struct host_cq scq[2], rcq[2];	/* of @qp; one entry each */
@@ -14,7 +14,7 @@ struct narrow {
 	bool dead;			/* the CQs had overflowed before */
 };
 
-/* NOPs until the send CQ @scq has no room; @more: until it is in error. */
+/* Posts NOPs until the send CQ @cq has no room; @more: until it is in error. */
 static void fill_cq(struct narrow *n, struct host_cq *cq, bool more)
 {
 	struct host *h = cq->h;
@@ -55,7 +55,7 @@ static void narrow_up(struct narrow *n, uint8_t type, bool dead)
 		host_qp_connect(&n->qp[i], 0, (uint16_t)(2 - i), n->qp[1 - i].qpn, 3, 0, 0);
 }
 
-/* What an overflow tells: the CQ's event, once, and the QP's. */
+/* The events of an overflow: that of the CQ, once, and that of the QP. */
 static void told(struct narrow *n, unsigned int i, const struct host_cq *cq)
 {
 	if (!n->dead)
@@ -65,7 +65,7 @@ static void told(struct narrow *n, unsigned int i, const struct host_cq *cq)
 	assert_int_equal(rig_state(&n->qp[i]), OHCA_QPS_ERR);
 }
 
-/* Both machines still do what they should. */
+/* Both machines still work. */
 static void narrow_down(struct narrow *n)
 {
 	for (unsigned int i = 0; i < 2; i++) {
@@ -98,7 +98,7 @@ static void recv(struct narrow *n, uint64_t wr_id, uint32_t len, uint32_t key)
 	host_post_recv(&n->qp[1], wr_id, &s, 1);
 }
 
-/* A receive WQE that fails, and whose completion finds no room. */
+/* A receive WQE fails, and its completion finds no room. */
 static void test_recv_fails(void **state)
 {
 	static const uint8_t types[] = { OHCA_QPT_RC, OHCA_QPT_UC };
@@ -111,13 +111,13 @@ static void test_recv_fails(void **state)
 		narrow_up(&n, types[k & 1], k & 2);
 		fill_cq(&n, &n.rcq[1], n.dead);
 		switch (k / 4) {
-		case 0:		/* the message is longer than the buffer: nobody's fault in UC */
+		case 0:		/* longer than the buffer: no error of the QP in UC */
 			recv(&n, 1, 2999, n.r.mr[1].key);
 			break;
-		case 1:		/* the key is not one */
+		case 1:		/* the key is invalid */
 			recv(&n, 1, 3000, n.r.mr[1].key ^ 1);
 			break;
-		case 2:		/* more SGEs than there may be */
+		case 2:		/* more SGEs than allowed */
 			recv(&n, 1, 3000, n.r.mr[1].key);
 			*((uint8_t *)host_buf_ptr(n.r.h[1], &n.qp[1].buf, 512 + 8)) = 31;
 			break;
@@ -137,7 +137,7 @@ static void test_recv_fails(void **state)
 	}
 }
 
-/* A message that came whole, but nobody can be told: its sender hears that it failed. */
+/* A message arrived completely, but cannot be reported: its sender gets an error. */
 static void test_recv_done(void **state)
 {
 	struct narrow n;
@@ -167,7 +167,7 @@ static void test_recv_done(void **state)
 	}
 }
 
-/* One NAK completes a SEND, for which there is no room, and fails the next. */
+/* One NAK completes a SEND, for which there is no room, and fails the next one. */
 static void test_nak_after(void **state)
 {
 	struct narrow n;
@@ -178,7 +178,7 @@ static void test_nak_after(void **state)
 	for (unsigned int k = 0; k < 4; k++) {
 		narrow_up(&n, OHCA_QPT_RC, k & 1);
 		h = n.r.h[0];
-		/* the first message brings credits for the others */
+		/* the first message returns credits for the others */
 		recv(&n, 0, 10, n.r.mr[1].key);
 		recv(&n, 1, 3000, n.r.mr[1].key);
 		if (k & 2)

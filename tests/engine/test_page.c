@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * HCAs with fronts: what a page has, and when. The tests are the fronts, in this process, and ring by
- * the page alone.
+ * HCAs with fronts: the contents of a page, at each time. The tests are the fronts, in this
+ * process, and use the page alone.
  */
 #include "world.h"
 
@@ -17,16 +17,16 @@
 #include "front/proto.h"
 
 #define MS		HOST_MS
-#define MESSAGES	2000u	/* of a thread, which find the owner asleep or awake */
+#define MESSAGES	2000u	/* of a thread; the owner is asleep or awake */
 #define LIMIT_MS	20000
-#define WITHIN		1000000u	/* turns of who is awake */
+#define WITHIN		1000000u	/* turns of an owner that is awake */
 
 static struct fab_hport *hport(struct world *w, unsigned int i)
 {
 	return net_port(w->net, w->node[i].ep.port)->hport;
 }
 
-/* An RC WRITE of 8 bytes from node 0 to node 1 is posted. */
+/* Posts an RC WRITE of 8 bytes from node 0 to node 1. */
 static void post(struct world *w, struct host_qp qp[2], uint32_t seed)
 {
 	fill(&w->node[0], 0, 8, seed);
@@ -41,12 +41,12 @@ static void came(struct world *w, uint32_t seed)
 
 /* ---- registers ---------------------------------------------------------------- */
 
-/* The page reads as BAR 0 does. */
+/* The registers of the page equal those of BAR 0. */
 static void same(const struct node *n)
 {
 	for (uint32_t i = 0; i < OHCA_PAGE_REGS; i++)
 		assert_int_equal(n->page->reg[i], ohca_mmio_read(n->h->e, 4 * i, 4));
-	/* nothing else reads as something */
+	/* all other registers read as 0 */
 	for (uint32_t off = 4 * OHCA_PAGE_REGS; off < OHCA_CTRL_BAR_SIZE; off += 4)
 		assert_int_equal(ohca_mmio_read(n->h->e, off, 4), 0);
 	for (uint32_t off = 0; off < 4 * OHCA_PAGE_REGS; off += 4)
@@ -72,7 +72,7 @@ static void test_registers(void **state)
 	assert_int_equal(n->page->clock_ok, 1);
 	fab_hca_write_reg(n->hca, OHCA_REG_AQ_LOG_SIZE, 99, 4);
 	assert_int_equal(reg[OHCA_REG_AQ_LOG_SIZE / 4], 99);
-	/* what it refuses */
+	/* values that it refuses */
 	fab_hca_write_reg(n->hca, OHCA_REG_CTRL, OHCA_CTRL_ENABLE, 4);
 	assert_int_equal(reg[OHCA_REG_STATUS / 4], OHCA_STATUS_READY | OHCA_STATUS_FATAL);
 	assert_int_equal(reg[OHCA_REG_FATAL_REASON / 4], OHCA_FATAL_BAD_ENABLE);
@@ -84,7 +84,7 @@ static void test_registers(void **state)
 	same(n);
 }
 
-/* A failure in a turn is seen. */
+/* A failure in a turn is visible in the page. */
 static void test_fatal(void **state)
 {
 	struct world *w = *state;
@@ -95,7 +95,7 @@ static void test_fatal(void **state)
 	assert_int_equal(n->page->reg[OHCA_REG_STATUS / 4],
 			 OHCA_STATUS_READY | OHCA_STATUS_ENABLED | OHCA_STATUS_FATAL);
 	assert_int_equal(n->page->reg[OHCA_REG_FATAL_REASON / 4], OHCA_FATAL_AQ_OVERFLOW);
-	/* a device that has failed is not asked for anything any more */
+	/* a device that has failed executes nothing more */
 	ohca_doorbells_admin(&n->bells, 0);
 	front_ring(n, 0, OHCA_UAR_EQ, n->h->comp.eqn);
 	while (fab_hcas_turn(w->hcas))
@@ -104,7 +104,7 @@ static void test_fatal(void **state)
 	fab_hcas_awake(w->hcas);
 }
 
-/* A lie is told to who asks for it, and is in no page. */
+/* Only a read by message returns a lie; no page contains one. */
 static void test_lies(void **state)
 {
 	struct world *w = *state;
@@ -119,7 +119,7 @@ static void test_lies(void **state)
 	same(n);
 }
 
-/* What does not fit a page is refused. */
+/* A configuration that does not fit a page is refused. */
 static void test_unfit(void **state)
 {
 	struct world *w = *state;
@@ -134,13 +134,13 @@ static void test_unfit(void **state)
 	cfg.engine.num_vectors = 1;
 	cfg.engine.log_max_qp = 17;
 	assert_null(fab_hca_new(w->hcas, &cfg));
-	/* and those that are there go on */
+	/* and the HCAs that are there continue */
 	assert_ptr_equal(w->hcas->paged, w->node[HOSTS - 1].hca);
 }
 
 /* ---- turns --------------------------------------------------------------------- */
 
-/* A doorbell in the page makes its HCA have a turn, and only that one; a message does not. */
+/* A doorbell in the page gives its HCA a turn, and no other one; a message does not. */
 static void test_pending(void **state)
 {
 	struct world *w = *state;
@@ -156,7 +156,7 @@ static void test_pending(void **state)
 	ohca_doorbells_admin(&n->bells, n->h->aq_pi);
 	assert_true(fab_hcas_turn(w->hcas));
 	assert_int_equal(*n->bells.pending, 0);
-	/* bits that are none */
+	/* bits without a meaning */
 	*n->bells.pending = ~(OHCA_PEND_ATTN | OHCA_PEND_ENGINE);
 	assert_false(fab_hcas_turn(w->hcas));
 	assert_true(fab_hcas_sleep(w->hcas));
@@ -169,7 +169,7 @@ static void test_pending(void **state)
 	assert_int_equal(w->node[0].attns + w->node[2].attns, 0);
 	assert_true(fab_hcas_sleep(w->hcas));
 	fab_hcas_awake(w->hcas);
-	/* with a doorbell beside it, which stays for the turn */
+	/* together with a doorbell, which stays for the turn */
 	front_ring(n, 0, OHCA_UAR_EQ, n->h->comp.eqn | (uint64_t)n->h->comp.ci << 32);
 	atomic_fetch_or(n->bells.pending, OHCA_PEND_ATTN);
 	fab_hcas_attn(w->hcas);
@@ -178,7 +178,7 @@ static void test_pending(void **state)
 	assert_true(fab_hcas_turn(w->hcas));
 }
 
-/* Who rings everything always has no more turns than others, whose messages come. */
+/* An HCA that always rings everything has no more turns than others, whose messages arrive. */
 static void test_greedy(void **state)
 {
 	struct world *w = *state;
@@ -207,7 +207,7 @@ static void test_greedy(void **state)
 	done(qp);
 }
 
-/* When all is done nobody has to be woken for anything but a doorbell. */
+/* When all is done only a doorbell has to wake the owner. */
 static void test_idle(void **state)
 {
 	struct world *w = *state;
@@ -229,7 +229,7 @@ static void test_idle(void **state)
 
 /* ---- interrupts ------------------------------------------------------------------ */
 
-/* One CQ of node 1 is armed and node 0 completes it: vector 0 of node 1's completion EQ. */
+/* Node 1 arms its CQ, and node 0 completes a WRITE there: vector 0 of the completion EQ. */
 static void arm(struct node *n)
 {
 	struct ohca_hw_eqe eqe;
@@ -240,7 +240,9 @@ static void arm(struct node *n)
 	host_cq_arm(&n->cq, false);
 }
 
-/* The front is told once, until it takes the vectors; what is raised meanwhile is among them. */
+/*
+ * The front is notified once, until it reads the vectors; vectors raised meanwhile are among them.
+ */
 static void test_irq(void **state)
 {
 	struct world *w = *state;
@@ -263,7 +265,7 @@ static void test_irq(void **state)
 	}
 	bits = n->page->irq[0];
 	assert_int_not_equal(bits, 0);
-	/* it takes them late: what comes in between is told anew */
+	/* it reads them late: a vector raised in between causes a new notification */
 	atomic_exchange(&n->page->irq_any, 0);
 	arm(n);
 	post(w, qp, 7);
@@ -271,7 +273,7 @@ static void test_irq(void **state)
 	came(w, 7);
 	assert_int_equal(n->told, told + 2);
 	assert_int_equal(atomic_exchange(&n->page->irq[0], 0), bits);
-	/* with nothing raised nothing is told */
+	/* without a vector there is no notification */
 	atomic_exchange(&n->page->irq_any, 0);
 	post(w, qp, 8);
 	pump(w);
@@ -281,7 +283,7 @@ static void test_irq(void **state)
 	done(qp);
 }
 
-/* A reset forgets what it would have told. */
+/* A reset clears vectors that are not reported yet. */
 static void test_irq_reset(void **state)
 {
 	struct world *w = *state;
@@ -309,7 +311,7 @@ static void test_irq_reset(void **state)
 
 /* ---- pauses --------------------------------------------------------------------- */
 
-/* The clock stands while the machine is paused, and goes on from there. */
+/* The clock stops while the machine is paused, and continues from there. */
 static void test_clock(void **state)
 {
 	struct world *w = *state;
@@ -329,20 +331,20 @@ static void test_clock(void **state)
 	assert_int_equal(ohca_now(n->h->e), begin);
 	w->net->now_ns += MS;
 	assert_int_equal(ohca_now(n->h->e), begin + MS);
-	/* nor is the link any other */
+	/* the link has not changed */
 	assert_int_equal(n->h->e->port[0].state, IB_PS_ACTIVE);
 	fab_hca_run(n->hca, false);
 	w->net->now_ns += 2 * MS;
 	fab_hca_run(n->hca, true);
 	assert_true(ohca_page_clock(n->page->clock, w->net->now_ns) == begin + MS);
-	/* a reset is none of the clock's business */
+	/* a reset does not affect the clock */
 	fab_hca_reset(n->hca);
 	assert_true(n->page->clock == ohca_page_clock_word(-(uint64_t)(7 * MS), true));
 }
 
 /**
  * struct reader - a vCPU that reads the clock of @page at the time @now
- * @changes: it was another than the one before
+ * @changes: readings that differ from the one before
  */
 struct reader {
 	struct ohca_page *page;
@@ -366,7 +368,7 @@ static void *read_clock(void *arg)
 	return NULL;
 }
 
-/* Whoever reads it while the machine is paused, or goes on, sees what it is. */
+/* A read while the machine is paused, or continues, returns the right time. */
 static void test_clock_torn(void **state)
 {
 	struct world *w = *state;
@@ -376,7 +378,7 @@ static void test_clock_torn(void **state)
 
 	assert_true(r.now);
 	assert_int_equal(pthread_create(&thread, NULL, read_clock, &r), 0);
-	/* on one processor it sees one in a time slice */
+	/* with one processor it gets one reading in a time slice */
 	for (unsigned int i = 0; r.changes < 1000; i++)
 		fab_hca_run(n->hca, i % 2);
 	fab_hca_run(n->hca, true);
@@ -385,7 +387,10 @@ static void test_clock_torn(void **state)
 	assert_int_equal(r.wrong, 0);
 }
 
-/* QEMU of one release and a daemon of another share a page: another layout is another version. */
+/*
+ * QEMU of one release and a daemon of another share a page: a change of the layout needs a new
+ * version.
+ */
 static void test_layout(void **state)
 {
 	const struct ohca_db_sizes sizes = {
@@ -405,13 +410,13 @@ static void test_layout(void **state)
 	assert_int_equal(offsetof(struct ohca_page, map_head), 576);
 	assert_int_equal(offsetof(struct ohca_page, map_tail), 640);
 	assert_int_equal(sizeof(struct ohca_page), 704);
-	/* the clock that goes has bit 0, and stands otherwise */
+	/* bit 0 is set if the clock runs */
 	assert_int_equal(ohca_page_clock_word(5, true), 11);
 	assert_int_equal(ohca_page_clock_word(5, false), 10);
 	assert_int_equal(OHCA_PAGE_BYTES(ohca_doorbells_bytes(&sizes)), 24576);
 }
 
-/* Doorbells of a paused machine wait, and keep nobody awake. */
+/* Doorbells of a paused machine wait, and do not keep the owner awake. */
 static void test_paused_sender(void **state)
 {
 	struct world *w = *state;
@@ -438,7 +443,7 @@ static void test_paused_sender(void **state)
 	done(qp);
 }
 
-/* A machine that is paused while it sends stops there, and goes on. */
+/* A machine that is paused while it sends stops there, and continues later. */
 static void test_paused_midway(void **state)
 {
 	struct world *w = *state;
@@ -468,7 +473,7 @@ static void test_paused_midway(void **state)
 	done(qp);
 }
 
-/* Packets for a paused machine wait at the switch, SMPs are dropped, and memory stays as it is. */
+/* Packets for a paused machine wait at the switch, SMPs are dropped, and memory does not change. */
 static void test_paused_receiver(void **state)
 {
 	struct world *w = *state;
@@ -503,7 +508,7 @@ static void test_paused_receiver(void **state)
 	done(qp);
 }
 
-/* A deadline moves by the pause. */
+/* A deadline moves by the length of the pause. */
 static void test_paused_deadline(void **state)
 {
 	struct world *w = *state;
@@ -512,7 +517,7 @@ static void test_paused_deadline(void **state)
 
 	connect_rc(w, 0, 1, qp, OHCA_QPT_RC);
 	pump(w);
-	/* nothing arrives: it is sent again after a time */
+	/* nothing arrives, so it is sent again after a timeout */
 	assert_true(fab_fault_wire(&w->net->m, net_index(w->net, w->node[0].ep.port), UINT32_MAX, 0,
 				   1));
 	post(w, qp, 1);
@@ -535,7 +540,7 @@ static void test_paused_deadline(void **state)
 	done(qp);
 }
 
-/* A cable is pulled, and plugged again, while the machine is paused. */
+/* A cable is pulled, and plugged in again, while the machine is paused. */
 static void test_paused_link(void **state)
 {
 	struct world *w = *state;
@@ -544,7 +549,7 @@ static void test_paused_link(void **state)
 	const struct ohca_port_counters *ctr = &n->h->e->port[0].cnt;
 	const uint64_t was = ctr->link_downed;
 
-	/* pulled, then plugged; pulled; plugged */
+	/* pulled and plugged in; pulled; plugged in */
 	for (unsigned int i = 0; i < 3; i++) {
 		struct ohca_hw_eqe eqe;
 
@@ -561,7 +566,7 @@ static void test_paused_link(void **state)
 			assert_true(fab_fault_link(&w->net->m, p, true, w->net->now_ns));
 			pump(w);
 		}
-		/* it does not know, nor does its memory */
+		/* neither the HCA nor the machine's memory changes */
 		assert_int_equal(n->h->e->port[0].state, i == 2 ? IB_PS_DOWN : i ? IB_PS_INIT :
 				 IB_PS_ACTIVE);
 		assert_false(host_eq_poll(n->h, &n->h->async, &eqe));
@@ -572,7 +577,7 @@ static void test_paused_link(void **state)
 	}
 }
 
-/* A machine that is paused is reset, and an HCA goes while it is paused. */
+/* A machine that is paused is reset, and an HCA is freed while it is paused. */
 static void test_paused_reset(void **state)
 {
 	struct world *w = *state;
@@ -595,13 +600,13 @@ static void test_paused_reset(void **state)
 
 /* ---- sleep ------------------------------------------------------------------------ */
 
-/** struct front - another thread, which posts and waits for what it has posted */
+/** struct front - another thread, which posts and waits for its completions */
 struct front {
 	struct world *w;
 	struct host_qp *qp;
 	int wake;			/* an eventfd */
 	_Atomic bool end;
-	unsigned int writes;		/* of the eventfd */
+	unsigned int writes;		/* to the eventfd */
 	_Atomic unsigned int completed;
 	_Atomic bool failed;
 };
@@ -620,7 +625,7 @@ static void *front_thread(void *arg)
 	struct node *n = &f->w->node[0];
 	struct ohca_hw_cqe c;
 
-	/* the first finds it asleep */
+	/* the first one finds it asleep */
 	while (!atomic_load(&n->page->asleep))
 		sched_yield();
 	for (unsigned int i = 0; i < MESSAGES && !f->failed; i++) {
@@ -628,7 +633,7 @@ static void *front_thread(void *arg)
 		front_rung(f, n);
 		while (!host_cq_poll(&n->cq, &c) && !f->failed)
 			sched_yield();
-		/* the owner may be asleep by now, or about to be */
+		/* the owner may be asleep by now, or about to sleep */
 		for (unsigned int k = 0; k < i % 64 * 16; k++)
 			__asm__ volatile("");
 		f->completed++;
@@ -638,7 +643,7 @@ static void *front_thread(void *arg)
 	return NULL;
 }
 
-/* No doorbell is lost to a sleep, and who is awake is not woken. */
+/* No doorbell is lost to a sleep, and an owner that is awake is not woken. */
 static void test_sleep(void **state)
 {
 	struct world *w = *state;
@@ -670,14 +675,14 @@ static void test_sleep(void **state)
 	pthread_join(thread, NULL);
 	assert_false(f.failed);
 	assert_int_equal(f.completed, MESSAGES);
-	/* at most one for each time that it was said to sleep */
+	/* at most one for each time that the page announced a sleep */
 	assert_true(f.writes <= tries);
 	assert_true(f.writes > 0);
 	close(f.wake);
 	done(qp);
 }
 
-/* Each front sees the sleep in its own page. */
+/* Each front reads the sleep in its own page. */
 static void test_asleep(void **state)
 {
 	struct world *w = *state;
@@ -695,7 +700,7 @@ static void test_asleep(void **state)
 	assert_false(fab_hcas_sleep(w->hcas));
 	for (unsigned int i = 0; i < HOSTS; i++)
 		assert_int_equal(w->node[i].page->asleep, 0);
-	/* one that is gone is not asked */
+	/* one that was freed is left out */
 	pump(w);
 	host_buf_free(&w->node[HOSTS - 1].cq.buf);
 	host_buf_free(&w->node[HOSTS - 1].mr.buf);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Protection domains: whose keys a QP accepts when its SRQ has a PD of its own. */
+/* Protection domains: the keys that a QP accepts when its SRQ has a PD of its own. */
 #include "rig.h"
 
 #define RIGHTS (OHCA_ACCESS_LOCAL_WRITE | OHCA_ACCESS_REMOTE_WRITE | OHCA_ACCESS_REMOTE_READ)
@@ -39,7 +39,7 @@ static void test_recv(void **state)
 		wc(&r.rcq[1], 1, WC_SUCCESS);
 		host_buf_read(r.h[1], &mr.buf, grh, got, sizeof(got));
 		assert_memory_equal(got, want, sizeof(want));
-		/* the QP's PD has nothing to say here */
+		/* memory of the QP's PD is refused */
 		recv_to(&r, 3, &r.mr[1]);
 		rig_send(&r, 0, 4, 0, 100);
 		rig_run(&r);
@@ -50,7 +50,7 @@ static void test_recv(void **state)
 	}
 }
 
-/* What a peer names is of the QP's PD, and so is what the QP sends. */
+/* Memory that a peer names must be of the QP's PD, and so must be memory that the QP sends. */
 static void test_remote(void **state)
 {
 	struct host_mr mr;
@@ -83,7 +83,7 @@ static void test_remote(void **state)
 	}
 }
 
-/* A tagged buffer is the SRQ's, for an eager message and for what a rendezvous reads. */
+/* A tagged buffer is of the SRQ's PD, for an eager message and for the READ of a rendezvous. */
 static void test_tagged(void **state)
 {
 	struct ohca_hw_tm_wqe add = { .opcode = OHCA_TM_ADD, .mask = ~0ull, .num_sge = 1 };

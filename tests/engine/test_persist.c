@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * FLUSH for persistence of HCAs of the fabric's process: memory of machines that is a file of a disk,
- * which this test holds up, and breaks. The working directory has to be on one.
+ * FLUSH for persistence with HCAs of the fabric's process: machines' memory is a file on a disk,
+ * and the test delays its msync() calls and lets them fail. The working directory has to be on a
+ * disk.
  */
 #include "fabric/hca/persist.h"
 #include "front_world.h"
@@ -12,7 +13,7 @@
 #define STEP	FAB_PERSIST_STEP
 #define SEEN	32u
 
-/* What msync() was called for; @shut: it waits, @inside it is; @error: it fails with that */
+/* Calls of msync(). @shut: they wait; @inside: one waits; @error: the next ones fail with it. */
 static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t moved;
@@ -23,8 +24,8 @@ static struct {
 		const uint8_t *at;
 		size_t n;
 	} call[SEEN];
-	const uint8_t *unmapped;	/* what munmap() has had last */
-	bool gone;			/* it has had what the first call was for */
+	const uint8_t *unmapped;	/* by the last munmap() */
+	bool gone;			/* munmap() got the memory of the first call */
 } disk = { .lock = PTHREAD_MUTEX_INITIALIZER, .moved = PTHREAD_COND_INITIALIZER };
 
 int __real_msync(void *p, size_t n, int flags);
@@ -78,7 +79,7 @@ static void disk_set(bool shut, int error)
 	pthread_mutex_unlock(&disk.lock);
 }
 
-/* Until an msync() waits, the @n th since the disk was shut. */
+/* Waits until an msync() waits, call number @n since the disk was shut. */
 static void disk_wait(unsigned int n)
 {
 	struct timespec end;
@@ -93,7 +94,7 @@ static void disk_wait(unsigned int n)
 	assert_int_equal(e, 0);
 }
 
-/* A new file of the working directory. */
+/* Makes a new file in the working directory. */
 static int disk_file(void)
 {
 	return open(".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
@@ -114,7 +115,7 @@ static bool has_disk(void)
 
 /* ---- journals -------------------------------------------------------------------- */
 
-/** struct journals - two fronts, each with a block of a disk */
+/** struct journals - two fronts, each with a block on a disk */
 struct journals {
 	struct fab_persister t;
 	struct fab_closer c;
@@ -158,7 +159,9 @@ static void flush(struct journals *j, unsigned int i, uint64_t off, uint64_t len
 	assert_true(fab_persist_begin(j->p[i], tag));
 }
 
-/* Until FLUSH @tag is the next of journal @i that is done. Return: errno of msync(), or 0. */
+/*
+ * Waits for FLUSH @tag, which must be the next one of journal @i. Return: errno of msync(), or 0.
+ */
 static int done(struct journals *j, unsigned int i, uint64_t tag)
 {
 	uint64_t is = 0;
@@ -189,7 +192,7 @@ static void expect_call(const struct journals *j, unsigned int n, unsigned int i
 	assert_int_equal(disk.call[n].n, len);
 }
 
-/* One that is long waits for others, step by step, and they for a step of it. */
+/* A long FLUSH and others take turns, step by step. */
 static void test_turns(void **state)
 {
 	struct journals j;
@@ -218,7 +221,10 @@ static void test_turns(void **state)
 	journals_down(&j);
 }
 
-/* Stretches of a block are one; as many FLUSHes are under way as an engine has, any number of times. */
+/*
+ * Stretches of a block become one. As many FLUSHes are outstanding as an engine has, any number of
+ * times.
+ */
 static void test_many(void **state)
 {
 	struct journals j;
@@ -246,12 +252,12 @@ static void test_many(void **state)
 		}
 		assert_int_equal(disk.calls, OHCA_PERSISTS);
 	}
-	/* nothing is begun */
+	/* no FLUSH is outstanding */
 	assert_false(fab_persist_begin(j.p[0], tag));
 	journals_down(&j);
 }
 
-/* A disk that is broken holds nothing up, and is told of once. */
+/* A disk that fails delays nothing, and its error is reported once. */
 static void test_broken(void **state)
 {
 	struct journals j;
@@ -270,8 +276,8 @@ static void test_broken(void **state)
 }
 
 /*
- * A block goes while the thread is at it, and while it waits: no more of it is written, the FLUSH is
- * done when the step is, and the block is mapped until then.
+ * A block is removed during a step of its FLUSH, and while a FLUSH waits: no more of it is written,
+ * the FLUSH ends with the step, and the block stays mapped until then.
  */
 static void test_forgotten(void **state)
 {
@@ -292,7 +298,7 @@ static void test_forgotten(void **state)
 		fab_persist_forget(j.p[i], j.b[i]);
 		fab_block_free(j.b[i]);
 	}
-	/* it waited only */
+	/* this one only waited */
 	assert_int_equal(done(&j, 1, 3), 0);
 	assert_false(is_done(&j, 0));
 	disk.unmapped = NULL;
@@ -310,7 +316,7 @@ static void test_forgotten(void **state)
 	journals_down(&j);
 }
 
-/* Another block of the same FLUSH goes: it is not done before the step that is under way is. */
+/* Another block of the same FLUSH is removed: the FLUSH does not end before the step that runs. */
 static void test_partly(void **state)
 {
 	struct journals j;
@@ -333,7 +339,7 @@ static void test_partly(void **state)
 	journals_down(&j);
 }
 
-/* A journal ends while the thread is at it, and while it waits; others go on. */
+/* A journal ends during a step of the thread, and while it waits; others continue. */
 static void test_ended(void **state)
 {
 	struct journals j;
@@ -358,7 +364,7 @@ static void test_ended(void **state)
 
 /* ---- of HCAs --------------------------------------------------------------------- */
 
-/** struct flushed - two machines; what the second one has is on a disk, and can be flushed by @mr */
+/** struct flushed - two machines; the memory of the second one is on a disk, @mr is its region */
 struct flushed {
 	struct pair p;
 	struct host_mr mr;
@@ -395,7 +401,7 @@ static void expect_flushed(struct flushed *f, uint64_t wr_id)
 	assert_int_equal(c.wr_id, wr_id);
 }
 
-/* It completes when the disk has it; meanwhile nobody waits, but what is posted behind it. */
+/* A FLUSH completes when the data is on the disk; meanwhile only later requests wait. */
 static void test_waits(void **state)
 {
 	struct world *w = *state;
@@ -422,7 +428,7 @@ static void test_waits(void **state)
 	expect_flushed(&f, 50);
 	assert_int_equal(disk.calls, 1);
 	assert_int_equal(disk.call[0].n, 64 * 4096);
-	/* a disk that is broken is nothing that a responder can say */
+	/* a responder has no response for a disk that fails */
 	disk_set(false, EIO);
 	post_flush(&f, 1, 51);
 	expect_flushed(&f, 51);
@@ -432,8 +438,8 @@ static void test_waits(void **state)
 }
 
 /*
- * Behind an IOMMU that translates page by page; a page that it does not translate any more hides none
- * behind it; of more pages than are looked at all is written.
+ * Behind an IOMMU that maps single pages: a page that is not mapped any more hides no page after
+ * it, and if there are more pages than the HCA checks, everything is written.
  */
 static void test_iommu(void **state)
 {
@@ -474,7 +480,7 @@ static void test_iommu(void **state)
 	flushed_down(&f);
 }
 
-/* The machine's HCA is reset, its memory goes, and it ends, while the disk works for it. */
+/* The machine's HCA is reset, its memory is removed, and its front ends, during an msync(). */
 static void test_goes(void **state)
 {
 	struct world *w = *state;
@@ -503,7 +509,7 @@ static void test_goes(void **state)
 	}
 }
 
-/* Memory of a memfd is as persistent as it can be: nothing is written. */
+/* Memory of a memfd cannot become more persistent: nothing is written. */
 static void test_memory(void **state)
 {
 	struct world *w = *state;
@@ -532,7 +538,7 @@ static void take_disk(struct world *w)
 	w->cfg.disk = true;
 }
 
-/* Its machine goes while the disk is at work. Then nobody does anything, and its memory goes, too. */
+/* The front ends during an msync(). The memory is unmapped afterwards without any other event. */
 static void test_goes_alone(void **state)
 {
 	struct world *w = *state;
@@ -550,7 +556,7 @@ static void test_goes_alone(void **state)
 		front_close(&f.p.m[i].f);
 		wait_free(w, f.p.m[i].at);
 	}
-	/* the loop finds no rest of them, and sleeps */
+	/* the loop has no work for them, and sleeps */
 	usleep(20000);
 	assert_false(disk.gone);
 	disk_set(false, 0);

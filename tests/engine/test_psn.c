@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* How many PSNs an RC requester has under way: fewer than half of all there are (9.7.2). */
+/* Outstanding PSNs of an RC requester: fewer than half of all (9.7.2). */
 #include "engine/base/state.h"
 #include "engine/object/qp.h"
 #include "engine/transport/xport.h"
@@ -7,11 +7,11 @@
 #include "rig.h"
 
 #define MTU		256u
-#define CHUNK		65536u		/* responses that one READ request asks for at most */
+#define CHUNK		65536u		/* responses to one READ request, at most */
 #define LEN		(CHUNK * MTU)
 #define HALF		(1u << 23)
 #define READS		128u		/* as many as may be outstanding */
-#define STEPS		20000u		/* more than any of this needs */
+#define STEPS		20000u		/* more than any test needs */
 
 /** struct big - two QPs and regions that are large enough for READs of many packets */
 struct big {
@@ -20,7 +20,7 @@ struct big {
 	uint32_t asked, most, sends, responses, drop;
 };
 
-/* Responses asked for, and SENDs, as they leave. */
+/* Counts requested responses, and SENDs, as they leave. */
 static enum host_fate requests(void *arg, struct host *from, unsigned int port, uint8_t *frame,
 			       uint32_t len)
 {
@@ -39,7 +39,7 @@ static enum host_fate requests(void *arg, struct host *from, unsigned int port, 
 	return HOST_DELIVER;
 }
 
-/* Drop the response number @drop. */
+/* Drops response number @drop. */
 static enum host_fate responses(void *arg, struct host *from, unsigned int port, uint8_t *frame,
 				uint32_t len)
 {
@@ -98,7 +98,7 @@ static void test_reads(void **state)
 	rig_send(&b.r, 0, 500, 0, 10);
 	for (n = 0; n < 50; n++)
 		host_step(b.r.h, 2);
-	/* one more would make a response that is due look like one that is long gone */
+	/* with one more, an expected response could not be told from a very old one */
 	assert_in_range(b.most, HALF - 2 * CHUNK, HALF - 1);
 	assert_int_equal(b.sends, 0);
 	for (n = 0; n < STEPS && !host_cq_poll(&b.r.scq[0], &c); n++)
@@ -106,13 +106,13 @@ static void test_reads(void **state)
 	assert_in_range(n, 0, STEPS - 1);
 	assert_int_equal(c.status, WC_SUCCESS);
 	assert_int_equal(c.wr_id, 0);
-	/* what came made room for the last */
+	/* responses that arrived made room for the last request */
 	assert_int_equal(b.asked, HALF);
 	assert_in_range(b.most, 0, HALF - 1);
 	down(&b);
 }
 
-/* A response is lost: what is asked for again ends where it did before. */
+/* A response is lost: the new request ends where the first one did. */
 static void test_chunks(void **state)
 {
 	uint32_t len = LEN + 1000 * MTU;
@@ -132,7 +132,7 @@ static void test_chunks(void **state)
 	assert_int_equal(c.status, WC_SUCCESS);
 	assert_int_equal(*(uint8_t *)host_buf_ptr(b.r.h[0], &b.mr[0].buf, 0), 0x5a);
 	assert_int_equal(*(uint8_t *)host_buf_ptr(b.r.h[0], &b.mr[0].buf, len - 1), 0x77);
-	/* each chunk is a message, to both sides */
+	/* each request is a message for both sides */
 	assert_int_equal(b.r.h[0]->e->qp[b.r.qp[0].handle]->xp->req.ssn, 2);
 	assert_int_equal(b.r.h[1]->e->qp[b.r.qp[1].handle]->xp->resp.msn, 2);
 	down(&b);

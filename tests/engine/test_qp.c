@@ -86,7 +86,7 @@ static void test_create_refused(void **state)
 			 OHCA_ADMIN_BAD_PARAM);					\
 	assert_int_equal(h->syndrome, syn)
 	REFUSED(pdn, 99, 0x18);
-	REFUSED(pdn, pd1, 0x1c);		/* of another page */
+	REFUSED(pdn, pd1, 0x1c);		/* of another doorbell page */
 	REFUSED(uar, 1, 0x1c);
 	REFUSED(uar, 0xffffffff, 0x1c);
 	REFUSED(send_cqn, 99, 0x20);
@@ -94,7 +94,7 @@ static void test_create_refused(void **state)
 	REFUSED(recv_cqn, 99, 0x24);
 	REFUSED(recv_cqn, cq1.cqn, 0x24);
 	REFUSED(srqn, 1, 0x28);
-	REFUSED(flags, OHCA_QP_SRQ, 0x28);	/* that SRQ is of another page */
+	REFUSED(flags, OHCA_QP_SRQ, 0x28);	/* that SRQ is of another doorbell page */
 	REFUSED(type, 5, 0x2c);
 	REFUSED(port, 1, 0x2d);
 	REFUSED(flags, 0x20, 0x2e);
@@ -106,7 +106,7 @@ static void test_create_refused(void **state)
 	REFUSED(reserved, 1, 0x32);
 	REFUSED(log_sq, 6, 0x08);		/* larger than the list */
 	REFUSED(type, OHCA_QPT_SMI, 0x2d);	/* without a port */
-	/* a process: no special QP, nothing privileged */
+	/* a process has no special QP and no privileges */
 	good.create_qp.uar = 1;
 	good.create_qp.pdn = pd1;
 	good.create_qp.send_cqn = good.create_qp.recv_cqn = cq1.cqn;
@@ -120,7 +120,7 @@ static void test_create_refused(void **state)
 	fake.fail_create = 1;
 	assert_int_equal(host_cmd(h, OHCA_CMD_CREATE_QP, &c, NULL), OHCA_ADMIN_NO_RESOURCE);
 	fake.fail_create = 0;
-	/* nothing of all that kept a reference or a number */
+	/* none of these left a reference or a number */
 	for (unsigned int n = 0; n < 252; n++) {
 		c = good;
 		assert_int_equal(host_cmd(h, OHCA_CMD_CREATE_QP, &c, NULL), OHCA_ADMIN_OK);
@@ -169,7 +169,7 @@ static void test_special(void **state)
 	assert_int_equal(make(r, OHCA_QPT_GSI, 3), OHCA_ADMIN_BAD_PARAM);
 	assert_ptr_equal(ohca_qp_by_wire(h->e, 1, 0), ohca_qp_get(h->e, 2));
 	assert_ptr_equal(ohca_qp_by_wire(h->e, 0, 1), ohca_qp_get(h->e, 1));
-	/* handles 2 and 3 are nobody's number on the wire */
+	/* handles 2 and 3 are not used as QP numbers */
 	assert_null(ohca_qp_by_wire(h->e, 0, 2));
 	assert_null(ohca_qp_by_wire(h->e, 0, 3));
 	assert_null(ohca_qp_by_wire(h->e, 2, 0));
@@ -210,7 +210,7 @@ static uint32_t need(uint8_t type, uint8_t to)
 	}
 }
 
-/* Bring r->qp, in RESET, to @state. */
+/* Moves r->qp from RESET to @state. */
 static void bring(struct rig *r, uint8_t state)
 {
 	struct ohca_hw_qp_attr a;
@@ -221,7 +221,7 @@ static void bring(struct rig *r, uint8_t state)
 						need(r->qp.type, s), &a), OHCA_ADMIN_OK);
 	}
 	if (state == OHCA_QPS_SQE) {
-		/* the transport says so */
+		/* the transport causes this transition */
 		ohca_qp_sqe(r->h->e, ohca_qp_get(r->h->e, r->qp.handle), 0);
 	} else if (state > OHCA_QPS_RTS) {
 		a = good_attr(state);
@@ -273,7 +273,7 @@ static void test_transitions(void **state)
 	}
 }
 
-/* Without any one of the attributes that a transition needs, it does not happen. */
+/* A transition without any one of its required attributes is refused. */
 static void test_required(void **state)
 {
 	struct rig *r = *state;
@@ -294,7 +294,7 @@ static void test_required(void **state)
 								(m & ~bit), &a),
 						 OHCA_ADMIN_BAD_STATE);
 			}
-			/* the current state must be right, if it is given */
+			/* the current state, if given, must be right */
 			a.cur_state = to;
 			assert_int_equal(host_qp_modify(&r->qp, OHCA_ATTR_STATE | m |
 							OHCA_ATTR_CUR_STATE, &a),
@@ -308,7 +308,7 @@ static void test_required(void **state)
 	}
 }
 
-/* Attributes beside the needed ones, by IBTA vol 1, 11.2.5.2. */
+/* Optional attributes, by IBTA vol 1, 11.2.5.2. */
 static uint32_t may(uint8_t type, uint8_t from, uint8_t to)
 {
 	bool rc = type == OHCA_QPT_RC, connected = rc || type == OHCA_QPT_UC;
@@ -343,7 +343,7 @@ static uint32_t may(uint8_t type, uint8_t from, uint8_t to)
 	}
 }
 
-/* Each attribute with each transition: accepted or refused, and refused changes nothing. */
+/* Each attribute with each transition: accepted or refused; a refusal changes nothing. */
 static void test_optional(void **state)
 {
 	struct rig *r = *state;
@@ -449,7 +449,7 @@ static void test_query(void **state)
 	struct ohca_hw_aqe c = HOST_AQE(handle, .addr = r->h->mbox[0], .reserved = 1);
 
 	assert_int_equal(make(r, OHCA_QPT_RC, 0), OHCA_ADMIN_OK);
-	/* all that RC has, at their limits */
+	/* everything that RC has, at its limits */
 	for (b.state = OHCA_QPS_INIT; b.state <= OHCA_QPS_SQD; b.state++)
 		assert_int_equal(host_qp_modify(&r->qp, OHCA_ATTR_STATE |
 						need(OHCA_QPT_RC, b.state) |
@@ -477,7 +477,7 @@ static void test_query(void **state)
 	assert_int_equal(a.port, 1);
 	assert_int_equal(a.timeout, 14);
 	assert_int_equal(a.av.dlid, 3);
-	/* RESET forgets */
+	/* RESET clears them */
 	a = good_attr(OHCA_QPS_RESET);
 	assert_int_equal(host_qp_modify(&r->qp, OHCA_ATTR_STATE, &a), OHCA_ADMIN_OK);
 	assert_int_equal(host_qp_query(&r->qp, &a), OHCA_ADMIN_OK);
@@ -490,7 +490,7 @@ static void test_query(void **state)
 	assert_int_equal(host_cmd_handle(r->h, OHCA_CMD_QUERY_QP, 0xffffff, r->h->mbox[0]),
 			 OHCA_ADMIN_BAD_HANDLE);
 	host_qp_destroy(&r->qp);
-	/* and a datagram QP's key */
+	/* and the Q_Key of a datagram QP */
 	assert_int_equal(make(r, OHCA_QPT_UD, 0), OHCA_ADMIN_OK);
 	bring(r, OHCA_QPS_RTS);
 	assert_int_equal(host_qp_query(&r->qp, &a), OHCA_ADMIN_OK);
@@ -534,7 +534,7 @@ static void test_error(void **state)
 
 	assert_int_equal(make(r, OHCA_QPT_RC, 0), OHCA_ADMIN_OK);
 	qp = ohca_qp_get(h->e, r->qp.handle);
-	/* nothing to go wrong in RESET */
+	/* RESET has no errors */
 	ohca_qp_error(h->e, qp, OHCA_EVENT_QP_FATAL, 1);
 	assert_int_equal(qp->state, OHCA_QPS_RESET);
 	bring(r, OHCA_QPS_RTS);
@@ -547,7 +547,7 @@ static void test_error(void **state)
 	assert_int_equal(eqe.type, OHCA_EVENT_QP_ACCESS_ERR);
 	assert_int_equal(eqe.handle, r->qp.handle);
 	assert_false(host_eq_poll(h, &h->async, &eqe));
-	/* SQE is not for RC; of others the transport hears */
+	/* RC has no SQE; for other types the transport is notified */
 	ohca_qp_sqe(h->e, qp, 1);
 	assert_int_equal(qp->state, OHCA_QPS_ERR);
 	host_qp_destroy(&r->qp);
@@ -638,7 +638,7 @@ static void test_mads(void **state)
 	assert_int_equal(fake.mad_av.sl, 4);
 	assert_int_equal(fake.mad[3], IB_METHOD_GET_RESP);
 	assert_int_equal(host_counter(h, OHCA_CNT_MADS_RX), 1);
-	/* directed: permissive LIDs */
+	/* directed route: permissive LIDs */
 	s = smp_get(IB_CLASS_SUBN_DR, IB_SMP_ATTR_NODE_INFO);
 	ib_smp_set_hops(&s, 1, 1);
 	assert_true(ohca_mad_rx(h->e, 0, &pkt, hdr, (uint8_t *)&s));
@@ -655,7 +655,7 @@ static void test_mads(void **state)
 	assert_int_equal(fake.mad_av.qkey, IB_QKEY_GSI);
 	assert_int_equal(fake.mad_pkey, 0xffff);
 	assert_int_equal(fake.mad[3], IB_METHOD_GET_RESP);
-	/* over the GRH that it came with, from the LID and P_Key that it was sent to */
+	/* with a GRH if the request had one, from the LID and P_Key of the request */
 	{
 		struct ohca_port *p = &h->e->port[0];
 		uint8_t *q;
@@ -691,7 +691,7 @@ static void test_mads(void **state)
 		fake.mads = 3;
 		packet(hdr, &pkt, 1);
 	}
-	/* software's: delivered if there is software, else a request is refused aloud */
+	/* for software: delivered if it has a QP; otherwise a request gets an error */
 	s = smp_get(0x32, 0x10);
 	assert_true(ohca_mad_rx(h->e, 0, &pkt, hdr, (uint8_t *)&s));
 	assert_int_equal(fake.mads, 4);

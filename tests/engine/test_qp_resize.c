@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * QPs whose queues move to new buffers while messages are under way and are lost, in every
- * state, from one size to every other; and what RESIZE_QP refuses.
+ * QPs whose queues move to new buffers while messages are outstanding and lost, in every state,
+ * between all sizes; and what RESIZE_QP refuses.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #define MESSAGES	800u
 #define SLOTS		64u
 #define SLOT		4096u
-#define SUM		(SLOTS * SLOT * 3)	/* where atomics add up */
+#define SUM		(SLOTS * SLOT * 3)	/* target of atomics */
 #define MAX_BBS		4u
 
 static uint32_t seed;
@@ -53,12 +53,12 @@ static uint32_t rq_held(const struct host_qp *qp)
 	return qp->has_rq ? qp->rq_pi - db->rq_ci : 0;
 }
 
-/** struct load - what goes from side 0 to side 1 */
+/** struct load - traffic from side 0 to side 1 */
 struct load {
 	struct rig r;
-	uint32_t sent, done;		/* WQEs of side 0 */
-	uint32_t posted, got;		/* receives of side 1 */
-	uint32_t msg[MESSAGES];		/* which message the receives are for */
+	uint32_t sent, done;		/* of side 0 */
+	uint32_t posted, got;		/* of side 1 */
+	uint32_t msg[MESSAGES];		/* the message that each receive is for */
 	uint32_t msgs;
 	uint64_t sum;
 	unsigned int sizes, refused;
@@ -145,7 +145,10 @@ static void poll(struct load *l)
 	}
 }
 
-/* To any size; refused only if too much is outstanding. The device works until it is told. */
+/*
+ * Resizes to a random size; refused only if too much is outstanding. The driver's indices must be
+ * those of the device.
+ */
 static void resize(struct load *l, struct host_qp *qp)
 {
 	uint8_t log_sq = (uint8_t)(2 + rnd(9)), log_rq = qp->has_rq ? (uint8_t)rnd(7) : 0;
@@ -185,7 +188,7 @@ static void traffic(struct rig_opt opt)
 		for (uint32_t n = rnd(6); n && l->posted - l->got < SLOTS &&
 		     (!qp[1].has_rq || rq_held(&qp[1]) < 1u << qp[1].log_rq); n--, l->posted++)
 			rig_recv(r, 1, l->posted, l->posted % SLOTS * SLOT, SLOT);
-		/* never more than can be received: nothing waits for an RNR timer */
+		/* never more than can be received, so no QP waits for an RNR timer */
 		while (l->sent < MESSAGES && l->sent - l->done < SLOTS / 2 && rnd(8) &&
 		       sq_held(&qp[0]) + MAX_BBS <= 1u << qp[0].log_sq &&
 		       l->msgs < l->posted)
@@ -233,7 +236,7 @@ static void test_xrc(void **state)
 	traffic((struct rig_opt){ .type = OHCA_QPT_XRC_INI });
 }
 
-/* The indices of a QP that has been used and reset begin anew in whatever it moves to. */
+/* A QP that was used and reset starts with index 0 in its new buffer. */
 static void test_states(void **state)
 {
 	struct ohca_resp_resize_qp pi;
@@ -249,7 +252,7 @@ static void test_states(void **state)
 			rig_fill(&r, 0, n * SLOT, 100, k + n);
 			rig_send(&r, 0, k + n, n * SLOT, 100);
 		}
-		/* SQD: what has not begun waits there, and moves */
+		/* SQD: WQEs that have not begun wait, and move */
 		if (round & 1) {
 			rig_modify(&r.qp[0], OHCA_QPS_SQD);
 			assert_int_equal(host_qp_resize(&r.qp[0], 3 + round % 3, 2, &pi), 0);
@@ -263,7 +266,7 @@ static void test_states(void **state)
 			wc(&r.rcq[1], k + n, WC_SUCCESS);
 			rig_check(&r, 1, n * SLOT, 100, k + n);
 		}
-		/* ERR: what is posted there is flushed, from the new buffer, too */
+		/* ERR: posts are flushed, from the new buffer, too */
 		for (unsigned int i = 0; i < 2; i++) {
 			rig_recv(&r, i, 7, 0, 100);
 			rig_recv(&r, i, 8, 0, 100);
@@ -278,7 +281,7 @@ static void test_states(void **state)
 			wc(&r.rcq[i], 9, WC_WR_FLUSH);
 			wc(&r.scq[i], 9, WC_WR_FLUSH);
 			rig_modify(&r.qp[i], OHCA_QPS_RESET);
-			/* the old record still holds the indices of before */
+			/* the old record still contains earlier indices */
 			assert_int_equal(host_qp_resize(&r.qp[i], 4, 3, &pi), 0);
 			assert_int_equal(pi.sq_pi | pi.rq_pi, 0);
 			r.qp[i].sq_pi = 0;
@@ -290,7 +293,7 @@ static void test_states(void **state)
 	rig_down(&r);
 }
 
-/* A WRITE of SLOT bytes in four pieces, which takes two blocks. */
+/* A WRITE of SLOT bytes in four pieces, which needs two blocks. */
 static void write_long(struct rig *r, uint64_t wr_id, uint64_t off, uint64_t roff)
 {
 	struct wqe w = wqe_new(OHCA_OP_RDMA_WRITE, OHCA_WQE_SIGNALED, wr_id);
@@ -301,7 +304,7 @@ static void write_long(struct rig *r, uint64_t wr_id, uint64_t off, uint64_t rof
 	wqe_post(&r->qp[0], &w);
 }
 
-/* A queue that is never empty gets the window of its new size, with all that the old one had. */
+/* A queue that is never empty gets a window of its new size, with all entries of the old one. */
 static void test_window(void **state)
 {
 	struct ohca_resp_resize_qp pi;
@@ -312,13 +315,13 @@ static void test_window(void **state)
 		uint32_t i;
 
 		rig_up(&r, (struct rig_opt){ .log_sq = 4, .log_rq = 8 });
-		/* where in the ring the others lie, of which one may wrap */
+		/* these move the others in the ring, so that one may wrap */
 		for (i = 0; i < begin; i++)
 			rig_write(&r, 0, i, 0, 0, 64);
 		rig_run(&r);
 		for (i = 0; i < begin; i++)
 			wc(&r.scq[0], i, WC_SUCCESS);
-		/* lost: all stays */
+		/* everything is lost, so all stay outstanding */
 		host_hook_set(r.h[0], 0, host_drop, NULL);
 		for (i = 0; i < 8; i++) {
 			rig_fill(&r, 0, i * SLOT, SLOT, 100 * begin + i);
@@ -328,7 +331,7 @@ static void test_window(void **state)
 		assert_int_equal(xport(&r.qp[0])->req.win->mask, 15);
 		assert_int_equal(host_qp_resize(&r.qp[0], 7, 8, &pi), 0);
 		assert_int_equal(xport(&r.qp[0])->req.win->mask, 127);
-		/* behind them, where only the larger one has room */
+		/* after them, where only the larger ring has room */
 		rig_fill(&r, 0, 8 * SLOT, SLOT, 100 * begin + 8);
 		write_long(&r, 8, 8 * SLOT, 16 * SLOT);
 		assert_int_equal(host_qp_resize(&r.qp[0], 4, 8, &pi), OHCA_ADMIN_BAD_PARAM);
@@ -343,7 +346,7 @@ static void test_window(void **state)
 	}
 }
 
-/* What is refused changes nothing. */
+/* A refused command changes nothing. */
 static void test_refused(void **state)
 {
 	struct ohca_resp_resize_qp pi;
@@ -364,7 +367,7 @@ static void test_refused(void **state)
 	good.resize_qp.pl.root = host_pages(h, 1);
 	good.resize_qp.pl.npages = 1;
 	good.resize_qp.pl.page_shift = 12;
-	/* nothing of what is to be sent may leave while commands are tried */
+	/* nothing may leave while commands are tried */
 	rig_modify(&r.qp[1], OHCA_QPS_SQD);
 #define REFUSED(field, value, status, syn)					\
 	c = good;								\
@@ -392,7 +395,7 @@ static void test_refused(void **state)
 	h->hole_len = 4096;
 	assert_int_equal(host_qp_resize(&r.qp[1], 4, 4, &pi), OHCA_ADMIN_BAD_STATE);
 	h->hole_len = 0;
-	/* records that cannot be true */
+	/* invalid indices in the record */
 	db = host_buf_ptr(h, &r.qp[1].buf, 0);
 	db->rq_pi += 12;
 	assert_int_equal(host_qp_resize(&r.qp[1], 8, 8, &pi), OHCA_ADMIN_BAD_STATE);

@@ -128,7 +128,10 @@ static void test_inline(void **state)
 	rig_down(&r);
 }
 
-/* The MTU of messages under way stays, and nothing beyond a WQE's data would leave. */
+/*
+ * The MTU cannot change while messages are outstanding; if it did, no byte after a WQE's data would
+ * leave.
+ */
 static void test_mtu_stays(void **state)
 {
 	uint8_t data[512] = { 1 };
@@ -148,7 +151,7 @@ static void test_mtu_stays(void **state)
 	assert_int_equal(r.h[0]->port[0].frames, 1);
 	assert_int_equal(host_qp_modify(&r.qp[0], OHCA_ATTR_STATE | OHCA_ATTR_PATH_MTU, &a),
 			 OHCA_ADMIN_BAD_STATE);
-	/* as if it could be had all the same */
+	/* as if the change were possible */
 	r.h[0]->e->qp[r.qp[0].handle]->path_mtu = 5;
 	rig_run(&r);
 	c = wc(&r.scq[0], 1, WC_LOC_PROT);
@@ -201,7 +204,7 @@ static void test_atomics(void **state)
 	rig_run(&r);
 	assert_int_equal(wc(&r.scq[0], 3, WC_SUCCESS).byte_len, 8);
 	assert_int_equal(rig_get64(&r, 1, 64), 77);
-	/* many at once: no more than max_rd_atomic are under way, in order */
+	/* many at once: no more than max_rd_atomic outstanding, in order */
 	for (unsigned int i = 0; i < 15; i++)
 		rig_atomic(&r, 0, OHCA_OP_FETCH_ADD, 10 + i, 8 * i, 64, 1, 0);
 	rig_run(&r);
@@ -212,7 +215,7 @@ static void test_atomics(void **state)
 	rig_down(&r);
 }
 
-/* Each side's driver has said in which order its processor has numbers. */
+/* The drivers of both sides have announced big-endian processors. */
 static void test_big_endian_atomics(void **state)
 {
 	struct rig r;
@@ -238,7 +241,9 @@ static void test_big_endian_atomics(void **state)
 	rig_down(&r);
 }
 
-/* All kinds mixed, both directions, more than the windows hold; order of completion. */
+/*
+ * All kinds of operations, in both directions, more than the windows hold, in order of completion.
+ */
 static void test_mix(void **state)
 {
 	struct rig r;
@@ -332,7 +337,7 @@ static uint32_t sq_ci(struct host_qp *qp)
 	return ((struct ohca_hw_db *)host_buf_ptr(qp->h, &qp->buf, 0))->sq_ci;
 }
 
-/* WQEs without SIGNALED complete silently; the consumer index tells of them. */
+/* WQEs without SIGNALED make no CQE; the consumer index reports them. */
 static void test_unsignaled(void **state)
 {
 	struct rig r;
@@ -368,13 +373,13 @@ static void test_unsignaled(void **state)
 	rig_down(&r);
 }
 
-/* ---- what one acknowledgement completes ---- */
+/* ---- WQEs that one acknowledgement completes ---- */
 
 static struct {
 	const struct ohca_hw_db *db;
 	const struct ohca_hw_cqe *first;	/* CQE of the first WQE */
 	uint32_t seen, stores;	/* values of sq_ci */
-	uint32_t ci_at_cqe;	/* that it had when the first CQE came */
+	uint32_t ci_at_cqe;	/* its value when the first CQE was written */
 	uint64_t now;
 } ack;
 
@@ -395,7 +400,7 @@ static uint64_t ack_clock(void *h)
 	return ++ack.now;
 }
 
-/* @n WRITEs, with so many completions before them that nobody polls */
+/* Posts @n WRITEs after @before completions that stay in the CQ. */
 static void ack_of(struct rig *r, unsigned int n, unsigned int before)
 {
 	for (unsigned int i = 0; i < before; i++) {
@@ -416,8 +421,8 @@ static void ack_of(struct rig *r, unsigned int n, unsigned int before)
 }
 
 /*
- * They have one time, the clock being dear, and the room of all is told once, before the first
- * CQE; but not if the CQ may have no room for the CQEs.
+ * Their CQEs have one timestamp, because a clock reading is expensive, and the consumer index is
+ * stored once, before the first CQE; but not if the CQ may have no room for them.
  */
 static void test_one_ack(void **state)
 {
@@ -469,7 +474,7 @@ static void test_event_index(void **state)
 	rig_down(&r);
 }
 
-/* ---- what goes over the wire ---- */
+/* ---- packets on the wire ---- */
 
 struct tally {
 	unsigned int op[256], ackreq;
@@ -524,7 +529,7 @@ static void test_wire(void **state)
 	assert_int_equal(t.op[IB_OP_RC_WRITE_LAST], 1);
 	assert_in_range(t.ackreq, 3, 5);
 	assert_in_range(t.op[IB_OP_RC_ACK], 1, 5);
-	/* ACKs are coalesced: what arrives at once is acknowledged at once */
+	/* ACKs are coalesced: packets that arrive together have one ACK */
 	memset(&t, 0, sizeof(t));
 	for (unsigned int i = 0; i < 32; i++)
 		rig_write(&r, 0, i, 0, 0, 8);
@@ -556,7 +561,7 @@ static void test_wire(void **state)
 	rig_down(&r);
 }
 
-/* A fenced WRITE waits for the READ before it: it sends what the READ brought. */
+/* A fenced WRITE waits for the READ before it, and sends the data of the READ. */
 static void test_fence(void **state)
 {
 	struct rig r;
@@ -600,14 +605,14 @@ static void test_sqd(void **state)
 	rig_write(&r, 0, 1, 0, 0, 100);
 	rig_time(&r, 100);
 	no_wc(&r.scq[0]);
-	/* the responder goes on */
+	/* the responder continues */
 	rig_write(&r, 1, 9, 0, 0, 100);
 	rig_run(&r);
 	wc(&r.scq[1], 9, WC_SUCCESS);
 	to_state(&r.qp[0], OHCA_QPS_RTS, 0, false);
 	rig_run(&r);
 	wc(&r.scq[0], 1, WC_SUCCESS);
-	/* busy: what has begun is finished first */
+	/* busy: what has begun ends first */
 	host_hook_set(r.h[1], 0, host_drop, NULL);
 	rig_write(&r, 0, 2, 0, 0, 100);
 	rig_run(&r);
@@ -630,7 +635,7 @@ static void test_sqd(void **state)
 	rig_down(&r);
 }
 
-/* A QP in RTR answers, and says that the connection exists. */
+/* A QP in RTR responds, and raises COMM_EST. */
 static void test_comm_est(void **state)
 {
 	struct rig r;
@@ -658,7 +663,7 @@ static void test_comm_est(void **state)
 	rig_down(&r);
 }
 
-/* RESET forgets everything; the QP can be connected again. */
+/* RESET clears everything; the QP can be connected again. */
 static void test_reset(void **state)
 {
 	struct rig r;
@@ -705,7 +710,7 @@ static void test_srq(void **state)
 		assert_int_equal(c.flags & OHCA_CQE_SRQ, OHCA_CQE_SRQ);
 		rig_check(&r, 1, i * 8192, 5000, i);
 	}
-	/* what is in the SRQ stays when the QP goes to ERR */
+	/* WQEs in the SRQ stay when the QP goes to ERR */
 	rig_recv(&r, 1, 200, 0, 8192);
 	to_state(&r.qp[1], OHCA_QPS_ERR, 0, false);
 	rig_run(&r);
@@ -715,7 +720,7 @@ static void test_srq(void **state)
 	rig_down(&r);
 }
 
-/* ---- keys made and taken by WQEs ---- */
+/* ---- keys that WQEs make and invalidate ---- */
 
 static uint32_t reg_key(struct rig *r, unsigned int i, uint8_t type, uint64_t length)
 {
@@ -786,7 +791,7 @@ static void test_frmr(void **state)
 			assert_int_equal(c.inv_key, key);
 		}
 	}
-	/* gone: nobody writes there any more */
+	/* after the invalidation no write has an effect */
 	w = wqe_new(OHCA_OP_RDMA_WRITE, OHCA_WQE_SIGNALED, 6);
 	wqe_raddr(&w, 0x1000, key);
 	wqe_sge(&w, r.mr[0].iova, 50000, r.mr[0].key);
@@ -832,7 +837,7 @@ static void test_window(void **state)
 	rig_down(&r);
 }
 
-/* Few credits: everything arrives, and other QPs are not kept from sending for ever. */
+/* Few credits: everything arrives, and other QPs can send, too. */
 static void test_credits(void **state)
 {
 	struct rig r;
@@ -855,7 +860,7 @@ static void test_credits(void **state)
 	rig_down(&r);
 }
 
-/* A send queue that is longer than the engine's window on it, full. */
+/* A full send queue that is longer than the engine's window on it. */
 static void test_deep(void **state)
 {
 	struct rig r;
@@ -876,7 +881,7 @@ static void test_deep(void **state)
 	rig_down(&r);
 }
 
-/* A READ of more packets than one request asks for. */
+/* A READ of more packets than one request covers. */
 static void test_large_read(void **state)
 {
 	struct tally t = { 0 };

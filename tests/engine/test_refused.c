@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What commands refuse, one reason at a time: a feature, a handle, a field that must be zero. */
+/*
+ * Commands that are refused, for one reason at a time: a feature, a handle, a field that must be
+ * zero.
+ */
 #include "engine/base/features.h"
 #include "engine/base/limits.h"
 #include "engine/base/state.h"
@@ -60,7 +63,7 @@ static void uses(struct use u[USES], struct host *h, const struct host_buf *buf,
 	assert_int_equal(n, USES);
 }
 
-/* Each needs its own feature and no other. */
+/* Each command needs its own feature and no other. */
 static void test_features(void **state)
 {
 	static struct use u[USES];
@@ -103,7 +106,7 @@ static void test_features(void **state)
 	}
 }
 
-/* Every command that names an object by its number. */
+/* Every command with the number of an object. */
 static void test_handles(void **state)
 {
 	static const uint8_t opcode[] = {
@@ -139,7 +142,7 @@ static void test_handles(void **state)
 	host_free(h);
 }
 
-/* Each byte of a reserved field, with the field as the reason. */
+/* Each byte of a reserved field; the syndrome names the field. */
 static void test_reserved(void **state)
 {
 	struct host_buf buf;

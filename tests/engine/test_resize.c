@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * SRQs that move to new buffers while messages come: basic and XRC ones at any moment of a
- * message, those with tags with list operations under way. What is refused is in test_srq.c.
+ * SRQs that move to new buffers while messages arrive: basic and XRC ones at any position of a
+ * message, those with tags during list operations. test_srq.c has the commands that are refused.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static uint32_t rnd(uint32_t below)
 	return (seed >> 8) % below;
 }
 
-/* Messages end in the middle, and go on when something else has happened. */
+/* Messages stop in the middle, and continue after a timeout. */
 static enum host_fate lossy(void *arg, struct host *from, unsigned int port, uint8_t *frame,
 			    uint32_t len)
 {
@@ -56,7 +56,7 @@ static void traffic(struct rig_opt opt)
 		for (uint32_t n = rnd(4); n && held < 1u << srq->log && posted - got < 60;
 		     n--, held++, posted++)
 			rig_recv(&r, 1, posted, (uint64_t)(posted % 64) * LEN, LEN);
-		/* never more than can be received: nothing waits for an RNR timer */
+		/* never more than can be received, so no QP waits for an RNR timer */
 		if (sent < posted && sent < MESSAGES && sent - got < 16) {
 			rig_fill(&r, 0, (uint64_t)(sent % 16) * LEN, LEN, sent);
 			rig_send(&r, 0, sent, (uint64_t)(sent % 16) * LEN, LEN);
@@ -102,7 +102,7 @@ static void test_xrc(void **state)
 	traffic((struct rig_opt){ .type = OHCA_QPT_XRC_INI });
 }
 
-/* A tag is added by each size of the SRQ: its operation is executed before or after it moves. */
+/* A tag is added with each size of the SRQ: its operation is executed before or after the move. */
 static void test_tags(void **state)
 {
 	struct ohca_hw_tm_wqe add = { .opcode = OHCA_TM_ADD, .mask = 0xff, .num_sge = 1 };
@@ -131,7 +131,7 @@ static void test_tags(void **state)
 		rig_run(&r);
 		if (matches)
 			assert_int_equal(host_tm_result(&r.srq[1], 0), OHCA_TM_DONE);
-		/* what matches goes to the tag, all else to the oldest WQE */
+		/* a matching message uses the tag, others use the oldest WQE */
 		tmh[0] = matches ? OHCA_TMH_EAGER : OHCA_TMH_NO_TAG;
 		tmh[15] = (uint8_t)i;
 		host_buf_write(r.h[0], &r.mr[0].buf, 0, tmh, sizeof(tmh));

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What a responder does with a request that it cannot execute: every fault of IBTA vol 1,
- * 9.9.3, by service and with or without an SRQ. The table is that of the documentation.
+ * The effect of a request that a responder cannot execute: every fault of IBTA vol 1, 9.9.3, by
+ * service and with or without an SRQ. The table is that of the documentation.
  */
 #include "ib/packet.h"
 #include "rig.h"
 
 enum fault {
 	BAD_WQE,	/* the receive WQE has too many SGEs */
-	BAD_LKEY,	/* its L_Key is not one */
-	BAD_INDEX,	/* the producer index of the receive queue cannot be true */
-	NO_WQE,		/* none is posted; one is later */
+	BAD_LKEY,	/* its L_Key is invalid */
+	BAD_INDEX,	/* invalid producer index of the receive queue */
+	NO_WQE,		/* none is posted in time */
 	LOST,		/* the second packet is lost */
 	TOO_LONG,	/* the message is longer than the buffer */
 	SEQUENCE,	/* a middle packet of another operation */
-	LENGTH,		/* a WRITE of fewer bytes than its RETH says */
+	LENGTH,		/* a WRITE with fewer bytes than its RETH announces */
 	NO_RIGHT,	/* the QP does not allow WRITEs */
 	RKEY,		/* of a WRITE */
 	RKEY_IMM,	/* of a WRITE with immediate data of one packet */
-	RKEY_IMM_LONG,	/* of one of several: the first packet is refused */
-	ALIGN,		/* an atomic at no multiple of 8 */
+	RKEY_IMM_LONG,	/* of several packets: the first packet is refused */
+	ALIGN,		/* an atomic at an address that is no multiple of 8 */
 	RESOURCES,	/* more READs than there are resources for */
-	OPCODE,		/* one that is not assigned */
+	OPCODE,		/* a reserved opcode */
 	INV,		/* SEND with Invalidate of a region */
 	CQ_FULL,
 };
@@ -31,9 +31,10 @@ enum fault {
 #define OK	WC_SUCCESS
 
 /**
- * struct row - a fault and what becomes of it
- * @sender: status of the request; @wqe: of the receive WQE; @event: at the responder, or 0.
- * Beside it an SRQ has LAST_WQE when the QP goes to ERR.
+ * struct row - a fault and its effect
+ * @sender: status of the request; @wqe: of the receive WQE; @event: at the responder, or 0
+ *
+ * In addition, an SRQ causes LAST_WQE when the QP goes to ERR.
  */
 struct row {
 	uint8_t type;
@@ -53,7 +54,7 @@ struct row {
 #define FATAL OHCA_EVENT_QP_FATAL
 
 static const struct row rows[] = {
-	/* class A: the responder's own fault */
+	/* class A: an error of the responder itself */
 	{ RC, false, BAD_WQE,	WC_REM_OP,	WC_LOC_QP_OP,	ERR, 0 },
 	{ RC, true,  BAD_WQE,	WC_REM_OP,	WC_LOC_QP_OP,	ERR, 0 },
 	{ UC, false, BAD_WQE,	OK,		WC_LOC_QP_OP,	ERR, 0 },
@@ -69,7 +70,7 @@ static const struct row rows[] = {
 	{ RC, false, BAD_INDEX,	WC_REM_OP,	NONE,		ERR, FATAL },
 	{ UC, false, BAD_INDEX,	OK,		NONE,		ERR, FATAL },
 	{ UD, false, BAD_INDEX,	OK,		NONE,		ERR, FATAL },
-	/* class B: comes again */
+	/* class B: the request is sent again */
 	{ RC, false, NO_WQE,	OK,		OK,		RTS, 0 },
 	{ RC, true,  NO_WQE,	OK,		OK,		RTS, 0 },
 	{ RC, false, LOST,	OK,		OK,		RTS, 0 },
@@ -108,16 +109,16 @@ static const struct row rows[] = {
 	{ UC, false, RKEY,	OK,		NONE,		RTS, 0 },
 	{ UC, false, RKEY_IMM,	OK,		NONE,		RTS, 0 },
 	{ UC, true,  RKEY_IMM,	OK,		NONE,		RTS, 0 },
-	/* class G: nobody can be told */
+	/* class G: no CQE can report it */
 	{ RC, false, CQ_FULL,	WC_REM_OP,	NONE,		ERR, FATAL },
 	{ UC, false, CQ_FULL,	OK,		NONE,		ERR, FATAL },
 	{ UD, false, CQ_FULL,	OK,		NONE,		ERR, FATAL },
-	/* class J: received and acknowledged, and of no use here */
+	/* class J: received and acknowledged, without an effect here */
 	{ RC, false, INV,	OK,		WC_REM_INV_REQ,	ERR, 0 },
 	{ RC, true,  INV,	OK,		WC_REM_INV_REQ,	ERR, 0 },
 };
 
-/* Drop the second packet, or make it one of another operation. */
+/* Drops the second packet, or makes it one of another operation. */
 struct second {
 	unsigned int seen;
 	bool drop;
@@ -138,7 +139,7 @@ static enum host_fate second(void *arg, struct host *from, unsigned int port, ui
 	return s->drop ? HOST_DROP : HOST_DELIVER;
 }
 
-/* The RETH of a WRITE says one byte more than there is. */
+/* The RETH of a WRITE announces one byte more than there is. */
 static enum host_fate longer(void *arg, struct host *from, unsigned int port, uint8_t *frame,
 			     uint32_t len)
 {
@@ -178,7 +179,7 @@ static void connect(struct rig *r, enum fault f)
 	}
 }
 
-/* Requests with wr_id 1, the last of which is that in question. Return: how many */
+/* Posts requests with wr_id 1, the last of which has the fault. Return: their number. */
 static unsigned int request(struct rig *r, enum fault f)
 {
 	bool imm = f == RKEY_IMM || f == RKEY_IMM_LONG, write = imm || f == RKEY || f == NO_RIGHT;
@@ -227,7 +228,7 @@ static void receive(struct rig *r, enum fault f)
 	}
 }
 
-/* The responder's receive CQ has one place, and something is in it. */
+/* The responder's receive CQ has one entry, which is used. */
 static void full(struct rig *r, struct host_qp *old, struct host_cq *cq)
 {
 	struct host_qp_init in = { .type = r->opt.type, .scq = &r->scq[1], .rcq = cq };
@@ -243,9 +244,9 @@ static void full(struct rig *r, struct host_qp *old, struct host_cq *cq)
 	wc(&r->scq[0], 0, WC_SUCCESS);
 }
 
-/** struct naks - what a responder says that refuses */
+/** struct naks - the NAKs of a responder that refuses */
 struct naks {
-	unsigned int num, after;	/* NAKs, and responses behind the first of them */
+	unsigned int num, after;	/* NAKs, and packets after the first of them */
 	uint32_t msn;			/* of the last */
 };
 
@@ -305,7 +306,7 @@ static void check(const struct row *row)
 	while (--n)
 		wc(&r.scq[0], 1, WC_SUCCESS);
 	wc(&r.scq[0], 1, row->sender);
-	/* one NAK, the last word, which counts what was executed before */
+	/* one NAK, as the last packet, which counts the messages that were executed before */
 	if (row->sender == WC_REM_INV_REQ || row->sender == WC_REM_ACCESS ||
 	    row->sender == WC_REM_OP) {
 		assert_int_equal(naks.num, 1);
@@ -328,7 +329,7 @@ static void check(const struct row *row)
 		wc(&r.rcq[1], 5, row->wqe);
 	no_wc(&r.rcq[1]);
 	assert_int_equal(rig_state(&r.qp[1]), row->state);
-	/* what was kept serves the next message */
+	/* a WQE that was kept serves the next message */
 	host_hook_set(r.h[0], 0, NULL, NULL);
 	if (row->wqe == NONE && row->state == RTS) {
 		rig_send(&r, 0, 6, 0, 100);
@@ -356,7 +357,10 @@ static void test_classes(void **state)
 		check(&rows[i]);
 }
 
-/* What SEND with Invalidate cannot take back: nothing, a window of type 1, others' windows. */
+/*
+ * SEND with Invalidate of a key that it cannot invalidate: no key, a window of type 1, a window of
+ * others.
+ */
 static void test_invalidate(void **state)
 {
 	(void)state;
@@ -402,7 +406,7 @@ static void test_invalidate(void **state)
 		rig_run(&r);
 		wc(&r.scq[0], 8, WC_SUCCESS);
 		wc(&r.scq[0], 1, WC_SUCCESS);
-		/* the last of these is what it may take */
+		/* the last one is allowed */
 		wc(&r.rcq[1], 5, k == 4 ? WC_SUCCESS : WC_REM_INV_REQ);
 		assert_int_equal(rig_state(&r.qp[1]), k == 4 ? RTS : ERR);
 		assert_int_equal(rig_state(&r.qp[0]), RTS);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Engines in two subnets with a router between them, by links and hosted by the fabric: RC and UD
- * with GRHs. Each subnet has a subnet manager of its own, and both have the same LIDs.
+ * with GRHs. Each subnet has its own subnet manager, and both have the same LIDs.
  */
 #define HOSTS 2u
 #include "world.h"
@@ -14,7 +14,7 @@
 #define MANAGER_GUID(i)	(0x900u + 0x100 * (i))	/* its PortGUID is one more */
 #define QKEY		0x11u
 
-/* A switch with a manager at port 1, engine @i at port 2 and the router at port 8, each a node. */
+/* Adds a switch with a manager at port 1, engine @i at port 2 and the router at port 8. */
 static uint32_t add_subnet(struct fab *f, unsigned int i, uint32_t router)
 {
 	const uint32_t sw = fab_add_node(f, IB_NODE_SWITCH_DEVICE, ROUTER_PORT, 0xa0 + i, "sw", 2);
@@ -29,7 +29,7 @@ static uint32_t add_subnet(struct fab *f, unsigned int i, uint32_t router)
 	return sw;
 }
 
-/* Get or Set at what is behind port @port of the switch of @sm. */
+/* Sends a Get or Set to the node behind port @port of the switch of @sm. */
 static void behind(struct ep *sm, unsigned int port, uint8_t method, uint16_t attr, uint32_t mod,
 		   uint8_t data[64])
 {
@@ -60,7 +60,7 @@ static void set_end(struct ep *sm, unsigned int port, uint32_t num, uint16_t lid
 	behind(sm, port, IB_METHOD_SET, IB_SMP_ATTR_PORT_INFO, num, b);
 }
 
-/* The subnet of engine @i, by its manager. */
+/* Sets up the subnet of engine @i, as its manager. */
 static void manage(struct world *w, unsigned int i)
 {
 	struct ep *sm = &w->net->ep[i];
@@ -156,7 +156,7 @@ static void connect_pair(struct world *w, struct host_qp qp[2], uint16_t lid)
 		host_qp_connect(&qp[k], 0, lid, qp[!k].qpn, 5, 100 + k, 101 - k);
 }
 
-/* A ping and its pong, and RDMA of more than credits let through, both ways. */
+/* A ping and its reply, and more RDMA than the credits allow at once, in both directions. */
 static void test_rc_across(void **state)
 {
 	struct world *w = *state;
@@ -196,7 +196,7 @@ static void test_rc_across(void **state)
 	done(qp);
 }
 
-/* Without hops that are left the requester tries until it gives up. */
+/* If the hop limit is used up, the requester retries until it gives up. */
 static void test_hop_limit(void **state)
 {
 	struct world *w = *state;
@@ -227,7 +227,7 @@ static void post_ud(struct node *n, struct host_qp *qp, uint32_t dqpn, uint16_t 
 	wqe_post(qp, &q);
 }
 
-/* A datagram; the answer goes to where its GRH and its SLID say that it is from. */
+/* A datagram; the answer goes to the source in its GRH and its SLID. */
 static void test_ud_across(void **state)
 {
 	struct world *w = *state;

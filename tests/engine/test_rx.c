@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What a port accepts from the wire (IBTA vol 1, 9.6.1): one good packet is caught, spoilt
- * in one place at a time, and given to the engine; at last it arrives as it was.
+ * The packets that a port accepts (IBTA vol 1, 9.6.1): the test catches a good packet, changes one
+ * place at a time, and gives it to the engine. At last the good packet arrives.
  */
 #include <stdlib.h>
 
@@ -28,14 +28,14 @@ static enum host_fate catch(void *arg, struct host *from, unsigned int port, uin
 	return HOST_DROP;
 }
 
-/* Give @c to side 1; with @icrc the ICRC is said to be there. */
+/* Gives @c to side 1; with @icrc as a packet whose ICRC is present. */
 static void inject(struct rig *r, const struct caught *c, bool icrc)
 {
 	host_rx(r->h[1], 0, c->data[0] >> 4, c->data, c->len, icrc ? OHCA_RX_ICRC : 0);
 	rig_run(r);
 }
 
-/* The first byte of side 1's memory: has the WRITE or the SEND come? */
+/* Return: whether the WRITE or the SEND has arrived, by the first byte of side 1's memory. */
 static bool arrived(struct rig *r)
 {
 	return *(uint8_t *)host_buf_ptr(r->h[1], &r->mr[1].buf, 50) != 0;
@@ -135,7 +135,7 @@ static uint8_t *changes;
 void __real_ohca_dma_enter(ohca_engine *e);
 void __wrap_ohca_dma_enter(ohca_engine *e);
 
-/* The peer turns the packet into one for somebody else as soon as its headers have been looked at. */
+/* The peer changes the DLID of the packet as soon as the engine has read its headers. */
 void __wrap_ohca_dma_enter(ohca_engine *e)
 {
 	if (changes)
@@ -143,7 +143,7 @@ void __wrap_ohca_dma_enter(ohca_engine *e)
 	__real_ohca_dma_enter(e);
 }
 
-/* What was checked is what is executed, whatever becomes of the frame meanwhile. */
+/* The engine executes what it has checked, whatever the frame contains afterwards. */
 static void test_changed(void **state)
 {
 	struct caught c;
@@ -171,7 +171,7 @@ static enum host_fate tee(void *arg, struct host *from, unsigned int port, uint8
 	return HOST_DELIVER;
 }
 
-/* While a READ is being answered its duplicate can ask for a part of it, and for nothing else. */
+/* While a READ is being answered, a duplicate can only request a part of it. */
 static void test_dup_read(void **state)
 {
 	struct caught c, dup;
@@ -198,7 +198,10 @@ static void test_dup_read(void **state)
 	}
 }
 
-/* Cut off anywhere, or longer than it says: dropped, and not read beyond its end. */
+/*
+ * A packet that is cut at any place, or longer than its header says, is dropped, and not read past
+ * its end.
+ */
 static void test_length(void **state)
 {
 	struct caught c;
@@ -214,7 +217,7 @@ static void test_length(void **state)
 		free(exact);
 	}
 	host_rx(r.h[1], 0, 0, c.data, c.len + 4, 0);
-	/* what the LRH says and what there is agree, but it is too short for its opcode */
+	/* the length in the LRH is right, but too short for the opcode */
 	for (uint32_t len = 8; len < 44; len += 4) {
 		uint8_t *exact = malloc(len);
 
@@ -231,7 +234,7 @@ static void test_length(void **state)
 	rig_down(&r);
 }
 
-/* The ICRC is checked when it is there, and only then. */
+/* The ICRC is checked only if it is present. */
 static void test_icrc(void **state)
 {
 	struct caught c;
@@ -254,7 +257,7 @@ static void test_icrc(void **state)
 	rig_down(&r);
 }
 
-/* A frame that was damaged on the way is counted at the port, as its damage says, and dropped. */
+/* A frame that was damaged on the way is dropped, and counted at the port by the kind of damage. */
 static void test_damaged(void **state)
 {
 	const struct ohca_port_counters *cnt;
@@ -277,14 +280,14 @@ static void test_damaged(void **state)
 	assert_int_equal(cnt->rcv_errors, 1);
 	assert_int_equal(cnt->rcv_local_phys_errors, 1);
 	assert_int_equal(cnt->rcv_malformed, 0);
-	/* a frame of another lane than its own */
+	/* a frame of a lane that differs from its header */
 	f.flags = 0;
 	f.vl ^= 1;
 	ohca_rx(r.h[1]->e, 0, &f);
 	assert_int_equal(cnt->rcv_errors, 2);
 	assert_int_equal(cnt->rcv_malformed, 1);
 	assert_int_equal(cnt->rcv_remote_phys_errors, 1);
-	/* and one that is no more than half a header */
+	/* and one of half a header */
 	f.vl ^= 1;
 	f.len = IB_LRH_LEN - 1;
 	ohca_rx(r.h[1]->e, 0, &f);
@@ -302,7 +305,7 @@ static void test_damaged(void **state)
 	rig_down(&r);
 }
 
-/* Data does not pass a port below Armed; at an Armed one it makes it Active. */
+/* A port below Armed accepts no data; data makes an Armed port Active. */
 static void test_port_state(void **state)
 {
 	struct caught c;
@@ -326,7 +329,7 @@ static void test_port_state(void **state)
 	rig_down(&r);
 }
 
-/* With a GRH in the QP's path, the packet's GRH must be its reverse. */
+/* With a GRH in the QP's path, the GRH of a packet must be its reverse. */
 static void test_grh(void **state)
 {
 	struct ohca_hw_qp_attr a[2];
@@ -362,7 +365,9 @@ static void test_grh(void **state)
 	rig_down(&r);
 }
 
-/* The SM has given the subnet another prefix: the default one still is good, others are not. */
+/*
+ * The SM has set another prefix of the subnet: the default prefix is still valid, others are not.
+ */
 static void test_prefix(void **state)
 {
 	static const uint8_t subnet[8] = { 0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 1 };
@@ -371,7 +376,7 @@ static void test_prefix(void **state)
 
 	(void)state;
 	for (unsigned int k = 0; k < 2; k++) {
-		/* nothing comes back, so only one GID is looked at */
+		/* there are no responses, so only one GID is checked */
 		rig_up(&r, (struct rig_opt){ .type = OHCA_QPT_UC, .cold = true });
 		memcpy(r.h[1]->e->port[0].gid[0], subnet, 8);
 		for (unsigned int i = 0; i < 2; i++) {
@@ -400,7 +405,7 @@ struct made {
 	uint8_t op;
 	int32_t psn;
 	uint32_t payload, len;
-	uint32_t want;		/* AETH syndrome of the answer; NONE; SILENT */
+	uint32_t want;		/* AETH syndrome of the response; NONE; SILENT */
 };
 #define NONE	0x100u
 #define NAK_INV	0x61u
@@ -461,7 +466,7 @@ static void test_made(void **state)
 	}
 }
 
-/* Last packets that are empty or, of a WRITE, too short or too long. */
+/* Last packets that are empty or, for a WRITE, too short or too long. */
 static void test_made_last(void **state)
 {
 	static const uint32_t len[] = { 0, 43, 45, 256, 0 };
@@ -485,7 +490,7 @@ static void test_made_last(void **state)
 	}
 }
 
-/* Responses that nobody waits for change nothing. */
+/* Responses that match no request change nothing. */
 static void test_ghosts(void **state)
 {
 	static const struct made m[] = {
@@ -517,7 +522,7 @@ static void test_ghosts(void **state)
 	rig_down(&r);
 }
 
-/* A GSI takes its own Q_Key only, and any P_Key of the port. */
+/* A GSI QP accepts only its own Q_Key, and any P_Key of the port. */
 static void test_gsi_keys(void **state)
 {
 	struct ib_mad m = {
@@ -551,7 +556,7 @@ static void test_gsi_keys(void **state)
 	rig_down(&r);
 }
 
-/* An agent answers with the P_Key it was asked with, whatever the others of the table are. */
+/* An agent answers with the P_Key of the request, whatever else is in the table. */
 static void test_gsi_reply_pkey(void **state)
 {
 	struct ib_mad m = {
@@ -581,7 +586,7 @@ static void test_gsi_reply_pkey(void **state)
 	rig_down(&r);
 }
 
-/* Violations of P_Key and Q_Key are traps for the subnet manager. */
+/* Violations of P_Key and Q_Key cause traps to the subnet manager. */
 static void test_traps(void **state)
 {
 	struct caught c, bad, out = { .len = 0 };
