@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Address handles: an address vector in host memory, copied into each WQE. The device
- * holds no object for them, so they can be created and destroyed in atomic context.
+ * Address handles. The driver copies the address vector of a handle into each WQE. The device
+ * has no object for them, so they can be created and destroyed in atomic context.
  */
 #include "buf.h"
 #include "dev.h"

@@ -22,11 +22,11 @@
  * ohca_paged_alloc - allocate a region; the caller sets its umem, then registers it
  * @dev: the device
  * @iova: address of the first byte, for the device
- * @start: the same byte in the process or the dma-buf
+ * @start: address of the same byte in the process, or offset in the dma-buf
  * @length: bytes
  * @shift: log2 of the page size
  * @access: enum ib_access_flags
- * @ops: its kind
+ * @ops: operations of its kind
  *
  * Return: the region, to be freed with kfree(), or NULL.
  */
@@ -52,14 +52,14 @@ struct ohca_paged *ohca_paged_alloc(struct ohca_dev *dev, u64 iova, u64 start, u
 }
 
 /*
- * Whether the region with this key is not being deregistered. Sets *@state to its state, or to
- * -ENOENT: there is none.
+ * Whether no region with this key is being deregistered. Sets *@state to the state of the region,
+ * or to -ENOENT if there is none.
  */
 static bool ohca_paged_settled(struct ohca_dev *dev, u32 key, int *state)
 {
 	struct ohca_obj *obj;
 
-	/* what is found under the lock is not freed before it has left the array */
+	/* a region that is in the array is not freed */
 	xa_lock(&dev->paged);
 	obj = xa_load(&dev->paged, key);
 	*state = obj ? (int)READ_ONCE(container_of(obj, struct ohca_paged, obj)->state) : -ENOENT;
@@ -71,9 +71,9 @@ static bool ohca_paged_settled(struct ohca_dev *dev, u32 key, int *state)
  * ohca_paged_insert - add a region to ohca_dev.paged
  * @p: the region, with its key
  *
- * The device may give a key again as soon as it has executed DEREG_MR of the last region with it,
- * which is still in the array then. This waits until it has left. Process context.
- * Return: 0, -ENOMEM, or -EBUSY: a region that is not leaving has the key.
+ * The device may reuse a key as soon as it has executed DEREG_MR, when the old region is still in
+ * the array. This function waits until the old region is removed. Process context.
+ * Return: 0, -ENOMEM, or -EBUSY if a region that is not being deregistered has the key.
  */
 VISIBLE_IF_KUNIT int ohca_paged_insert(struct ohca_paged *p)
 {
@@ -93,12 +93,12 @@ VISIBLE_IF_KUNIT int ohca_paged_insert(struct ohca_paged *p)
 VISIBLE_IF_KUNIT void ohca_paged_remove(struct ohca_paged *p)
 {
 	xa_erase(&p->dev->paged, p->key);
-	smp_mb();	/* wake_up_var() looks for waiters, who look at the array */
+	smp_mb();	/* pairs with wait_var_event(): the removal is visible before the wakeup */
 	wake_up_var(&p->dev->paged);
 }
 
 /**
- * ohca_paged_register - register the region in the device, without a page
+ * ohca_paged_register - register a region without pages in the device
  * @p: the region
  * @ibpd: its protection domain
  * @access: enum ib_access_flags
@@ -158,7 +158,7 @@ err:
  * ohca_paged_dereg_begin - DEREG_MR of a region is about to be submitted
  * @p: the region
  *
- * Process context. Waits for a command that sets pages; afterwards there is none with this key.
+ * Process context. Waits for commands that set pages; later code submits none with this key.
  */
 void ohca_paged_dereg_begin(struct ohca_paged *p)
 {
@@ -183,11 +183,11 @@ void ohca_paged_dereg_abort(struct ohca_paged *p)
  */
 void ohca_paged_dereg_finish(struct ohca_paged *p)
 {
-	/* DEREG_MR was a fence: the device has no page of the region left to invalidate */
+	/* DEREG_MR is a fence: the device has no pages of the region, so none is invalidated */
 	WRITE_ONCE(p->state, OHCA_PAGED_GONE);
 	ohca_paged_remove(p);
 	ohca_obj_release(&p->obj);
-	/* also with a wedged device: the notifiers must not run after the region is freed */
+	/* even if the device is wedged: the notifiers must not run after the region is freed */
 	p->ops->release(p);
 	kfree(p);
 }
@@ -198,7 +198,7 @@ void ohca_paged_dereg_finish(struct ohca_paged *p)
  * @key: its key
  *
  * Process context.
- * Return: the region with a reference, for which deregistration waits, or NULL.
+ * Return: the region with a reference, or NULL. Deregistration waits for the reference.
  */
 struct ohca_paged *ohca_paged_get(struct ohca_dev *dev, u32 key)
 {
@@ -222,12 +222,12 @@ static u64 ohca_paged_index(const struct ohca_paged *p, u64 va)
 /**
  * ohca_paged_set - set pages in the device
  * @p: the region
- * @va: in the first of them
- * @pages: in the device's encoding; 0: no page
- * @n: how many, at most OHCA_ODP_BATCH
+ * @va: an address in the first page
+ * @pages: pages in the device's encoding; 0: no page
+ * @n: number of pages, at most OHCA_ODP_BATCH
  *
- * Under the lock under which they are invalidated; allocates no memory. A region that is being
- * deregistered gets none: the device may have given its key to another one.
+ * Under the lock under which pages are invalidated; allocates no memory. Sets no page of a region
+ * that is being deregistered, because the device may have given its key to another region.
  * Return: 0 or a negative errno.
  */
 int ohca_paged_set(struct ohca_paged *p, u64 va, const __le64 *pages, u32 n)
@@ -235,7 +235,7 @@ int ohca_paged_set(struct ohca_paged *p, u64 va, const __le64 *pages, u32 n)
 	int ret = 0;
 
 	down_read(&p->set_lock);
-	/* else the access that faulted is repeated, and fails because the region is gone */
+	/* else the device repeats the access, which fails because the region is deregistered */
 	if (ohca_paged_is_live(p))
 		ret = ohca_cmd_update_mr(p->dev, p->key, ohca_paged_index(p, va), n, pages);
 	up_read(&p->set_lock);
@@ -245,11 +245,11 @@ int ohca_paged_set(struct ohca_paged *p, u64 va, const __le64 *pages, u32 n)
 /**
  * ohca_paged_invalidate - invalidate pages in the device
  * @p: the region
- * @va: in the first of them
- * @n: how many
+ * @va: an address in the first page
+ * @n: number of pages
  *
- * Under the lock under which they were set; allocates no memory. When this returns the
- * device no longer uses them: a device that refuses is reset.
+ * Under the lock under which the pages were set; allocates no memory. When this returns the device
+ * no longer uses the pages: the driver resets a device that refuses the command.
  */
 void ohca_paged_invalidate(struct ohca_paged *p, u64 va, u64 n)
 {
@@ -263,12 +263,12 @@ void ohca_paged_invalidate(struct ohca_paged *p, u64 va, u64 n)
 /**
  * ohca_paged_populate - fault pages in
  * @p: the region
- * @addr: first byte, as a device address
+ * @addr: first byte, counted from the region's iova
  * @len: bytes
  * @want: enum ohca_want
  *
  * Process context.
- * Return: 0 or a negative errno.
+ * Return: 0, -EFAULT outside the region, -EPERM without the right to write, or another errno.
  */
 int ohca_paged_populate(struct ohca_paged *p, u64 addr, u64 len, enum ohca_want want)
 {

@@ -52,7 +52,7 @@ static void ohca_stop(struct ohca_function *fn)
 	fn->stopped = true;
 	ohca_detach(fn);
 	mutex_unlock(&fn->lock);
-	/* nothing is left that queues it */
+	/* nothing queues it any more */
 	cancel_delayed_work_sync(&fn->recover);
 }
 
@@ -172,7 +172,7 @@ static void ohca_remove(struct pci_dev *pdev)
 	pci_disable_device(pdev);
 }
 
-/* No DMA may continue after this kernel, because kexec may start another one in its memory. */
+/* Stops all DMA, because kexec may start another kernel in this memory. */
 static void ohca_shutdown(struct pci_dev *pdev)
 {
 	struct ohca_function *fn = pci_get_drvdata(pdev);
@@ -190,7 +190,7 @@ static void ohca_reset_prepare(struct pci_dev *pdev)
 	ohca_stop(pci_get_drvdata(pdev));
 }
 
-/* Starts a function again after reset or sleep; on failure it queues a recovery. */
+/* Starts a function again after a reset or sleep; queues a recovery if that fails. */
 static void ohca_restart(struct ohca_function *fn, const char *from)
 {
 	int ret = ohca_start(fn);
@@ -243,7 +243,7 @@ static int ohca_suspend(struct device *d)
 	return 0;
 }
 
-/* Returns 0, because the core gives up a device whose resume() fails; recovery retries. */
+/* Returns 0 even on failure: the core abandons a device whose resume() fails. Recovery retries. */
 static int ohca_resume(struct device *d)
 {
 	ohca_restart(dev_get_drvdata(d), "sleep");

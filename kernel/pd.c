@@ -50,7 +50,8 @@ int ohca_dealloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
  * @ibxrcd: the core's part
  * @udata: not used
  *
- * A domain has no doorbell page, because its SRQs may belong to several processes.
+ * A domain has no doorbell page, because its SRQs may belong to several processes. Process context.
+ * Return: 0, -EOPNOTSUPP if the device has no XRC, or the errno of the command.
  */
 int ohca_alloc_xrcd(struct ib_xrcd *ibxrcd, struct ib_udata *udata)
 {
@@ -72,7 +73,7 @@ int ohca_dealloc_xrcd(struct ib_xrcd *ibxrcd, struct ib_udata *udata)
 	return 0;
 }
 
-/* For a process that got the handle from another one: validates it and returns the number. */
+/* Returns the PD's number to a process that imports the handle of another process. */
 static int UVERBS_HANDLER(OHCA_METHOD_PD_QUERY)(struct uverbs_attr_bundle *attrs)
 {
 	struct ib_pd *ibpd = uverbs_attr_get_obj(attrs, OHCA_ATTR_QUERY_PD_HANDLE);

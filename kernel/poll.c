@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * Polling of kernel CQs. The driver does not trust a CQE: the QP that it names must complete
- * to this CQ, the WQE must be outstanding, and wr_id, opcode and the length posted come
- * from the driver's shadow queues.
+ * to this CQ, the WQE must be outstanding, and the driver reads wr_id, opcode and the posted
+ * length from its shadow queues.
  */
 #include <linux/spinlock.h>
 #include <linux/xarray.h>
@@ -22,7 +22,7 @@
  * ohca_cq_arm_word - doorbell that arms a CQ
  * @cqn: number
  * @solicited: for solicited completions only
- * @sn: events taken so far
+ * @sn: events received so far
  * @ci: consumer index
  */
 static u64 ohca_cq_arm_word(u32 cqn, bool solicited, u32 sn, u32 ci)
@@ -33,7 +33,7 @@ static u64 ohca_cq_arm_word(u32 cqn, bool solicited, u32 sn, u32 ci)
 	       OHCA_FIELD_PREP(OHCA_CQ_ARM_CI, (u64)ci);
 }
 
-/** ohca_wc_flags - kernel's enum ib_wc_flags of libibverbs' enum ibv_wc_flags */
+/** ohca_wc_flags - convert enum ibv_wc_flags of libibverbs to enum ib_wc_flags of the kernel */
 VISIBLE_IF_KUNIT int ohca_wc_flags(u32 hw_flags)
 {
 	int flags = 0;
@@ -52,7 +52,7 @@ VISIBLE_IF_KUNIT int ohca_wc_flags(u32 hw_flags)
 /**
  * ohca_cqe_to_wc - convert the fields of a CQE that need no shadow queue
  * @cqe: copy of the entry
- * @wc: result; wr_id, the opcode of a send and qp are set by others
+ * @wc: result, without wr_id, qp, port_num and the opcode of a send
  */
 VISIBLE_IF_KUNIT void ohca_cqe_to_wc(const struct ohca_hw_cqe *cqe, struct ib_wc *wc)
 {
@@ -76,17 +76,14 @@ VISIBLE_IF_KUNIT void ohca_cqe_to_wc(const struct ohca_hw_cqe *cqe, struct ib_wc
 	wc->dlid_path_bits = cqe->dlid_path_bits;
 }
 
-/* What a CQE has done. */
+/* Result of handling a CQE. */
 enum ohca_taken {
-	OHCA_TAKEN_NOT,		/* it is to be skipped */
-	OHCA_TAKEN,		/* *wc is filled */
-	OHCA_TAKEN_BEFORE,	/* *wc is filled for a WQE before; take the CQE again */
+	OHCA_TAKEN_NOT,		/* skip the CQE */
+	OHCA_TAKEN,		/* *wc is set */
+	OHCA_TAKEN_BEFORE,	/* *wc is set for an earlier WQE; handle the CQE again */
 };
 
-/*
- * The first WQE from the tail that was to have a CQE of its own, or the one at @pos. Unsignaled
- * WQEs are passed over.
- */
+/* Returns the first signaled WQE from the tail on, at most @pos. */
 static u32 ohca_sq_first(const struct ohca_sq *sq, u32 pos)
 {
 	u32 mask = (1u << sq->log) - 1, i = sq->tail;
@@ -97,13 +94,14 @@ static u32 ohca_sq_first(const struct ohca_sq *sq, u32 pos)
 }
 
 /**
- * ohca_sq_complete - complete a send WQE and the unsignaled ones before it
+ * ohca_sq_complete - complete a send WQE and the unsignaled WQEs before it
  * @sq: the queue
- * @pos: BB at which it starts, free running
- * @wc: gets wr_id, opcode and length
+ * @pos: first BB of the WQE, free running
+ * @wc: wr_id, opcode and byte_len are set
  *
- * If the CQE of a WQE before is missing, that WQE completes first, with an error, because its
- * consumer waits for it. Under the CQ's lock. Return: OHCA_TAKEN_NOT if no such WQE is outstanding.
+ * If the CQE of an earlier signaled WQE is missing, that WQE completes first, with an error,
+ * because its consumer waits for it. Under the CQ's lock.
+ * Return: enum ohca_taken; OHCA_TAKEN_NOT if no such WQE is outstanding.
  */
 static enum ohca_taken ohca_sq_complete(struct ohca_sq *sq, u32 pos, struct ib_wc *wc)
 {
@@ -125,7 +123,7 @@ static enum ohca_taken ohca_sq_complete(struct ohca_sq *sq, u32 pos, struct ib_w
 	return first == pos ? OHCA_TAKEN : OHCA_TAKEN_BEFORE;
 }
 
-/* Fails a receive of more bytes than were posted, since a consumer relies on byte_len. */
+/* Fails a receive of more bytes than the WQE holds, because consumers rely on byte_len. */
 static void ohca_check_len(struct ib_wc *wc, u32 posted)
 {
 	if (wc->opcode == IB_WC_RECV && wc->status == IB_WC_SUCCESS && wc->byte_len > posted)
@@ -135,8 +133,8 @@ static void ohca_check_len(struct ib_wc *wc, u32 posted)
 /**
  * ohca_rq_complete - complete the oldest receive WQE
  * @rq: the queue
- * @pos: WQE that the device completed, free running
- * @wc: gets wr_id
+ * @pos: WQE that the device has completed, free running
+ * @wc: wr_id is set
  *
  * Under the CQ's lock. Return: false if @pos is not the oldest outstanding WQE.
  */
@@ -158,10 +156,10 @@ static bool ohca_rq_complete(struct ohca_rq *rq, u32 pos, struct ib_wc *wc)
 /**
  * ohca_srq_complete - complete a receive WQE of an SRQ
  * @srq: the queue
- * @idx: wr_id of the CQE: the index that the driver wrote to the WQE
- * @wc: gets wr_id
+ * @idx: wr_id of the CQE, which is the index that the driver wrote into the WQE
+ * @wc: wr_id is set
  *
- * Return: false if no such WQE is outstanding.
+ * Under the CQ's lock. Return: false if no such WQE is outstanding.
  */
 static bool ohca_srq_complete(struct ohca_srq *srq, u64 idx, struct ib_wc *wc)
 {
@@ -191,8 +189,9 @@ static struct ohca_hw_cqe *ohca_cq_entry(struct ohca_cq *cq, u32 ci)
 }
 
 /*
- * The WQE index of a CQE, free running. A device that cannot resize queues returns the index
- * modulo the ring, which counts from @tail.
+ * Sets *@pos to the free running index of a CQE's WQE. Without OHCA_FEATURE_QP_RESIZE the device
+ * returns the index modulo the ring size, and *@pos is the first such index from @tail on. Returns
+ * false if the device's index is not below the ring size.
  */
 static bool ohca_wqe_pos(const struct ohca_qp *qp, const struct ohca_hw_cqe *cqe, u32 log, u32 tail,
 			 u32 *pos)
@@ -203,7 +202,7 @@ static bool ohca_wqe_pos(const struct ohca_qp *qp, const struct ohca_hw_cqe *cqe
 	return ohca_qp_has(qp, OHCA_FEATURE_QP_RESIZE) || idx <= mask;
 }
 
-/* Fills *wc from one CQE. */
+/* Sets *wc from one CQE. */
 static enum ohca_taken ohca_cq_take(struct ohca_dev *dev, struct ohca_cq *cq,
 				    const struct ohca_hw_cqe *cqe, struct ib_wc *wc)
 {
@@ -214,7 +213,7 @@ static enum ohca_taken ohca_cq_take(struct ohca_dev *dev, struct ohca_cq *cq,
 
 	if (cqe->qp_num == OHCA_CQE_GONE)
 		return OHCA_TAKEN_NOT;
-	/* a QP leaves the array before it leaves the lists, which takes the lock held here */
+	/* ohca_qp_unlink() removes the QP from the array, then takes cq->lock, then frees the QP */
 	qp = xa_load(&cq->qps, le32_to_cpu(cqe->qp_num));
 	if (!qp)	/* the QP is being destroyed, or never existed */
 		return OHCA_TAKEN_NOT;
@@ -224,12 +223,12 @@ static enum ohca_taken ohca_cq_take(struct ohca_dev *dev, struct ohca_cq *cq,
 	}
 
 	ohca_cqe_to_wc(cqe, wc);
-	/* the length of a WRITE is not bounded by the posted buffer, that of a datagram is */
+	/* a datagram QP receives no WRITE; IB_WC_RECV makes ohca_check_len() check the length */
 	if (wc->opcode == IB_WC_RECV_RDMA_WITH_IMM && ohca_is_datagram(qp->ibqp.qp_type))
 		wc->opcode = IB_WC_RECV;
 	wc->qp = &qp->ibqp;
 	wc->port_num = qp->port;
-	/* consumers skip the GRH of a datagram, or its room, without a look at the length */
+	/* consumers skip the 40 bytes of the GRH without checking the length */
 	if (!send && ohca_is_datagram(qp->ibqp.qp_type) && wc->status == IB_WC_SUCCESS &&
 	    wc->byte_len < sizeof(struct ib_grh))
 		wc->status = IB_WC_LOC_LEN_ERR;
@@ -264,7 +263,7 @@ static int ohca_flush_wc(struct ohca_qp *qp, bool send, struct ib_wc *wc)
 	return ok;
 }
 
-/* The device is dead: completes the outstanding WQEs in software. */
+/* Completes outstanding WQEs of a dead device in software. */
 static int ohca_cq_flush(struct ohca_cq *cq, int num, struct ib_wc *wc)
 {
 	struct ohca_qp *qp;
@@ -318,7 +317,7 @@ int ohca_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc)
 	struct ohca_cq *cq = to_ohca_cq(ibcq);
 	struct ohca_hw_db *db = ohca_buf_at(&cq->buf, OHCA_DB_OFFSET);
 	u32 start, budget = 1u << cq->log_size;
-	bool quiet = ohca_is_quiet(dev);	/* read before the ring: after it no CQE is added */
+	bool quiet = ohca_is_quiet(dev);	/* read before the ring: no CQE is added later */
 	struct ohca_hw_cqe *e, cqe;
 	enum ohca_taken taken;
 	unsigned long flags;
@@ -337,7 +336,7 @@ int ohca_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc)
 		cq->ci += taken != OHCA_TAKEN_BEFORE;
 	}
 	if (cq->ci != start) {
-		/* the entries are read; the device may overwrite them from here on */
+		/* the entries are read before the device may overwrite them */
 		mb();
 		WRITE_ONCE(db->cq_ci, cpu_to_le32(cq->ci));
 	}
@@ -350,11 +349,12 @@ int ohca_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc)
 /**
  * ohca_req_notify_cq - ib_device_ops.req_notify_cq; any context
  * @ibcq: kernel CQ
- * @notify: for which completions
+ * @notify: enum ib_cq_notify_flags
  *
- * Return: 0. No event is missed: the device sends an event at once if the CQ holds entries
- * past the consumer index in the doorbell that no event has reported. A dead device does
- * not; so IB_CQ_REPORT_MISSED_EVENTS returns 1 while a WQE is to be flushed.
+ * The device writes an event at once if the CQ holds entries past the consumer index in the
+ * doorbell that were written after its last event, so no event is missed. A dead device does not.
+ * Return: 0, or 1 if the device is dead, @notify has IB_CQ_REPORT_MISSED_EVENTS, and WQEs remain
+ * to be flushed.
  */
 int ohca_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags notify)
 {
@@ -366,10 +366,11 @@ int ohca_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags notify)
 	u32 sn;
 
 	spin_lock_irqsave(&cq->lock, flags);
-	if (likely(!cq->gone)) {	/* the number may belong to another CQ by now */
+	if (likely(!cq->gone)) {	/* else the number may belong to another CQ */
 		/*
-		 * The number of events first: with an old one the device ignores the doorbell, and
-		 * with the new one the flag is set after ohca_cq_comp_event() has cleared it.
+		 * Read the number of events before setting the flag. If the number is old, the
+		 * device ignores the doorbell; if it is new, ohca_cq_comp_event() has already
+		 * cleared the flag.
 		 */
 		sn = smp_load_acquire(&cq->arm_sn);
 		WRITE_ONCE(cq->armed, 1);
@@ -387,7 +388,7 @@ int ohca_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags notify)
  * @cq: kernel CQ
  * @qp: the QP
  *
- * WQEs of an SRQ go back to it. Process context, under no lock of the CQ.
+ * Frees the shadow entries of WQEs of an SRQ. Process context, without the lock of the CQ.
  */
 void ohca_cq_clean(struct ohca_cq *cq, struct ohca_qp *qp)
 {

@@ -36,7 +36,7 @@ enum {
 	OHCA_PI_EXT_SPEED	= 62,	/* active in the high 4 bits */
 };
 
-/** ohca_ports_init - initialize the driver's part of all ports */
+/** ohca_ports_init - initialize the driver's state of all ports */
 void ohca_ports_init(struct ohca_dev *dev)
 {
 	u32 i;
@@ -59,7 +59,7 @@ void ohca_port_changed(struct ohca_dev *dev, u32 port)
 
 #define OHCA_CAP2_EXT_SPEEDS2	BIT(11)	/* CapabilityMask2.IsExtendedSpeeds2Supported */
 
-/* @ext: LinkSpeedExtActive; @ext2: LinkSpeedExtActive2, of the speeds from XDR on */
+/* @ext: LinkSpeedExtActive; @ext2: LinkSpeedExtActive2, for XDR and faster */
 static u16 ohca_ext_speed(u8 ext, u8 ext2)
 {
 	if (ext2 & 1)
@@ -79,9 +79,11 @@ static u16 ohca_ext_speed(u8 ext, u8 ext2)
 }
 
 /**
- * ohca_port_info_unpack - port attributes out of a PortInfo attribute
+ * ohca_port_info_unpack - convert PortInfo to port attributes
  * @attr: result; fields that are not in PortInfo stay unchanged
- * @data: 64 bytes of PortInfo
+ * @data: 64 bytes of PortInfo (IBTA vol 1, 14.2.5.6)
+ *
+ * Any context.
  */
 VISIBLE_IF_KUNIT void ohca_port_info_unpack(struct ib_port_attr *attr, const u8 *data)
 {
@@ -118,8 +120,8 @@ VISIBLE_IF_KUNIT void ohca_port_info_unpack(struct ib_port_attr *attr, const u8 
 }
 
 /**
- * ohca_port_info_check - whether port attributes are in range
- * @attr: of a PortInfo attribute
+ * ohca_port_info_check - check that port attributes are in range
+ * @attr: attributes from ohca_port_info_unpack()
  *
  * Consumers use them as indices and as sizes of allocations. Any context.
  * Return: 0 or -EPROTO.
@@ -137,7 +139,7 @@ VISIBLE_IF_KUNIT int ohca_port_info_check(const struct ib_port_attr *attr)
 int ohca_query_port(struct ib_device *ibdev, u32 port, struct ib_port_attr *attr)
 {
 	struct ohca_dev *dev = to_ohca_dev(ibdev);
-	/* the threads of the kernel handle events; those of processes may be many */
+	/* kernel threads handle events; any number of threads of processes may query a port */
 	bool must = current->flags & PF_KTHREAD;
 	struct ib_smp smp;
 	int ret;
@@ -154,8 +156,8 @@ int ohca_query_port(struct ib_device *ibdev, u32 port, struct ib_port_attr *attr
 	}
 	/*
 	 * The core allocates the GID table with the length of its first query and fills it with
-	 * that of a later one. So the length is the device's limit, which is read once, and not
-	 * GUIDCap of PortInfo, which is read each time.
+	 * the length of a later query. So the driver returns the constant limit of the device, not
+	 * GUIDCap of PortInfo, which may change.
 	 */
 	attr->gid_tbl_len = 1 << dev->attr.log_max_gids;
 	attr->pkey_tbl_len = le16_to_cpu(dev->attr.max_pkeys);
@@ -165,13 +167,14 @@ int ohca_query_port(struct ib_device *ibdev, u32 port, struct ib_port_attr *attr
 }
 
 /**
- * ohca_port_rate_changed - whether a port that is ACTIVE has another rate than before
+ * ohca_port_rate_changed - record the rate of an ACTIVE port, and whether it has changed
  * @dev: the device
  * @port: from 1
  *
- * The interrupt thread, which alone uses the rate once ohca_dev.registered is set; before that the
- * registration, which records the first rate.
- * Return: true if it has; false the first time, and if the device does not say.
+ * Called by the registration, and after ohca_dev.registered is set by the interrupt thread only,
+ * so ohca_port.rate needs no lock.
+ * Return: true if the rate has changed; false the first time, if the port is not ACTIVE, and if the
+ * query fails.
  */
 bool ohca_port_rate_changed(struct ohca_dev *dev, u32 port)
 {
@@ -290,7 +293,7 @@ int ohca_query_gid(struct ib_device *ibdev, u32 port, int index, union ib_gid *g
 		goto out;
 	gid->global.subnet_prefix = p->prefix;
 	gid->global.interface_id = p->guids[index % ARRAY_SIZE(p->guids)];
-	/* an unused entry is the zero GID to the core */
+	/* the core expects the zero GID for an unused entry */
 	if (!gid->global.interface_id)
 		gid->global.subnet_prefix = 0;
 out:

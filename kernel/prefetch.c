@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Prefetches of regions with on-demand paging. A prefetch may wait for memory that does not come,
- * a file on a network, say. So it has another work queue than page faults have, without their
- * priority, and a context has a few queued ones only: the caller waits for any other itself. All
- * together are fewer than the queue runs at a time: no prefetch waits for another process's, nor
- * does the deregistration of a region that has one.
+ * Prefetches of regions with on-demand paging. A prefetch may wait for storage without a time
+ * limit, for example for a file on a network. So prefetches do not use the high priority work queue
+ * of page faults. A context can queue OHCA_PREFETCH_CONTEXT prefetches; the caller executes further
+ * ones itself. OHCA_PREFETCH_ALL is less than the number of work items that the queue runs at a
+ * time, so no prefetch, and no deregistration of a region, waits for a prefetch of another process.
  */
 #include <linux/atomic.h>
 #include <linux/slab.h>
@@ -21,12 +21,12 @@
 
 /**
  * struct ohca_prefetch - a prefetch; it holds references to its regions
- * @work: runs it later
+ * @work: executes a queued prefetch
  * @dev: the device
- * @ctx: queued: the context, which its regions keep; NULL: the kernel's
+ * @ctx: the context, which exists as long as its regions; NULL for a kernel consumer
  * @want: enum ohca_want
- * @num: ranges
- * @range: each @length bytes from device address @addr on in region @p
+ * @num: number of ranges
+ * @range: ranges: @length bytes in region @p from address @addr on, counted from the iova
  */
 struct ohca_prefetch {
 	struct work_struct work;
@@ -42,12 +42,12 @@ struct ohca_prefetch {
 };
 
 /**
- * ohca_prefetch_admit - count a prefetch that is to be queued
+ * ohca_prefetch_admit - count a prefetch before it is queued
  * @dev: the device
- * @ctx: context of the caller, or NULL: the kernel
+ * @ctx: context of the caller; NULL for a kernel consumer
  *
  * Any context.
- * Return: false: too many are queued.
+ * Return: false if too many are queued.
  */
 VISIBLE_IF_KUNIT bool ohca_prefetch_admit(struct ohca_dev *dev, struct ohca_ucontext *ctx)
 {
@@ -60,7 +60,7 @@ VISIBLE_IF_KUNIT bool ohca_prefetch_admit(struct ohca_dev *dev, struct ohca_ucon
 	return false;
 }
 
-/** ohca_prefetch_leave - a prefetch that ohca_prefetch_admit() has counted is done; any context */
+/** ohca_prefetch_leave - undo ohca_prefetch_admit() after the prefetch; any context */
 VISIBLE_IF_KUNIT void ohca_prefetch_leave(struct ohca_dev *dev, struct ohca_ucontext *ctx)
 {
 	atomic_dec(&dev->prefetches);
@@ -95,9 +95,9 @@ static void ohca_prefetch_work(struct work_struct *work)
 {
 	struct ohca_prefetch *pf = container_of(work, struct ohca_prefetch, work);
 
-	/* no caller waits: a page that is still missing faults at its first access */
+	/* errors are ignored: a page that is still missing faults at its first access */
 	ohca_prefetch_run(pf);
-	/* before the references, which keep the context */
+	/* before the references are dropped, which keep the context */
 	ohca_prefetch_leave(pf->dev, pf->ctx);
 	ohca_prefetch_free(pf);
 }
@@ -105,14 +105,15 @@ static void ohca_prefetch_work(struct work_struct *work)
 /**
  * ohca_advise_mr - ib_device_ops.advise_mr: prefetch pages of regions
  * @ibpd: protection domain of the regions
- * @advice: which kind of prefetch
- * @flags: IB_UVERBS_ADVISE_MR_FLAG_FLUSH: wait until it is done
- * @sg: ranges and local keys
- * @num: how many
- * @attrs: of the call; NULL: a consumer in the kernel
+ * @advice: kind of prefetch
+ * @flags: IB_UVERBS_ADVISE_MR_FLAG_FLUSH: wait until the prefetch is complete
+ * @sg: ranges and L_Keys
+ * @num: number of ranges
+ * @attrs: attributes of the call; NULL for a kernel consumer
  *
- * Process context. Waits also without the flag if too many prefetches are queued.
- * Return: 0 or a negative errno.
+ * Process context. If too many prefetches are queued, it waits without the flag, too.
+ * Return: 0, -EOPNOTSUPP, -ENOMEM, -ENOENT for an unknown key, -EPERM for a key of another PD or
+ * without the right to write, or with waiting the errno of the prefetch.
  */
 int ohca_advise_mr(struct ib_pd *ibpd, enum ib_uverbs_advise_mr_advice advice, u32 flags,
 		   struct ib_sge *sg, u32 num, struct uverbs_attr_bundle *attrs)
@@ -139,7 +140,7 @@ int ohca_advise_mr(struct ib_pd *ibpd, enum ib_uverbs_advise_mr_advice advice, u
 	default:
 		return -EOPNOTSUPP;
 	}
-	/* charged to the process, because many requests of one process may be queued */
+	/* GFP_KERNEL_ACCOUNT, because a process may have many requests queued */
 	pf = kvzalloc(struct_size(pf, range, num), GFP_KERNEL_ACCOUNT);
 	if (!pf)
 		return -ENOMEM;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Queue pairs: creation, destruction and attributes. Posting is in wr.c.
+ * Queue pairs: creation, destruction and attributes (IBTA vol 1, 11.2.5). Posting is in wr.c.
  */
 #include <linux/lockdep.h>
 #include <linux/slab.h>
@@ -25,8 +25,8 @@
  * ohca_qp_last_wqe - raise the event LAST_WQE_REACHED of a QP of a dead device
  * @qp: the QP
  *
- * Process context, not under the QP's mutex. A consumer that drains the QP waits for this
- * event, which is raised once until the consumer resets the QP.
+ * Process context, not under the QP's mutex. A consumer that drains the QP waits for this event.
+ * It is raised once until the consumer resets the QP.
  */
 void ohca_qp_last_wqe(struct ohca_qp *qp)
 {
@@ -86,7 +86,7 @@ static int ohca_qp_check(struct ohca_dev *dev, const struct ib_qp_init_attr *ini
 	if (!init->send_cq || (!init->recv_cq && !ohca_is_xrc(init->qp_type)) ||
 	    (init->srq && ohca_is_xrc(init->qp_type)) || init->rwq_ind_tbl)
 		return -EINVAL;
-	/* the device has the send queue of a QP with tags */
+	/* the device uses the send queue of a QP whose SRQ has tags */
 	if (init->srq && init->srq->srq_type == IB_SRQT_TM &&
 	    (init->qp_type != IB_QPT_RC || cap->max_send_wr))
 		return -EINVAL;
@@ -98,7 +98,7 @@ static int ohca_qp_check(struct ohca_dev *dev, const struct ib_qp_init_attr *ini
 }
 
 /**
- * ohca_qp_user_sizes - whether a process may have queues of these sizes
+ * ohca_qp_user_sizes - check the sizes of a process's queues
  * @dev: the device
  * @qp: user QP
  * @cap: capabilities that the queues must have
@@ -152,14 +152,14 @@ static int ohca_qp_user_buf(struct ohca_dev *dev, struct ohca_qp *qp, struct ohc
 						in->log_sq));
 }
 
-/* log2 of the SQ in BBs that @cap asks for, or -EINVAL. */
+/* Returns log2 of the SQ in BBs for @cap, or -EINVAL. */
 static int ohca_sq_log(struct ohca_dev *dev, const struct ohca_qp *qp, const struct ib_qp_cap *cap)
 {
 	u64 bbs;
 
 	bbs = ohca_sq_wqe_bbs(ohca_is_datagram(qp->ibqp.qp_type), cap->max_send_sge,
 			      cap->max_inline_data);
-	/* a masked atomic with its SGE takes one segment more than a block */
+	/* a masked atomic with its SGE is one segment longer than a BB */
 	if (qp->ibqp.qp_type == IB_QPT_RC && ohca_qp_has(qp, OHCA_FEATURE_EXT_ATOMIC))
 		bbs = max(bbs, 2ull);
 	if (qp->create_flags & IB_QP_CREATE_IPOIB_UD_LSO)
@@ -169,7 +169,7 @@ static int ohca_sq_log(struct ohca_dev *dev, const struct ohca_qp *qp, const str
 	bbs *= max(cap->max_send_wr, 1u);
 	if (bbs > 1u << dev->attr.log_max_sq_bbs)
 		return -EINVAL;
-	/* a ring of one WQE must hold the largest one */
+	/* even a ring for one WQE holds the largest WQE */
 	return ohca_log2_up(bbs);
 }
 
@@ -217,9 +217,9 @@ int ohca_qp_alloc_mem(struct ohca_dev *dev, struct ohca_qp *qp, const struct ib_
 /**
  * ohca_qp_swap_mem - exchange the memory of a kernel QP's queues
  * @qp: the QP
- * @mem: the new memory; becomes the old memory
+ * @mem: the new memory; set to the old memory
  *
- * The QP is not published yet, or its locks exclude posting and polling.
+ * The QP is not published yet, or the caller holds the locks that exclude posting and polling.
  */
 void ohca_qp_swap_mem(struct ohca_qp *qp, struct ohca_qp_mem *mem)
 {
@@ -267,7 +267,7 @@ static void ohca_qp_free_buf(struct ohca_dev *dev, struct ohca_qp *qp)
 	kvfree(qp->rq.shadow);
 }
 
-/* Adds the QP to its CQs, so that their pollers find it. */
+/* Adds the QP to its CQs, so that polling finds it. */
 static int ohca_qp_link(struct ohca_qp *qp)
 {
 	struct ohca_cq *scq = to_ohca_cq(qp->ibqp.send_cq);
@@ -293,7 +293,7 @@ static int ohca_qp_link(struct ohca_qp *qp)
 	return 0;
 }
 
-/* Removes the QP and its CQEs from its CQs: no poller uses it after this. */
+/* Removes the QP and its CQEs from its CQs. No poller uses the QP after this. */
 static void ohca_qp_unlink(struct ohca_qp *qp)
 {
 	struct ohca_cq *scq = to_ohca_cq(qp->ibqp.send_cq);
@@ -314,8 +314,8 @@ static void ohca_qp_unlink(struct ohca_qp *qp)
 }
 
 /*
- * Has the device complete the WQE that a kernel QP has taken from an SRQ. The device does so
- * when the QP moves to ERR; a reset or destroy of the QP would lose the WQE.
+ * Has the device complete the WQE of an SRQ that a message to a kernel QP is using. The device does
+ * so when the QP moves to ERR. A reset or destroy of the QP would lose the WQE.
  */
 static void ohca_qp_complete_srq_wqe(struct ohca_dev *dev, struct ohca_qp *qp)
 {
@@ -413,7 +413,7 @@ int ohca_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init, struct ib_u
 		return ret;
 	/* the core passes no udata for an XRC target, which belongs to no process */
 	qp->user = udata || init->qp_type == IB_QPT_XRC_TGT;
-	/* a provider always has a send queue of at least one WQE */
+	/* a user QP without an SRQ always has an RQ, also with max_recv_wr 0 */
 	qp->has_rq = !init->srq && (udata || init->cap.max_recv_wr) &&
 		     !ohca_is_xrc(init->qp_type);
 	qp->signal_all = init->sq_sig_type == IB_SIGNAL_ALL_WR &&
@@ -473,7 +473,7 @@ err_buf:
 	return ret;
 }
 
-/** ohca_destroy_qp - ib_device_ops.destroy_qp */
+/** ohca_destroy_qp - ib_device_ops.destroy_qp; process context. Return: 0 */
 int ohca_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 {
 	struct ohca_dev *dev = to_ohca_dev(ibqp->device);
@@ -485,9 +485,9 @@ int ohca_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 }
 
 /*
- * ohca_sq_rewind - restart the SQ of a QP that the device has reset at index 0
+ * ohca_sq_rewind - set the SQ's indices to 0 after the device has reset the QP
  *
- * Under the SQ's lock: a post takes it afterwards and writes the record, which must stay.
+ * Under the SQ's lock, so that it does not overwrite the record of a concurrent post.
  */
 VISIBLE_IF_KUNIT void ohca_sq_rewind(struct ohca_qp *qp)
 {
@@ -499,7 +499,7 @@ VISIBLE_IF_KUNIT void ohca_sq_rewind(struct ohca_qp *qp)
 	qp->db->sq_ci = 0;
 }
 
-/* ohca_rq_rewind - the same of the RQ, under its lock */
+/* ohca_rq_rewind - the same for the RQ, under its lock */
 VISIBLE_IF_KUNIT void ohca_rq_rewind(struct ohca_qp *qp)
 {
 	lockdep_assert_held(&qp->rq.lock);
@@ -510,7 +510,7 @@ VISIBLE_IF_KUNIT void ohca_rq_rewind(struct ohca_qp *qp)
 	qp->db->rq_ci = 0;
 }
 
-/* The device has reset the QP. A completion moves a tail under the CQ's lock. */
+/* After the device has reset the QP. Polling advances a tail under the CQ's lock. */
 static void ohca_qp_rewind(struct ohca_qp *qp)
 {
 	struct ohca_cq *scq = to_ohca_cq(qp->ibqp.send_cq);
@@ -531,7 +531,7 @@ static void ohca_qp_rewind(struct ohca_qp *qp)
 	spin_unlock_irq(&rcq->lock);
 }
 
-/** ohca_modify_qp - ib_device_ops.modify_qp; IB_QP_CAP is ohca_resize_qp() */
+/** ohca_modify_qp - ib_device_ops.modify_qp; ohca_resize_qp() executes it with IB_QP_CAP */
 int ohca_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 		   struct ib_udata *udata)
 {
@@ -566,11 +566,11 @@ int ohca_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 	ohca_qp_attr_pack(&hw, attr, mask);
 	stop = new == IB_QPS_ERR || new == IB_QPS_RESET;
 	ret = ohca_cmd_modify_qp(dev, qp->handle, mask, &hw, stop && !qp->user);
-	/* consumers drain a QP before they free its buffers, and have no other way to be sure */
+	/* consumers stop a QP before they free its buffers, and rely on that */
 	if (ret && !qp->user && stop)
 		ohca_fatal(dev, "the device does not stop a QP");
 	if (ret) {
-		/* a QP of a dead device is in the error state, so that draining it succeeds */
+		/* treat a QP of a dead device as stopped, so that a consumer can drain it */
 		if (!ohca_is_quiet(dev) || !stop)
 			goto out;
 		ret = 0;

@@ -9,7 +9,7 @@
 #include "qp.h"
 
 /**
- * ohca_av_pack - address vector of a path
+ * ohca_av_pack - convert a path to an address vector
  * @av: result; dqpn, qkey and pkey_index are zero
  * @attr: the path
  */
@@ -35,7 +35,7 @@ void ohca_av_pack(struct ohca_hw_av *av, const struct rdma_ah_attr *attr)
 }
 
 /**
- * ohca_av_unpack - path of an address vector
+ * ohca_av_unpack - convert an address vector to a path
  * @ibdev: the device
  * @attr: result
  * @av: the address vector
@@ -61,10 +61,10 @@ void ohca_av_unpack(struct ib_device *ibdev, struct rdma_ah_attr *attr,
 }
 
 /**
- * ohca_qp_attr_pack - attributes for MODIFY_QP
+ * ohca_qp_attr_pack - convert attributes for MODIFY_QP
  * @hw: result
- * @attr: from the core
- * @mask: enum ib_qp_attr_mask; what it does not name is zero in @hw
+ * @attr: attributes from the core
+ * @mask: enum ib_qp_attr_mask; attributes that are not in it are zero in @hw
  */
 void ohca_qp_attr_pack(struct ohca_hw_qp_attr *hw, const struct ib_qp_attr *attr, int mask)
 {
@@ -120,12 +120,12 @@ void ohca_qp_attr_pack(struct ohca_hw_qp_attr *hw, const struct ib_qp_attr *attr
 }
 
 /**
- * ohca_qp_attr_unpack - attributes out of QUERY_QP
+ * ohca_qp_attr_unpack - convert attributes from QUERY_QP
  * @ibdev: the device
- * @attr: result; the capabilities are left alone
- * @hw: as the device gave them
+ * @attr: result; the capabilities are unchanged
+ * @hw: attributes from the device
  *
- * Return: 0, or -EIO if the state is none.
+ * Return: 0, or -EIO if the state is invalid.
  */
 int ohca_qp_attr_unpack(struct ib_device *ibdev, struct ib_qp_attr *attr,
 			const struct ohca_hw_qp_attr *hw)

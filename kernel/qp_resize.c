@@ -19,13 +19,13 @@
 #include "wr.h"
 
 /**
- * ohca_qp_narrow - limit posting to what the new rings can hold, too
+ * ohca_qp_narrow - limit outstanding WQEs to those that both old and new rings can hold
  * @qp: kernel QP
  * @sq: BBs of the new SQ
- * @rq: WQEs of the new RQ; ignored without one
+ * @rq: WQEs of the new RQ; ignored without an RQ
  *
- * Until ohca_qp_move(). Under the QP's mutex.
- * Return: 0, or -EINVAL if too much is outstanding already.
+ * The limit is in force until ohca_qp_move(). Process context, under the QP's mutex.
+ * Return: 0, or -EINVAL if more WQEs are outstanding.
  */
 VISIBLE_IF_KUNIT int ohca_qp_narrow(struct ohca_qp *qp, u32 sq, u32 rq)
 {
@@ -33,7 +33,7 @@ VISIBLE_IF_KUNIT int ohca_qp_narrow(struct ohca_qp *qp, u32 sq, u32 rq)
 
 	spin_lock_irq(&qp->sq.lock);
 	spin_lock(&qp->rq.lock);
-	/* pollers may advance the tails meanwhile, which only makes room */
+	/* polling may advance the tails meanwhile, which only makes room */
 	ret = ohca_ring_narrow(&qp->sq.room, qp->sq.head - READ_ONCE(qp->sq.tail), sq);
 	if (!ret && qp->has_rq)
 		ret = ohca_ring_narrow(&qp->rq.room, qp->rq.head - READ_ONCE(qp->rq.tail), rq);
@@ -72,8 +72,8 @@ static void ohca_qp_unlock(struct ohca_cq *first, struct ohca_cq *second, struct
 }
 
 /*
- * Copies the WQEs that were posted after the device had copied, and the shadows of all
- * outstanding WQEs. Return: whether a doorbell is needed.
+ * Copies the WQEs that were posted after the device had copied, and the shadow entries of all
+ * outstanding WQEs. Returns whether a doorbell is needed.
  */
 static bool ohca_sq_move(struct ohca_qp *qp, struct ohca_qp_mem *mem, u32 pi)
 {
@@ -107,11 +107,11 @@ static bool ohca_rq_move(struct ohca_qp *qp, struct ohca_qp_mem *mem, u32 pi)
 /**
  * ohca_qp_move - move a QP to its new rings
  * @qp: kernel QP, after ohca_qp_narrow()
- * @mem: the memory that the device uses now; becomes the old memory. NULL: the device has refused
+ * @mem: the memory that the device uses now; set to the old memory. NULL: the device has refused
  *	the resize, and the QP keeps its memory
- * @at: producer indices up to which the device says it has copied WQEs
+ * @at: producer indices up to which the device reports that it has copied WQEs
  *
- * Copies the WQEs that were posted after that. Under the QP's mutex.
+ * Copies the WQEs that were posted after these indices. Process context, under the QP's mutex.
  */
 VISIBLE_IF_KUNIT void ohca_qp_move(struct ohca_qp *qp, struct ohca_qp_mem *mem,
 				   const struct ohca_resp_resize_qp *at)
@@ -174,7 +174,7 @@ out:
 	return ret;
 }
 
-/* The same. The capabilities of a process come with its memory: to @cap. */
+/* The same for a user QP. Sets @cap to the capabilities in the request. */
 static int ohca_qp_user_resize(struct ohca_dev *dev, struct ohca_qp *qp, struct ib_qp_cap *cap,
 			       struct ib_udata *udata)
 {
@@ -221,15 +221,15 @@ static int ohca_qp_user_resize(struct ohca_dev *dev, struct ohca_qp *qp, struct 
 /**
  * ohca_resize_qp - ib_device_ops.modify_qp with IB_QP_CAP
  * @ibqp: QP in any state
- * @attr: cap; of a process's QP its udata has it. Set to what is in force
+ * @attr: cap: the requested capabilities, ignored with @udata; set to those in force on success
  * @mask: IB_QP_CAP and nothing else
- * @udata: struct ohca_modify_qp_req
+ * @udata: struct ohca_modify_qp_req, which has the capabilities of a user QP; else NULL
  *
- * max_send_wr and max_recv_wr may change; the latter is ignored if the QP has no receive queue
- * of its own.
- * Return: 0, or a negative errno, and then nothing has changed: -EOPNOTSUPP if the device cannot;
- * -EINVAL for other attributes or capabilities, if more is outstanding than would fit, and for
- * XRC targets and QPs of an SRQ with tags, which have no queue.
+ * max_send_wr and max_recv_wr may change; max_recv_wr is ignored if the QP has no receive queue
+ * of its own. Process context.
+ * Return: 0, or a negative errno, and nothing has changed: -EOPNOTSUPP without
+ * OHCA_FEATURE_QP_RESIZE; -EINVAL for other attributes or capabilities, if the outstanding WQEs do
+ * not fit, and for XRC targets and QPs of an SRQ with tags, which have no queues.
  */
 int ohca_resize_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask, struct ib_udata *udata)
 {
@@ -262,7 +262,7 @@ int ohca_resize_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask, struct
 		ret = ohca_qp_kernel_resize(dev, qp, &cap);
 out:
 	if (!ret) {
-		/* nothing else of them changes; restrack reads without the lock */
+		/* only these two change; restrack reads them without the lock */
 		WRITE_ONCE(qp->cap.max_send_wr, cap.max_send_wr);
 		WRITE_ONCE(qp->cap.max_recv_wr, cap.max_recv_wr);
 		attr->cap = cap;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * The register STATUS, and the reset of the device.
+ * The register STATUS and the reset of the device.
  */
 #include <linux/delay.h>
 #include <linux/io.h>
@@ -11,10 +11,11 @@
 #include "pci.h"
 
 /**
- * ohca_is_gone - whether the device does not respond: it was removed, or decodes no memory
+ * ohca_is_gone - whether the device does not respond: it was removed, or memory decoding is off
  * @dev: the device
  *
- * Any context. A read then returns all ones or zeros from the bridge.
+ * Any context. Reads of such a device return all ones or all zeros.
+ * Return: true if it does not respond.
  */
 bool ohca_is_gone(struct ohca_dev *dev)
 {
@@ -22,7 +23,7 @@ bool ohca_is_gone(struct ohca_dev *dev)
 }
 
 /**
- * ohca_absence - whether the device serves nobody: it is gone, or nothing serves its function
+ * ohca_absence - whether the device is gone, or OHCA_STATUS_AWAY is set
  * @dev: the device
  *
  * Any context.
@@ -32,7 +33,7 @@ const char *ohca_absence(struct ohca_dev *dev)
 {
 	u32 status = readl(dev->regs + OHCA_REG_STATUS);
 
-	/* all ones, if it is gone */
+	/* first, because STATUS reads as all ones if the device is gone */
 	if (ohca_is_gone(dev))
 		return "the device is gone";
 	return status & OHCA_STATUS_AWAY ? "the device is away" : NULL;
@@ -44,9 +45,9 @@ const char *ohca_absence(struct ohca_dev *dev)
  * @mask: bits of STATUS
  * @bits: their expected value
  *
- * Process context. While FATAL is set and not in @mask, the device only executes a reset, and this
- * function does not wait. A device that is away is recorded in its function, whose recovery then
- * waits for it.
+ * Process context. If FATAL is set and not in @mask, this function does not wait, because the
+ * device executes nothing but a reset. If the device is away, the function sets ohca_function.away,
+ * and recovery waits for the device.
  * Return: 0, -ENODEV if it is gone, -EHOSTDOWN if it is away, -EIO if it is FATAL, -ETIMEDOUT.
  */
 int ohca_wait_status(struct ohca_dev *dev, u32 mask, u32 bits)
@@ -79,7 +80,8 @@ int ohca_wait_status(struct ohca_dev *dev, u32 mask, u32 bits)
  * @dev: device whose BAR 0 is mapped
  *
  * Process context.
- * Return: 0, -ENODEV if it is gone, -EHOSTDOWN if it is away, -ETIMEDOUT if it does not come back.
+ * Return: 0, -ENODEV if it is gone, -EHOSTDOWN if it is away, -ETIMEDOUT if the reset does not
+ * complete.
  */
 int ohca_reset_hw(struct ohca_dev *dev)
 {

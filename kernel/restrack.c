@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * What `rdma resource show` has of the driver and the device. Details (-dd) everybody may read:
- * they are what the driver itself knows, name no address, and cost no command. The device's
- * contexts as they are (-r) are for the administrator.
+ * Details for `rdma resource show`. Every user may read those of -dd: they are state of the driver,
+ * contain no address, and need no command. Only the administrator may read the raw contexts of the
+ * device (-r).
  */
 #include <rdma/rdma_netlink.h>
 #include <rdma/restrack.h>
@@ -16,7 +16,7 @@
 #include "ring.h"
 #include "srq.h"
 
-/* Details of an object: nested, or none at all if the message has no room for them. */
+/* Ends the nested details of an object. Removes all of them if the message had no room. */
 static int ohca_end_details(struct sk_buff *msg, struct nlattr *nest, int err)
 {
 	if (err) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Rings of WQEs that are replaced by longer or shorter ones while consumers post. First the driver
- * limits posting to what both rings can hold; then the device copies the WQEs that it has seen,
- * and returns the index up to which it copied; the driver copies the rest, and posts to the new
- * ring.
+ * Replacement of a ring of WQEs by a longer or shorter one while consumers post. First the driver
+ * limits the outstanding WQEs to those that both rings can hold. Then the device copies WQEs to the
+ * new ring and returns the index up to which it has copied. The driver copies the rest and posts to
+ * the new ring.
  */
 #include <linux/errno.h>
 #include <linux/minmax.h>
@@ -13,13 +13,13 @@
 #include "ring.h"
 
 /**
- * ohca_ring_narrow - limit posting to what the new ring can hold, too
- * @room: limit of WQEs or blocks posted and not completed; may become less
- * @outstanding: WQEs or blocks posted and not completed
- * @num: WQEs or blocks of the new ring
+ * ohca_ring_narrow - limit outstanding WQEs to those that both rings can hold
+ * @room: limit of WQEs or BBs posted and not completed; reduced to @num if it is larger
+ * @outstanding: WQEs or BBs posted and not completed
+ * @num: WQEs or BBs of the new ring
  *
  * Under the lock that protects @room.
- * Return: 0, or -EINVAL if too much is outstanding already; then @room is unchanged.
+ * Return: 0, or -EINVAL if @outstanding is larger than @num; then @room is unchanged.
  */
 int ohca_ring_narrow(u32 *room, u32 outstanding, u32 num)
 {
@@ -34,18 +34,18 @@ int ohca_ring_narrow(u32 *room, u32 outstanding, u32 num)
  * @dst: the new ring
  * @src: the old ring, of the same stride
  * @head: producer index, free running
- * @pi: producer index up to which the device says it has copied
- * @most: limit of ohca_ring_narrow(); neither ring is shorter
+ * @pi: producer index up to which the device reports that it has copied
+ * @most: upper limit of the number to copy, at most the size of either ring
  *
- * A WQE keeps its free running index. No WQE can have been overwritten, because
- * ohca_ring_narrow() was in force. Under the lock that protects @head.
- * Return: how many were copied; 0: the device has copied all.
+ * A WQE keeps its free running index. The limit of ohca_ring_narrow() ensures that no WQE has been
+ * overwritten. Under the lock that protects @head.
+ * Return: the number of WQEs or BBs copied; 0 if the device has copied all.
  */
 u32 ohca_ring_move(const struct ohca_ring *dst, const struct ohca_ring *src, u32 head, u32 pi,
 		   u32 most)
 {
 	u32 mask = (1u << dst->log) - 1, old_mask = (1u << src->log) - 1;
-	u32 late = min(head - pi, most);	/* no more can be outstanding */
+	u32 late = min(head - pi, most);	/* @pi comes from the device */
 	u32 i;
 
 	for (i = head - late; i != head; i++)

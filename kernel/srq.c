@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Shared receive queues. The wr_id of a kernel SRQ's WQE is an index into the driver's own
- * array, which only grows. At most as many WQEs are outstanding as the ring has, so it cannot
- * overflow; during a resize, at most as many as the smaller ring has.
+ * Shared receive queues. The wr_id of a WQE of a kernel SRQ is an index into ohca_srq.shadow, which
+ * only grows. The driver never posts more WQEs than the ring holds; during a resize, no more than
+ * the smaller ring holds.
  */
 #include <linux/slab.h>
 #include <linux/xarray.h>
@@ -51,9 +51,9 @@ static int ohca_srq_user_buf(struct ohca_dev *dev, struct ohca_srq *srq, struct 
 }
 
 /**
- * ohca_srq_grow - grow the driver's array of WQEs
+ * ohca_srq_grow - grow the shadow of an SRQ
  * @srq: kernel SRQ
- * @num: entries that are needed
+ * @num: number of entries needed
  *
  * Process context, under @srq->resize_lock unless the SRQ is not published yet.
  * Return: 0 or -ENOMEM.
@@ -73,7 +73,7 @@ VISIBLE_IF_KUNIT int ohca_srq_grow(struct ohca_srq *srq, u32 num)
 		kvfree(next);
 		return -ENOMEM;
 	}
-	/* the end of the free list, one past the last, is the first new entry */
+	/* the free list ends with the index after the last entry: the first new entry */
 	for (i = srq->num; i < num; i++)
 		next[i] = i + 1;
 	spin_lock_irq(&srq->lock);
@@ -125,7 +125,7 @@ static void ohca_srq_hw_destroy(struct ohca_dev *dev, struct ohca_srq *srq)
 	ohca_obj_release(&srq->obj);
 }
 
-/* Sets the type of the SRQ and the objects of that type. */
+/* Sets the type of the SRQ and the fields of that type. */
 static int ohca_srq_type(struct ohca_dev *dev, const struct ib_srq_init_attr *init, bool user,
 			 struct ohca_cmd_create_srq *in)
 {
@@ -135,7 +135,7 @@ static int ohca_srq_type(struct ohca_dev *dev, const struct ib_srq_init_attr *in
 	case IB_SRQT_BASIC:
 		return 0;
 	case IB_SRQT_XRC:
-		/* the kernel's poll does not find target QPs */
+		/* ohca_poll_cq() does not find XRC target QPs */
 		if (!user || !ohca_has_xrc(dev))
 			return -EOPNOTSUPP;
 		in->type = OHCA_SRQT_XRC;
@@ -262,12 +262,12 @@ static int ohca_srq_user_resize(struct ohca_dev *dev, struct ohca_srq *srq, u32 
 }
 
 /**
- * ohca_srq_narrow - limit posting to what the new ring can hold, too
+ * ohca_srq_narrow - limit outstanding WQEs to those that both rings can hold
  * @srq: kernel SRQ
  * @num: WQEs of the new ring
  *
- * Until ohca_srq_move(). Under @srq->resize_lock.
- * Return: 0, or -EINVAL if too much is outstanding already.
+ * The limit is in force until ohca_srq_move(). Process context, under @srq->resize_lock.
+ * Return: 0, or -EINVAL if more WQEs are outstanding.
  */
 VISIBLE_IF_KUNIT int ohca_srq_narrow(struct ohca_srq *srq, u32 num)
 {
@@ -282,12 +282,12 @@ VISIBLE_IF_KUNIT int ohca_srq_narrow(struct ohca_srq *srq, u32 num)
 /**
  * ohca_srq_move - move an SRQ to its new ring
  * @srq: kernel SRQ, after ohca_srq_narrow()
- * @buf: the ring that the device uses now; becomes the old ring. NULL: the device has refused
+ * @buf: the ring that the device uses now; set to the old ring. NULL: the device has refused
  *	the resize, and the SRQ keeps its ring
  * @log: log2 of its WQEs
- * @pi: producer index up to which the device says it has copied WQEs
+ * @pi: producer index up to which the device reports that it has copied WQEs
  *
- * Copies the WQEs that were posted after that. Under @srq->resize_lock.
+ * Copies the WQEs that were posted after that index. Process context, under @srq->resize_lock.
  */
 VISIBLE_IF_KUNIT void ohca_srq_move(struct ohca_srq *srq, struct ohca_buf *buf, u32 log, u32 pi)
 {
@@ -344,7 +344,7 @@ out:
 	return ret;
 }
 
-/* Changes the size, and with IB_SRQ_LIMIT the limit. */
+/* Changes the size; with @limit, also the limit. */
 static int ohca_resize_srq(struct ib_srq *ibsrq, const struct ib_srq_attr *attr, bool limit,
 			   struct ib_udata *udata)
 {
@@ -367,14 +367,14 @@ static int ohca_resize_srq(struct ib_srq *ibsrq, const struct ib_srq_attr *attr,
 }
 
 /**
- * ohca_modify_srq - ib_device_ops.modify_srq: arms the limit event, changes the size
+ * ohca_modify_srq - ib_device_ops.modify_srq: arm the limit event, change the size
  * @ibsrq: SRQ; the core lets several threads modify it at once
  * @attr: max_wr and srq_limit
- * @mask: IB_SRQ_MAX_WR, which OHCA_FEATURE_SRQ_RESIZE is needed for, IB_SRQ_LIMIT
+ * @mask: IB_SRQ_MAX_WR, which needs OHCA_FEATURE_SRQ_RESIZE, and IB_SRQ_LIMIT
  * @udata: with IB_SRQ_MAX_WR: struct ohca_modify_srq_req
  *
- * Return: 0, or a negative errno and no change: -EINVAL if more WQEs are outstanding than the
- * new size holds.
+ * Process context. Return: 0, or a negative errno, and nothing has changed: -EINVAL if the new size
+ * does not hold the outstanding WQEs or the limit.
  */
 int ohca_modify_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr, enum ib_srq_attr_mask mask,
 		    struct ib_udata *udata)
@@ -421,7 +421,7 @@ int ohca_destroy_srq(struct ib_srq *ibsrq, struct ib_udata *udata)
  * @wr: list of requests
  * @bad_wr: set on failure
  *
- * Return: 0, -EINVAL or -ENOMEM with *@bad_wr the first request that was not taken.
+ * Return: 0; or -EINVAL or -ENOMEM, and *@bad_wr is the first request that was not posted.
  */
 int ohca_post_srq_recv(struct ib_srq *ibsrq, const struct ib_recv_wr *wr,
 		       const struct ib_recv_wr **bad_wr)

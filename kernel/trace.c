@@ -1,4 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* The tracepoints' code. */
+/* Definitions of the tracepoints. */
 #define CREATE_TRACE_POINTS
 #include "trace.h"

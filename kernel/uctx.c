@@ -24,11 +24,13 @@
  * ohca_mmap_create - create an mmap entry for a part of a BAR
  * @dev: the device
  * @ibucontext: the process's context
- * @kind: what it is
- * @num: number that ohca_mmap_free() frees, if this succeeds
- * @offset: where it is in its BAR, a multiple of the page size
- * @size: bytes, whole pages
+ * @kind: kind of memory
+ * @num: number of the doorbell page, or handle of the device memory; ohca_mmap_free() frees it
+ *	if this function succeeds
+ * @offset: offset in its BAR in bytes, a multiple of the page size
+ * @size: bytes, a multiple of the page size
  *
+ * Process context.
  * Return: the entry, to be removed with rdma_user_mmap_entry_remove(), or an error pointer.
  */
 struct ohca_mmap *ohca_mmap_create(struct ohca_dev *dev, struct ib_ucontext *ibucontext,
@@ -52,7 +54,7 @@ struct ohca_mmap *ohca_mmap_create(struct ohca_dev *dev, struct ib_ucontext *ibu
 	return entry;
 }
 
-/** ohca_mmap_free - ib_device_ops.mmap_free: nobody maps it any more */
+/** ohca_mmap_free - ib_device_ops.mmap_free: free an entry after its last mapping */
 void ohca_mmap_free(struct rdma_user_mmap_entry *rdma)
 {
 	struct ohca_mmap *entry = container_of(rdma, struct ohca_mmap, rdma);
@@ -109,7 +111,7 @@ int ohca_alloc_ucontext(struct ib_ucontext *ibucontext, struct ib_udata *udata)
 	struct ohca_alloc_ucontext_req req;
 	int ret;
 
-	/* Such a program may split a doorbell, a store of 64 bits: the device ignores halves. */
+	/* a 32-bit program may split a doorbell into two stores, which the device ignores */
 	if (in_compat_syscall()) {
 		dev_dbg(&dev->pdev->dev, "32-bit program refused\n");
 		return -EOPNOTSUPP;
@@ -128,10 +130,10 @@ int ohca_alloc_ucontext(struct ib_ucontext *ibucontext, struct ib_udata *udata)
 		return -ENOMEM;
 
 	/*
-	 * The core holds no reference to a driver with disassociate_ucontext(), which may take the
-	 * device from programs that run. That is meant for a device that goes, or that the
-	 * administrator unbinds. An update of the driver, or a script that unloads what is not in
-	 * use, must not do it; so a module that is in use stays, as that of a mounted file system.
+	 * The core holds no reference to a driver with disassociate_ucontext(), because such a
+	 * driver can revoke open contexts. That is for a device that is removed or unbound. An
+	 * update of the driver, or a script that unloads unused modules, must not revoke contexts.
+	 * So each context holds a reference to the module.
 	 */
 	if (!try_module_get(THIS_MODULE))
 		return -ENODEV;
@@ -166,7 +168,8 @@ void ohca_dealloc_ucontext(struct ib_ucontext *ibucontext)
  * ohca_disassociate_ucontext - ib_device_ops.disassociate_ucontext
  * @ibucontext: the context
  *
- * The core removes the mappings and destroys the objects; the driver has nothing to do.
+ * Empty: the core removes the mappings and destroys the objects. It does this only for drivers with
+ * this operation.
  */
 void ohca_disassociate_ucontext(struct ib_ucontext *ibucontext)
 {
@@ -174,10 +177,11 @@ void ohca_disassociate_ucontext(struct ib_ucontext *ibucontext)
 
 /**
  * ohca_query_ucontext - ib_device_ops.query_ucontext
- * @ibucontext: a context that another process opened
- * @attrs: OHCA_ATTR_QUERY_CONTEXT_RESP takes struct ohca_alloc_ucontext_resp
+ * @ibucontext: a context that another process has opened
+ * @attrs: OHCA_ATTR_QUERY_CONTEXT_RESP is set to struct ohca_alloc_ucontext_resp
  *
- * All processes with a context share its doorbell page and its objects.
+ * All processes with the context share its doorbell page and its objects. Process context.
+ * Return: 0 or a negative errno.
  */
 int ohca_query_ucontext(struct ib_ucontext *ibucontext, struct uverbs_attr_bundle *attrs)
 {

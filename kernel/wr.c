@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Posting of work requests by kernel consumers. A pure function builds a WQE in a scratch
- * buffer; the poster copies it to the ring, block by block, since it may wrap.
+ * Posting of work requests by kernel consumers. A pure function builds a send WQE in a scratch
+ * buffer; ohca_sq_push() copies it to the ring BB by BB, because the WQE may wrap.
  */
 #include <kunit/visibility.h>
 
@@ -14,7 +14,7 @@
 #include "verbs.h"
 #include "wr.h"
 
-/* enum ib_wc_opcode of an enum ib_wr_opcode, or -1: the device has no such operation. */
+/* Returns the enum ib_wc_opcode of an enum ib_wr_opcode, or -1: the device lacks the operation. */
 static int ohca_wc_opcode(enum ib_wr_opcode opcode)
 {
 	switch (opcode) {
@@ -54,7 +54,7 @@ static bool ohca_is_masked(enum ib_wr_opcode opcode)
 	       opcode == IB_WR_MASKED_ATOMIC_FETCH_AND_ADD;
 }
 
-/* The operations that a QP type has (IBTA vol 1, table 88, and 10.8.2). */
+/* Whether the QP type supports the operation (IBTA vol 1, table 88, and 10.8.2). */
 static bool ohca_op_allowed(const struct ohca_qp *qp, enum ib_wr_opcode opcode)
 {
 	if (opcode == IB_WR_LSO)
@@ -77,8 +77,8 @@ static bool ohca_op_allowed(const struct ohca_qp *qp, enum ib_wr_opcode opcode)
 }
 
 /*
- * Return: the end of the segment, or NULL: the AH is of another PD (IBTA vol 1, C10-10). The
- * device gets only the address vector and cannot check this.
+ * Returns the end of the segment, or NULL if the AH is of another PD (IBTA vol 1, C10-10). The
+ * device cannot check this, because a WQE has only the address vector.
  */
 static void *ohca_put_av(void *seg, const struct ohca_qp *qp, const struct ib_ud_wr *wr)
 {
@@ -95,7 +95,7 @@ static void *ohca_put_av(void *seg, const struct ohca_qp *qp, const struct ib_ud
 	return av + 1;
 }
 
-/* Return: the end of the headers, or NULL: they are longer than the device supports. */
+/* Returns the end of the headers, or NULL if hlen or mss is out of range. */
 static void *ohca_put_tso(void *seg, const struct ib_ud_wr *wr, int *room)
 {
 	struct ohca_hw_wqe_tso *tso = seg;
@@ -177,7 +177,7 @@ static void *ohca_put_sges(void *seg, const struct ib_sge *sges, int num, u32 *b
 	return sge;
 }
 
-/* Inline data; addresses are the CPU's. Return: end of the padded data, or NULL: too long. */
+/* Copies inline data from CPU addresses. Returns the end of the padded data; NULL: too long. */
 static void *ohca_put_inline(void *seg, const struct ib_sge *sges, int num, u32 max, u32 *bytes)
 {
 	int i;
@@ -194,8 +194,8 @@ static void *ohca_put_inline(void *seg, const struct ib_sge *sges, int num, u32 
 }
 
 /*
- * Writes the segments before the data. Return: where the data goes, or NULL if the request is
- * invalid.
+ * Writes the segments before the data. Returns the address of the data segments, or NULL if the
+ * request is invalid.
  */
 static void *ohca_put_op(void *seg, struct ohca_hw_wqe_ctrl *ctrl, const struct ib_send_wr *wr)
 {
@@ -235,7 +235,7 @@ static void *ohca_put_op(void *seg, struct ohca_hw_wqe_ctrl *ctrl, const struct 
  * @qp: kernel QP
  * @wr: the request
  * @wqe: OHCA_MAX_WQE_BBS basic blocks of scratch space
- * @shadow: set for the completion of the WQE
+ * @shadow: set to the record for the completion of the WQE
  *
  * Any context.
  * Return: 0, or -EINVAL if the request is invalid for this QP.
@@ -303,18 +303,18 @@ VISIBLE_IF_KUNIT int ohca_build_send_wqe(const struct ohca_qp *qp, const struct 
 	shadow->byte_len = bytes;
 	shadow->signaled = qp->signal_all || wr->send_flags & IB_SEND_SIGNALED;
 	shadow->bbs = DIV_ROUND_UP(ctrl->nseg, OHCA_BB_SIZE / OHCA_SEG_SIZE);
-	/* the poster copies whole blocks */
+	/* ohca_sq_push() copies whole BBs */
 	memset(seg, 0, wqe + shadow->bbs * OHCA_BB_SIZE - seg);
 	return 0;
 }
 
 /**
  * ohca_build_recv_wqe - build a receive WQE
- * @wr: the request; its SGEs fit
+ * @wr: the request; the caller has checked the number of SGEs
  * @wr_id: wr_id of the completion
- * @wqe: where to
+ * @wqe: the WQE in the ring
  *
- * Return: bytes that can be received.
+ * Any context. Return: bytes of the SGEs.
  */
 u32 ohca_build_recv_wqe(const struct ib_recv_wr *wr, u64 wr_id, void *wqe)
 {
@@ -328,7 +328,7 @@ u32 ohca_build_recv_wqe(const struct ib_recv_wr *wr, u64 wr_id, void *wqe)
 	return bytes;
 }
 
-/* Copies a WQE to the ring at @head and fills in its shadow. Under the SQ's lock. */
+/* Copies a WQE to the ring at @head and sets its shadow entry. Under the SQ's lock. */
 static void ohca_sq_push(struct ohca_qp *qp, u32 head, const void *wqe,
 			 const struct ohca_sq_shadow *shadow)
 {
@@ -352,7 +352,7 @@ static void ohca_sq_push(struct ohca_qp *qp, u32 head, const void *wqe,
  * @wr: list of requests
  * @bad_wr: set on failure
  *
- * Return: 0, -EINVAL or -ENOMEM with *@bad_wr the first request that was not taken.
+ * Return: 0; or -EINVAL or -ENOMEM, and *@bad_wr is the first request that was not posted.
  */
 int ohca_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 		   const struct ib_send_wr **bad_wr)
@@ -405,7 +405,7 @@ int ohca_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
  * @wr: list of requests
  * @bad_wr: set on failure
  *
- * Return: 0, -EINVAL or -ENOMEM with *@bad_wr the first request that was not taken.
+ * Return: 0; or -EINVAL or -ENOMEM, and *@bad_wr is the first request that was not posted.
  */
 int ohca_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 		   const struct ib_recv_wr **bad_wr)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * The members of struct ib_device_ops that are not the same in all kernels. The driver's functions
- * have the form of the newest; each member has a wrapper for the kernels before.
+ * Members of struct ib_device_ops that differ between kernels. The driver's functions have the form
+ * of the newest kernel; wrappers adapt them to older kernels.
  */
 #include <linux/workqueue.h>
 #include <rdma/ib_verbs.h>
@@ -47,9 +47,9 @@ static int compat_resize_cq(struct ib_cq *ibcq, int cqe, struct ib_udata *udata)
 
 #ifndef OHCA_HAVE_PRE_DESTROY_CQ
 /*
- * The core stops its poller before it calls this, and an event between the two starts the poller
- * again; so this function stops it once more. The core has set comp_wq where it polls in a work
- * item; a disabled softirq stays disabled.
+ * The core stops its poller before it calls this function, but an event in between can start the
+ * poller again; so this function stops it once more. If comp_wq is set, the core polls in a work
+ * item. Polling in a softirq cannot start again, because the core has disabled it.
  */
 static int compat_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
 {
@@ -89,14 +89,14 @@ static struct ib_mr *compat_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 offset, u
 /* ---- counters ---- */
 
 #ifdef OHCA_HAVE_COUNTER_INIT
-/* The core calls it without a check whether it is there. */
+/* The core calls this operation without checking that it exists. */
 static void counter_init(struct rdma_counter *counter)
 {
 }
 #endif
 
 #ifndef OHCA_HAVE_COUNTER_PORT
-/* The driver asks for no port. */
+/* The driver does not use the port. */
 static int compat_counter_bind_qp(struct rdma_counter *counter, struct ib_qp *ibqp)
 {
 	return ohca_counter_bind_qp(counter, ibqp, 0);
@@ -111,7 +111,7 @@ static int compat_counter_unbind_qp(struct ib_qp *ibqp)
 /* ---- ports ---- */
 
 #ifdef OHCA_HAVE_QUERY_PORT_SPEED
-/* In units of 100 Mb/s. A port that is not ACTIVE has the rate of its attributes, too. */
+/* @speed: in units of 100 Mb/s; from the attributes also if the port is not ACTIVE. */
 static int query_port_speed(struct ib_device *ibdev, u32 port, u64 *speed)
 {
 	struct ib_port_speed_info info;
@@ -167,7 +167,7 @@ const struct ib_device_ops ohca_compat_ops = {
 #ifdef OHCA_HAVE_QUERY_PORT_SPEED	/* else consumers compute it from the attributes */
 	.query_port_speed = query_port_speed,
 #endif
-#ifdef OHCA_HAVE_FILL_RES_SRQ	/* else `rdma resource show srq` has nothing of the driver */
+#ifdef OHCA_HAVE_FILL_RES_SRQ	/* else `rdma resource show srq` shows no details of the driver */
 	.fill_res_srq_entry = ohca_fill_res_srq_entry,
 	.fill_res_srq_entry_raw = ohca_fill_res_srq_entry_raw,
 #endif
