@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Many QPs at once: fairness, timers, destruction in the middle of everything. */
+/* Many QPs at once: fairness, timers, destruction during other work. */
 #include <stdlib.h>
 
 #include "engine/base/list.h"
@@ -12,7 +12,7 @@
 #include "ib/rate.h"
 #include "rig.h"
 
-#define N	40u	/* QPs a side */
+#define N	40u	/* QPs on each side */
 
 struct crowd {
 	struct rig r;
@@ -76,7 +76,7 @@ static void post(struct crowd *c, unsigned int i, unsigned int k, uint8_t op, ui
 	wqe_post(&c->qp[i][k], &w);
 }
 
-/* Equal messages on all QPs, few credits: none is done before every other is nearly. */
+/* Equal messages on all QPs and few credits: no QP completes before every other QP nearly has. */
 static void test_fair(void **state)
 {
 	unsigned int done[N] = { 0 }, total = 0;
@@ -109,7 +109,7 @@ static void test_fair(void **state)
 	free(c);
 }
 
-/* Credits for one packet do not wake all who wait: of them one can go. */
+/* Credits for one packet do not wake all QPs that wait, because only one can send. */
 static void test_few_credits(void **state)
 {
 	struct crowd *c = malloc(sizeof(*c));
@@ -126,7 +126,7 @@ static void test_few_credits(void **state)
 		for (unsigned int k = 0; k < N; k++)
 			post(c, 0, k, OHCA_OP_RDMA_WRITE, k, 2000);
 	host_step(c->r.h, 2);
-	/* whoever has not been refused yet has to find out */
+	/* let every QP find out that there are no credits */
 	while (p->refused < N && host_step(c->r.h, 2))
 		;
 	p->refused = 0;
@@ -145,7 +145,7 @@ static void test_few_credits(void **state)
 	free(c);
 }
 
-/* Timers of many QPs, each with its own timeout: they ring in order and in time. */
+/* Timers of many QPs, each with its own timeout: they expire in order and in time. */
 static void test_timers(void **state)
 {
 	struct crowd *c = malloc(sizeof(*c));
@@ -193,7 +193,7 @@ static void test_timers(void **state)
 	free(c);
 }
 
-/* QPs come and go while they send, receive, wait for credits and for timers. */
+/* QPs are destroyed and made while they send, receive, wait for credits and for timers. */
 static void test_churn(void **state)
 {
 	static const uint8_t ops[] = { OHCA_OP_RDMA_WRITE, OHCA_OP_RDMA_READ, OHCA_OP_SEND };
@@ -262,7 +262,7 @@ static void test_churn(void **state)
 	free(c);
 }
 
-/* Memory that many QPs needed at once is given back when they are idle, all of it by reset. */
+/* Memory that many QPs needed at once is freed when they are idle; a reset frees all of it. */
 static void test_pools(void **state)
 {
 	enum { MANY = OHCA_POOL_KEEP + 50 };
@@ -323,10 +323,10 @@ static void test_pools(void **state)
 
 /* ---- lanes and rates ---- */
 
-#define MSGS	20u		/* a QP sends, of 4 packets */
+#define MSGS	20u		/* that a QP sends, of 4 packets each */
 #define MSG_LEN	2000u
 
-/** struct lanes - packets that left on each VL; @at_end: of the others when @last had sent all */
+/** struct lanes - packets on each VL; @other_at_end: those of the other VL when one had sent all */
 struct lanes {
 	unsigned int n[16], total[16];
 	unsigned int other_at_end[2];
@@ -354,8 +354,8 @@ static void set_arb(struct host *h, unsigned int block, const struct ib_vlarb_en
 }
 
 /*
- * Half of the QPs on SL 0 and half on SL 1, all with the same to send, as the tables say.
- * @first: lane that sent all it had first. Return: packets of the other one until then.
+ * Half of the QPs use SL 0 and half SL 1, all with the same amount to send, and the arbitration
+ * tables apply. @first: the lane that finishes first. Return: packets of the other one until then.
  */
 static unsigned int compete(const struct ib_vlarb_entry *low, const struct ib_vlarb_entry *high,
 			    uint8_t limit, unsigned int first)
@@ -388,7 +388,7 @@ static unsigned int compete(const struct ib_vlarb_entry *low, const struct ib_vl
 			total++;
 		}
 	}
-	/* nothing was lost or sent twice, whoever had to wait */
+	/* nothing was lost or sent twice, whichever QP had to wait */
 	assert_int_equal(l.n[0], l.total[0]);
 	assert_int_equal(l.n[1], l.total[1]);
 	crowd_down(c);
@@ -396,7 +396,7 @@ static unsigned int compete(const struct ib_vlarb_entry *low, const struct ib_vl
 	return l.other_at_end[first];
 }
 
-/* Lanes share the wire as the tables say, and none waits for ever. */
+/* Lanes share the wire as the tables demand, and no lane waits for ever. */
 static void test_arbiter(void **state)
 {
 	static const struct ib_vlarb_entry
@@ -407,16 +407,16 @@ static void test_arbiter(void **state)
 	(void)state;
 	assert_in_range(compete(equal, NULL, 0, 0), all * 95 / 100, all);
 	assert_in_range(compete(four, NULL, 0, 0), all * 23 / 100, all * 27 / 100);
-	/* high priority without a limit: nothing of the low one meanwhile */
+	/* high priority without a limit: no packet of the low one meanwhile */
 	assert_in_range(compete(other, one, IB_VLARB_UNLIMITED, 1), 0, 16);
-	/* one packet of each; 4 KiB of high, that is 8 packets, and one */
+	/* one packet of each; 4 KiB of high priority, that is 8 packets, and one of low priority */
 	assert_in_range(compete(other, one, 0, 1), all * 95 / 100, all);
 	assert_in_range(compete(other, one, 1, 1), all * 10 / 100, all * 14 / 100);
-	/* a lane that is in no table has what is left */
+	/* a lane that is in no table uses the rest */
 	assert_in_range(compete(other, NULL, 0, 0), 0, 16);
 }
 
-/* A QP with a static rate below the port's keeps to it; the time stands for others. */
+/* A QP with a static rate below that of the port obeys it, and does not delay others. */
 static void test_static_rate(void **state)
 {
 	struct crowd *c = malloc(sizeof(*c));

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Payloads that leave as views, packets that leave as a series, messages that leave as a burst, and
- * the flows by which they go: two fabrics do the same, by a seed; in one of them every packet is
- * built completely, leaves alone, and is looked at by the switch (test_flows.c has several). After
- * each step memory, completions and all counters are equal.
+ * the flows that they use: two fabrics do the same, by a seed. In one of them every packet is built
+ * completely, leaves alone, and passes each switch by itself (test_flows.c has several switches).
+ * After each step memory, completions and all counters are equal.
  *
  *	OHCA_SEED	the first seed (1)
  *	OHCA_SECONDS	new seeds for so long; without it there are SEEDS
  *
- * Linked with --wrap, so that the test knows how often a series was received at once.
+ * Linked with --wrap, so that the test can count series that were received at once.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,15 +25,15 @@
 
 #define MS	HOST_MS
 #define SEEDS	8u
-#define STEPS	200u	/* of each */
+#define STEPS	200u	/* for each seed */
 #define PAIRS	6u
-#define WINDOW	(1u << 20)	/* of a region: a half is read, a half is written */
+#define WINDOW	(1u << 20)	/* of a region: one half is read, the other half is written */
 #define MOST	(300u << 10)	/* bytes of a message */
 
-/* ---- what was received at once ---- */
+/* ---- packets that were received at once ---- */
 
 static unsigned int taken[2], refused[2];	/* by responders, by requesters */
-static unsigned int bursts, parts;	/* taken as a whole; not all of it */
+static unsigned int bursts, parts;	/* received as a whole; received in part */
 
 bool __real_ohca_resp_series(ohca_engine *e, struct ohca_qp *qp, const void *p);
 bool __wrap_ohca_resp_series(ohca_engine *e, struct ohca_qp *qp, const void *p);
@@ -70,7 +70,7 @@ uint32_t __wrap_ohca_resp_burst(ohca_engine *e, struct ohca_qp *qp, const struct
 
 /* ---- turns ---- */
 
-static uint64_t most_packets, most_work;	/* of a turn */
+static uint64_t most_packets, most_work;	/* in a turn */
 
 bool __real_ohca_poll(ohca_engine *e, unsigned int budget);
 bool __wrap_ohca_poll(ohca_engine *e, unsigned int budget);
@@ -92,20 +92,20 @@ bool __wrap_ohca_poll(ohca_engine *e, unsigned int budget)
 
 /* ---- two worlds ---- */
 
-/** struct pair - QPs at two nodes */
+/** struct pair - QPs of two nodes */
 struct pair {
 	unsigned int side[2];
 	uint8_t type, mtu;
 	struct host_qp qp[2];
 };
 
-/** struct twin - a world, and what is done in it */
+/** struct twin - a world, and the state of the test in it */
 struct twin {
 	struct world *w;
 	struct pair pair[PAIRS];
 	bool hole[HOSTS];
 	struct fab_capture *capture[HOSTS];
-	uLong captured;		/* a checksum of it */
+	uLong captured;		/* checksum of what was captured */
 };
 
 struct both {
@@ -127,7 +127,7 @@ static struct fab_hport *wire_of(struct world *w, unsigned int i)
 	return net_port(w->net, w->node[i].ep.port)->hport;
 }
 
-/* Packets of this world go the long way, one by one, built completely. */
+/* Packets of this world are built completely and leave one by one. */
 static void make_plain(struct world *w)
 {
 	for (unsigned int i = 0; i < HOSTS; i++) {
@@ -171,7 +171,7 @@ static void begin(struct both *b, uint64_t seed)
 		setup_hosted(&state);
 		b->t[k].w = state;
 	}
-	/* each world's clock has stopped when it was made */
+	/* the clock of each world stands still since its start */
 	b->t[0].w->net->now_ns = b->t[1].w->net->now_ns;
 	for (unsigned int k = 0; k < 2; k++) {
 		struct twin *t = &b->t[k];
@@ -207,14 +207,14 @@ static void end(struct both *b)
 
 /* ---- what happens ---- */
 
-/** struct message - one, drawn once for both worlds */
+/** struct message - a message, drawn once for both worlds */
 struct message {
 	uint8_t op;
 	unsigned int num;
 	uint32_t off[4], len[4], to;
 	uint64_t id;
-	bool beyond;		/* the end of its target is not in the region */
-	bool outside;		/* nor is what its receiver has for it */
+	bool beyond;		/* the end of its target is outside the region */
+	bool outside;		/* and so is the end of the receiver's memory */
 };
 
 static void draw_message(struct both *b, struct message *m)
@@ -251,7 +251,7 @@ static void post(struct twin *t, unsigned int pair, unsigned int side, const str
 		wqe_imm(&q, 77);
 	if (m->op != OHCA_OP_SEND && m->op != OHCA_OP_SEND_IMM)
 		wqe_raddr(&q, to->mr.iova + (read ? m->off[0] : m->to), to->mr.key);
-	/* a READ's target is the upper half of the region, too */
+	/* a READ has the upper half of the region as target, too */
 	for (unsigned int i = 0; i < m->num; i++)
 		wqe_sge(&q, m->outside && read ? from->mr.iova + MR_LEN - m->len[i] / 2 :
 			from->mr.iova + m->off[i] + (read ? WINDOW : 0), m->len[i], from->mr.key);
@@ -267,16 +267,16 @@ static void post(struct twin *t, unsigned int pair, unsigned int side, const str
 	wqe_post(&p->qp[side], &q);
 }
 
-/** struct small - a message of one packet, perhaps one of a burst */
+/** struct small - a message of one packet, which may be one of a burst */
 struct small {
 	uint8_t op;
 	uint16_t flags;
 	uint32_t len, off, to;
 	uint64_t id;
-	bool beyond, outside;	/* as of struct message, at either end */
+	bool beyond, outside;	/* as in struct message, at either end */
 };
 
-/* @like: the one before it, which it resembles */
+/* @like: the one before it, which the new one resembles; or NULL */
 static void draw_small(struct both *b, const struct small *like, struct small *m)
 {
 	static const uint8_t others[] = {
@@ -327,7 +327,7 @@ static void post_small(struct twin *t, struct pair *p, unsigned int side, const 
 	wqe_post(&p->qp[side], &q);
 }
 
-/* Many small messages to one QP, as much as there is room for. */
+/* Posts many small messages to one QP, as many as there is room for. */
 static void post_burst(struct both *b)
 {
 	static const unsigned int rc[] = { 0, 1, 4, 5 };
@@ -338,7 +338,7 @@ static void post_burst(struct both *b)
 	unsigned int n = 1 + rnd(b, 40);
 	struct small m[2];
 
-	/* one of them may have two blocks */
+	/* one of them may need two blocks */
 	if (n > room / 2)
 		n = room / 2;
 	for (unsigned int i = 0; i < n; i++) {
@@ -363,7 +363,7 @@ static bool take(void *ctx, const void *buf, size_t len)
 	return true;
 }
 
-/* Partitions of the switch's port @p, perhaps not those of the packets. */
+/* Sets partitions of the switch's port @p, which may exclude those of the packets. */
 static void partition(struct twin *t, uint32_t p, uint32_t seed)
 {
 	struct ib_port_info *pi = &t->w->net->f->port[p].pi;
@@ -401,7 +401,7 @@ static void disturb(struct twin *t, unsigned int what, unsigned int i, bool out,
 	case 3:
 	case 4:
 	case 5:
-		/* a part of the region has gone, and is there again the next time */
+		/* a part of the region is removed, and is there again the next time */
 		t->hole[i] = !t->hole[i];
 		if (t->hole[i]) {
 			const uint64_t page = n->mr.buf.page[WINDOW / HOST_PAGE + seed % 250];
@@ -440,7 +440,7 @@ static void disturb(struct twin *t, unsigned int what, unsigned int i, bool out,
 	}
 }
 
-/* ---- what is compared ---- */
+/* ---- comparison ---- */
 
 static void fail_at(const struct both *b, const char *what, unsigned int i)
 {
@@ -465,7 +465,7 @@ static void compare_counters(const struct both *b, unsigned int i)
 		fail_at(b, "the switch's PMA", i);
 }
 
-/* What the transport would tell of each QP. */
+/* Compares the contexts of all QPs, as the transport reports them. */
 static void compare_contexts(const struct both *b)
 {
 	for (unsigned int i = 0; i < 2 * PAIRS; i++) {
@@ -496,14 +496,14 @@ static void compare(struct both *b)
 		const struct host *h[2] = { w[0]->h[i], w[1]->h[i] };
 
 		compare_counters(b, i);
-		/* queues and regions: where requests and completions are, too */
+		/* queues and regions, including the places of requests and completions */
 		assert_int_equal(h[0]->next_page, h[1]->next_page);
 		if (memcmp(h[0]->mem, h[1]->mem, h[0]->next_page * HOST_PAGE))
 			fail_at(b, "memory", i);
 	}
 }
 
-/* The completions of both worlds. A pair that is in error is made anew. */
+/* Compares the completions of both worlds. A pair that is in error is made again. */
 static void drain(struct both *b)
 {
 	bool broken[PAIRS] = { false };
@@ -550,7 +550,7 @@ static void run_step(struct both *b)
 	} else if (kind < 4) {
 		post_burst(b);
 	} else {
-		/* several at once, and both ways */
+		/* several at once, in both directions */
 		const unsigned int n = 1 + rnd(b, 6);
 
 		for (unsigned int i = 0; i < n; i++) {
@@ -583,7 +583,7 @@ static void test_equal(void **state)
 			compare(&b);
 			drain(&b);
 		}
-		/* all that is under way ends */
+		/* everything outstanding ends */
 		for (unsigned int k = 0; k < 2; k++)
 			pass(b.t[k].w, 10000 * MS);
 		compare(&b);
@@ -611,19 +611,19 @@ static void test_equal(void **state)
 	}
 }
 
-/* ---- packets that no requester here would send ---- */
+/* ---- packets that no requester of ours would send ---- */
 
 #define MTU	1024u
 
 /** struct craft - packets in the middle of a message, after its first one, for side 1 of a pair */
 struct craft {
-	uint8_t first, op;	/* operations without the service; @first: 0xff: none comes */
-	uint32_t wr_len;	/* of a WRITE, as its RETH says */
+	uint8_t first, op;	/* operations without the service; @first: 0xff: no first packet */
+	uint32_t wr_len;	/* length in the RETH of a WRITE */
 	uint32_t psn, packets, payload;
 	bool ackreq;
 };
 
-/* A packet at @to, up to its payload. Return: bytes of the headers. */
+/* Writes a packet to @to, up to its payload. Return: bytes of the headers. */
 static uint32_t craft_headers(const struct twin *t, const struct pair *p, const struct craft *c,
 			      bool first, uint32_t payload, uint8_t *to)
 {
@@ -649,7 +649,7 @@ static void craft_rx(struct twin *t, const struct pair *p, const uint8_t *frame,
 		&(struct ohca_frame){ .data = frame, .view = v, .len = len });
 }
 
-/* The packets come as a series, or one by one. */
+/* Delivers the packets as a series, or one by one. */
 static void craft_send(struct twin *t, const struct pair *p, const struct craft *c, bool series)
 {
 	const struct node *n = &t->w->node[p->side[1]];
@@ -709,7 +709,7 @@ static void test_crafted(void **state)
 	(void)state;
 	begin(&b, 1);
 	for (b.step = 0; b.step < 600; b.step++) {
-		const unsigned int pair = rnd(&b, 2) ? 1 : 3;	/* RC and UC, of this MTU */
+		const unsigned int pair = rnd(&b, 2) ? 1 : 3;	/* RC and UC with this MTU */
 		const bool recv = rnd(&b, 4);
 
 		draw_craft(&b, &c);
@@ -724,7 +724,7 @@ static void test_crafted(void **state)
 			pass(b.t[k].w, MS);
 		}
 		compare(&b);
-		/* it has a message that nobody ends */
+		/* this message never ends */
 		for (unsigned int k = 0; k < 2; k++) {
 			pair_down(&b.t[k].pair[pair]);
 			pair_up(&b.t[k], &b.t[k].pair[pair]);
@@ -743,11 +743,11 @@ struct shot {
 	uint32_t psn, packets, len;
 	bool ackreq;
 	bool inside;		/* a message has begun before it */
-	unsigned int odd;	/* the packet that has another RETH, as @how says; none: @packets */
+	unsigned int odd;	/* the packet whose RETH differs, by @how; none: @packets */
 	unsigned int how;
 };
 
-/* The RETH of packet @i. */
+/* Writes the RETH of packet @i. */
 static void shot_reth(const struct node *n, const struct shot *c, uint32_t i, uint8_t *to)
 {
 	const bool odd = i == c->odd;
@@ -832,7 +832,7 @@ static void test_shots(void **state)
 	assert_true(parts - not > 100);
 }
 
-/* The device of the receiver ends in the middle of a series. */
+/* The device of the receiver fails in the middle of a series. */
 static void test_fatal(void **state)
 {
 	const struct craft c = {
@@ -854,7 +854,10 @@ static void test_fatal(void **state)
 			  n->h->mem + len + HOST_PAGE, false, NULL },
 		};
 
-		/* the packet beyond the end of the WRITE raises an event, for which there is no queue */
+		/*
+		 * the packet past the end of the WRITE raises an event, and its queue cannot be
+		 * written
+		 */
 		assert_true(fab_hca_memory(n->hca, r, 2));
 		craft_send(t, &t->pair[1], &c, !k);
 		assert_true(n->h->e->status & OHCA_STATUS_FATAL);
@@ -863,7 +866,7 @@ static void test_fatal(void **state)
 	for (unsigned int k = 0; k < 2; k++) {
 		void *w = b.t[k].w;
 
-		/* no command destroys them any more */
+		/* the device executes no command to destroy them */
 		for (unsigned int i = 0; i < 2 * PAIRS; i++)
 			host_buf_free(&b.t[k].pair[i / 2].qp[i % 2].buf);
 		teardown(&w);
@@ -871,8 +874,8 @@ static void test_fatal(void **state)
 }
 
 /*
- * A SEND of 400 and 624 bytes, for which the receiver has 2000, of which its region has 500: the key
- * does not allow the packet, so nothing of it is written.
+ * A SEND of 400 and 624 bytes to a receive WQE of 2000 bytes, of which the region has 500: the key
+ * check refuses the packet, so nothing of it is written.
  */
 static void test_outside(void **state)
 {
@@ -901,12 +904,12 @@ static void test_outside(void **state)
 /* ---- the end of a message ---- */
 
 static struct {
-	const uint8_t *at;	/* the last word of the message; NULL: nothing is watched */
+	const uint8_t *at;	/* the last word of the message; NULL: none is watched */
 	uint64_t old, new;
 	unsigned int seen, torn;
 } word;
 
-/* Memory was written. */
+/* Called after a write to memory. */
 static void look(void *h, uint64_t iova, size_t n)
 {
 	uint64_t v;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The HCA's SMA, asked as a subnet manager, a driver and an enemy would. */
+/* The HCA's SMA, with requests of a subnet manager, a driver and an attacker. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -16,10 +16,10 @@
 static struct ohca_sma sma;
 static uint64_t now;
 
-/* What the callbacks saw since clear_log(). */
+/* Calls since clear_log(). */
 static struct {
 	unsigned int ev[8], changed, traps;
-	int link;			/* last action, -1: none */
+	int link;			/* the last action; -1: none */
 	uint16_t dlid;
 	struct ib_smp trap;
 } lg;
@@ -75,7 +75,7 @@ static int setup(void **st)
 	return 0;
 }
 
-/* A LID routed SMP handed in by the driver. */
+/* The driver hands in a LID routed SMP. */
 static struct ib_smp smp(uint8_t method, uint16_t attr, uint32_t mod)
 {
 	struct ib_smp s;
@@ -187,7 +187,7 @@ static void to_active(void **st)
 	assert_true(lg.changed >= 4);
 	assert_true(sma.port[0].pi.lid == 4 && sma.port[1].pi.lid == 0);
 
-	/* reregister shows in the response of its Set only */
+	/* ClientReregister appears only in the response of its Set */
 	pi = get_pi();
 	pi.state = pi.phys_state = 0;
 	pi.client_reregister = 1;
@@ -196,7 +196,7 @@ static void to_active(void **st)
 	assert_int_equal(lg.ev[OHCA_SMA_EV_CLIENT_REREGISTER], 1);
 	assert_int_equal(get_pi().client_reregister, 0);
 
-	/* extended speeds are for managers that know them (modifier bit 31) */
+	/* extended speeds need a manager that announces them (modifier bit 31) */
 	for (uint32_t bit = 0; bit < 2; bit++) {
 		struct ib_smp s = smp(IB_METHOD_SET, IB_SMP_ATTR_PORT_INFO, bit << 31);
 
@@ -207,7 +207,7 @@ static void to_active(void **st)
 		assert_int_equal(get_pi().speed_ext_enabled, bit ? IB_SPEED_EXT_FDR : 3);
 	}
 
-	/* a bad component: status, and the rest of the response is true */
+	/* a bad component: the status reports it, and the rest of the response is right */
 	pi.client_reregister = 0;
 	pi.lid = 0xc123;
 	assert_int_equal(set_pi(&pi, &back), IB_MAD_BAD_FIELD);
@@ -250,7 +250,10 @@ static void link_control(void **st)
 	pi.phys_state = IB_PHYS_DISABLED;
 	assert_int_equal(ohca_sma_deadline(&sma), UINT64_MAX);
 	assert_int_equal(set_pi(&pi, NULL), IB_MAD_OK);
-	/* the reply leaves first, then the link goes; what was set is shown already */
+	/*
+	 * the response leaves first, and the link goes down then; the response shows the new
+	 * settings
+	 */
 	assert_int_equal(lg.link, -1);
 	assert_int_equal(sma.port[0].pi.state, IB_PS_ACTIVE);
 	assert_int_equal(get_pi().state, IB_PS_DOWN);
@@ -278,7 +281,7 @@ static void link_control(void **st)
 	assert_int_equal(ohca_sma_deadline(&sma), UINT64_MAX);
 }
 
-/* A link that goes down is in LinkDownDefaultState, unless a Set names another one. */
+/* A link that goes down is in LinkDownDefaultState, unless a Set names another state. */
 static void down_default(void **st)
 {
 	static const struct {
@@ -305,13 +308,13 @@ static void down_default(void **st)
 		ohca_sma_link_down(&sma, 0);		/* the host confirms */
 		assert_int_equal(get_pi().phys_state, set[i].phys);
 	}
-	/* by itself, as when a cable is pulled */
+	/* without a Set, as when a cable is pulled */
 	activate();
 	ohca_sma_link_down(&sma, 0);
 	assert_int_equal(get_pi().phys_state, IB_PHYS_SLEEP);
 }
 
-/* Two Sets before the link has done what the first one wants. */
+/* Two Sets, the second one before the link has done what the first one demands. */
 static void link_control_twice(void **st)
 {
 	static const struct {
@@ -440,7 +443,7 @@ static void refusals(void **st)
 	s = smp(IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0);
 	s.hdr.base_version = 0;
 	assert_int_equal(ask(&s), IB_MAD_BAD_VERSION);
-	/* no such port: the engine's fault, but no harm */
+	/* there is no such port: an error of the engine, without effect */
 	s = smp(IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0);
 	assert_int_equal(run(&s, 2, true), OHCA_SMA_CONSUMED);
 }
@@ -467,7 +470,7 @@ static void for_software(void **st)
 	assert_int_equal(run(&s, 0, true), OHCA_SMA_UNHANDLED);
 	assert_memory_equal(&s, &t, sizeof(s));
 	assert_int_equal(run(&s, 1, true), OHCA_SMA_REPLY);
-	/* nobody there after all: still an answer */
+	/* no manager is there after all: still an answer */
 	s = t;
 	assert_int_equal(ohca_sma_unclaimed(&sma, &in, (uint8_t *)&s, (uint8_t *)&s),
 			 OHCA_SMA_REPLY);
@@ -495,7 +498,7 @@ static void directed(void **st)
 	struct ib_smp s;
 
 	(void)st;
-	/* from the wire: hop rules are ours */
+	/* from the wire: the rules for hops apply */
 	s = dr(2, 2);
 	assert_int_equal(run(&s, 1, true), OHCA_SMA_REPLY);
 	assert_int_equal(ib_be16(s.hdr.status), IB_SMP_DIRECTION);
@@ -509,7 +512,7 @@ static void directed(void **st)
 	/* no hops, over the wire */
 	s = dr(0, 0);
 	assert_int_equal(run(&s, 0, true), OHCA_SMA_REPLY);
-	/* not at its end here; malformed; a request that returns */
+	/* its end is not here; malformed; a request on the return path */
 	s = dr(1, 2);
 	assert_int_equal(run(&s, 0, true), OHCA_SMA_CONSUMED);
 	s = dr(64, 64);
@@ -517,7 +520,7 @@ static void directed(void **st)
 	s = dr(1, 1);
 	s.hdr.status = ib_to_be16(IB_SMP_DIRECTION);
 	assert_int_equal(run(&s, 0, true), OHCA_SMA_CONSUMED);
-	/* and nobody else answers those, either */
+	/* and no manager answers those, either */
 	for (int i = 0; i < 3; i++) {
 		struct ohca_sma_in in = { .from_wire = true };
 
@@ -531,7 +534,7 @@ static void directed(void **st)
 				 OHCA_SMA_REPLY);
 		assert_int_equal(ib_smp_hop_ptr(&s), 1);
 	}
-	/* from the driver: it has done the hops, the pointer stays */
+	/* from the driver: the hops are done, and the pointer stays */
 	s = dr(3, 2);
 	assert_int_equal(run(&s, 0, false), OHCA_SMA_REPLY);
 	assert_int_equal(ib_smp_hop_ptr(&s), 3);
@@ -540,7 +543,7 @@ static void directed(void **st)
 	s.hdr.attr_id = ib_to_be16(0xff90);
 	assert_int_equal(run(&s, 0, false), OHCA_SMA_REPLY);
 	assert_int_equal(ib_be16(s.hdr.status), IB_SMP_DIRECTION | IB_MAD_BAD_METHOD_ATTR);
-	/* a response passes to the manager untouched */
+	/* a response is passed to the manager unchanged */
 	s = dr(1, 2);
 	s.hdr.method = IB_METHOD_GET_RESP;
 	s.hdr.status = ib_to_be16(IB_SMP_DIRECTION);
@@ -563,7 +566,7 @@ static void mkey(void **st)
 	assert_int_equal(set_pi(&pi, NULL), IB_MAD_OK);
 	clear_log();
 
-	/* protection 1: read without the key, which is hidden; no write, no answer */
+	/* protection 1: a Get without the key hides the key; a Set fails without an answer */
 	assert_int_equal(get(IB_SMP_ATTR_PORT_INFO, 0, &s), IB_MAD_OK);
 	ib_port_info_unpack(s.data, &pi);
 	assert_true(pi.mkey == 0 && pi.mkey_prot == 1);
@@ -583,10 +586,10 @@ static void mkey(void **st)
 	assert_int_equal(lg.dlid, 1);
 	assert_int_equal(ib_get_be16(lg.trap.data + 4), IB_TRAP_BAD_MKEY);
 	assert_true(ib_be64(lg.trap.mkey) == 0x5555);
-	assert_int_equal(ib_get_be16(lg.trap.data + 12), 7);		/* from slid */
+	assert_int_equal(ib_get_be16(lg.trap.data + 12), 7);		/* the source LID */
 	assert_true(ib_get_be64(lg.trap.data + 24) == 0x6666);
 
-	/* the lease runs; the right key stops it, silence ends protection */
+	/* the lease runs; the right key stops it, and otherwise the protection ends */
 	assert_true(sma.port[0].end.lease_ns == now + 10 * SEC);
 	s = smp(IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0);
 	s.mkey = ib_to_be64(0x5555);
@@ -600,7 +603,7 @@ static void mkey(void **st)
 	assert_int_equal(sma.port[0].pi.mkey_prot, 0);
 	assert_true(get_pi().mkey == 0x5555);
 
-	/* protection 2: not even a read; the driver may ignore the key, the wire not */
+	/* protection 2: not even a Get; the driver may ignore the key, the wire may not */
 	sma.port[0].pi.mkey_prot = 2;
 	s = smp(IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0);
 	assert_int_equal(run(&s, 0, true), OHCA_SMA_CONSUMED);
@@ -612,7 +615,7 @@ static void mkey(void **st)
 				 wire ? OHCA_SMA_CONSUMED : OHCA_SMA_REPLY);
 		if (wire)
 			continue;
-		/* it is not told the key, with which it could do what it likes to others */
+		/* the driver does not see the key, with which it could change other ports */
 		s = smp(IB_METHOD_GET, IB_SMP_ATTR_PORT_INFO, 0);
 		assert_int_equal(ohca_sma_process(&sma, &in, (uint8_t *)&s, (uint8_t *)&s),
 				 OHCA_SMA_REPLY);
@@ -623,14 +626,14 @@ static void mkey(void **st)
 				 OHCA_SMA_CONSUMED);
 		assert_int_equal(sma.port[0].pkey[0], 0xffff);
 	}
-	/* the other port's PortInfo is protected by its own key, too */
+	/* PortInfo of the other port is protected by that port's key, too */
 	sma.port[1].pi.mkey = 0x7777;
 	sma.port[1].pi.mkey_prot = 3;
 	s = smp(IB_METHOD_GET, IB_SMP_ATTR_PORT_INFO, 2);
 	s.mkey = ib_to_be64(0x5555);
 	assert_int_equal(run(&s, 0, true), OHCA_SMA_CONSUMED);
 	assert_int_equal(sma.port[1].pi.mkey_violations, 1);
-	/* counters stick at the top */
+	/* counters stay at their maximum */
 	sma.port[1].pi.mkey_violations = 0xffff;
 	s = smp(IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0);
 	assert_int_equal(run(&s, 1, true), OHCA_SMA_CONSUMED);
@@ -645,7 +648,7 @@ static void traps(void **st)
 	uint64_t period, tid;
 
 	(void)st;
-	/* not Active: nobody to tell */
+	/* not Active: there is no manager */
 	ohca_sma_modify_caps(&sma, 0, IB_CAP_SM, 0, now);
 	ohca_sma_timer(&sma, now);
 	assert_int_equal(lg.traps, 0);
@@ -659,7 +662,9 @@ static void traps(void **st)
 	ib_notice_unpack(lg.trap.data, &n);
 	assert_true(n.trap == IB_TRAP_CAP_MASK_CHANGE && n.issuer_lid == 4 && n.producer == 1);
 	assert_int_equal(ib_get_be32(n.details + 6) & IB_CAP_SM, 0);
-	/* what the HCA can do it says, and bits that are not software's do not move */
+	/*
+	 * CapabilityMask shows what the HCA supports, and software cannot change the HCA's own bits
+	 */
 	assert_true(sma.port[0].pi.cap_mask & IB_CAP_AUTO_MIGR);
 	ohca_sma_modify_caps(&sma, 0, 0, IB_CAP_AUTO_MIGR, now);
 	assert_true(sma.port[0].pi.cap_mask & IB_CAP_AUTO_MIGR);
@@ -677,10 +682,10 @@ static void traps(void **st)
 	ohca_sma_timer(&sma, now);
 	assert_int_equal(lg.traps, 2);
 	assert_true(ib_be64(lg.trap.hdr.tid) == tid);
-	/* Get(Notice) shows it */
+	/* Get(Notice) returns it */
 	assert_int_equal(get(IB_SMP_ATTR_NOTICE, 0, &s), IB_MAD_OK);
 	assert_memory_equal(s.data, lg.trap.data, 64);
-	/* a repress for another trap does nothing */
+	/* a TrapRepress for another trap has no effect */
 	s = lg.trap;
 	s.hdr.method = IB_METHOD_TRAP_REPRESS;
 	ib_put_be16(s.data + 4, 145);
@@ -694,7 +699,7 @@ static void traps(void **st)
 	ib_notice_unpack(s.data, &n);
 	assert_int_equal(n.type, IB_NOTICE_EMPTY);
 
-	/* the same violation a thousand times is one trap; many kinds are bounded */
+	/* the same violation a thousand times is one trap; the number of kinds is bounded */
 	clear_log();
 	now += period;
 	for (unsigned int i = 0; i < 1000; i++)
@@ -708,7 +713,7 @@ static void traps(void **st)
 	}
 	ohca_sma_timer(&sma, now);
 	assert_int_equal(lg.traps, 1);
-	/* violations leave room for what the node has to tell of itself */
+	/* violations leave room for the node's own traps */
 	assert_int_equal(sma.port[0].end.traps.dropped, 100 - (OHCA_TRAP_SECURITY - 1));
 	for (unsigned int i = 0; i < 2; i++)
 		ohca_sma_modify_caps(&sma, 0, i ? 0 : IB_CAP_SM, i ? IB_CAP_SM : 0, now);
@@ -716,22 +721,22 @@ static void traps(void **st)
 	assert_int_equal(get_pi().qkey_violations, 100);
 	ohca_sma_reset_qkey_violations(&sma, 0);
 	assert_int_equal(get_pi().qkey_violations, 0);
-	/* one by one, none left out; they end some time even if nobody listens */
+	/* one by one, all of them; they end after their repeats even without a manager */
 	for (unsigned int i = 0; i < 3 * OHCA_TRAP_SLOTS * IB_TRAP_MAX_REPEATS; i++) {
 		now += period;
 		ohca_sma_timer(&sma, now);
 	}
 	assert_true(ohca_sma_deadline(&sma) == UINT64_MAX);
 	assert_int_equal(lg.traps, OHCA_TRAP_SLOTS * (IB_TRAP_MAX_REPEATS + 1));
-	/* link down forgets them */
+	/* link down removes them */
 	ohca_sma_bad_pkey(&sma, 0, &v, now);
 	ohca_sma_link_down(&sma, 0);
 	assert_true(ohca_sma_deadline(&sma) == UINT64_MAX);
 }
 
 /*
- * A peer that violates keys without pause, a driver that changes its capabilities as often, and
- * a manager that represses at once: no two traps of the port within SubnetTimeOut.
+ * A peer that violates keys without pause, a driver that changes its capabilities as often, and a
+ * manager that represses at once: no two traps of the port leave within SubnetTimeOut.
  */
 static void trap_rate(void **st)
 {
@@ -761,13 +766,13 @@ static void trap_rate(void **st)
 				s.hdr.method = IB_METHOD_TRAP_REPRESS;
 				run(&s, 0, true);
 			}
-			/* and it is told in time when the next may go */
+			/* and the deadline is the time of the next one */
 			assert_true(ohca_sma_deadline(&sma) <= now + timeout);
 			now += timeout / 100;
 		}
 		assert_true(lg.traps == 4 || lg.traps == 5);
 	}
-	/* a link that bounces does not let more of them out */
+	/* a link that goes down and up causes no earlier one */
 	clear_log();
 	now += timeout;
 	for (unsigned int i = 0; i < 50; i++) {
@@ -799,7 +804,7 @@ static void node_description(void **st)
 	assert_int_equal(lg.traps, 0);
 }
 
-/* Random MADs, mostly plausible: always a verdict, never a broken invariant. */
+/* Random MADs, most of them plausible: each gets a valid verdict, and all invariants hold. */
 static void hostile(void **st)
 {
 	static const uint16_t attr[] = { 2, 0x10, 0x11, 0x12, 0x14, 0x15, 0x16, 0x17, 0x18, 0x20 };

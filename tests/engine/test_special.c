@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* QP0 and QP1: what their agents answer, what reaches software, and while a port is not Active. */
+/*
+ * QP0 and QP1: the answers of their agents, the packets for software, and ports that are not
+ * Active.
+ */
 #include "engine/base/limits.h"
 #include "engine/base/port.h"
 #include "engine/base/state.h"
@@ -34,7 +37,7 @@ static void send_mad(struct rig *r, struct host_qp *qp, uint64_t wr_id, uint16_t
 	wqe_post(qp, &w);
 }
 
-/* A request to the far agent is answered by it; what it does not know reaches software. */
+/* The far agent answers a request; requests that it does not know are passed to software. */
 static void mads(bool loop)
 {
 	struct ib_smp s = {
@@ -79,7 +82,7 @@ static void mads(bool loop)
 	assert_int_equal(m.hdr.method, IB_METHOD_GET_RESP);
 	assert_int_equal(m.hdr.tid, 0x99);
 
-	/* connection management is software's */
+	/* MADs of connection management are for software */
 	m.hdr.mgmt_class = IB_CLASS_CM;
 	m.hdr.method = IB_METHOD_SEND;
 	send_mad(&r, &gsi[0], 12, dlid, &m);
@@ -95,7 +98,7 @@ static void mads(bool loop)
 	rig_down(&r);
 }
 
-/* MADs for software that is not there, or has no room, are counted as dropped by their QP. */
+/* MADs for software that has no QP, or no receive WQE, are counted as dropped. */
 static void test_mads_dropped(void **state)
 {
 	static const uint8_t classes[] = { IB_CLASS_SUBN_LID, IB_CLASS_CM };
@@ -154,7 +157,7 @@ static void test_mads_loop(void **state)
 	mads(true);
 }
 
-/* SMPs pass a port that is not ACTIVE, nothing else does. */
+/* A port that is not ACTIVE passes SMPs and nothing else. */
 static void test_smp_init(void **state)
 {
 	struct ib_smp s = {
@@ -191,7 +194,10 @@ static void test_smp_init(void **state)
 	rig_down(&r);
 }
 
-/* The manager's question for SMInfo brings its M_Key, which is not told; what else it says is. */
+/*
+ * A request for SMInfo of a manager contains its M_Key, which software does not get; it gets the
+ * rest.
+ */
 static void test_mkey_hidden(void **state)
 {
 	struct ib_smp s = {
@@ -223,7 +229,7 @@ static void test_mkey_hidden(void **state)
 	rig_down(&r);
 }
 
-/* What came to the QP of side @i, and how often the port discarded what was to go out. */
+/* Return: the number of completions of receives of side @i. */
 static unsigned int received(struct rig *r, unsigned int i)
 {
 	struct ohca_hw_cqe c;
@@ -239,7 +245,7 @@ static uint64_t discarded(const struct rig *r)
 	return r->h[0]->e->port[0].cnt.xmit_discards;
 }
 
-/* With smp=off software's SMPs go nowhere, not even to its own port. */
+/* With smp=off SMPs of software are dropped, even those to its own port. */
 static void test_smp_off_send(void **state)
 {
 	const struct {
@@ -297,7 +303,7 @@ static void test_smp_off_send(void **state)
 	}
 }
 
-/* The agent of a port with smp=off answers the manager; software gets nothing at QP0. */
+/* The agent of a port with smp=off answers the manager, and software receives nothing at QP0. */
 static void test_smp_off_receive(void **state)
 {
 	static const struct {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Adaptive routing spreads what HCAs send: RDMA WRITEs of RC to the three hosts of a leaf, in virtual
- * time. The forwarding tables have ways by one spine for all; there are three.
+ * Adaptive routing spreads packets of HCAs: RDMA WRITEs of RC to the three hosts of a leaf, in
+ * virtual time. The forwarding tables use one of three spines for all.
  */
 #include <stdio.h>
 #include <zlib.h>
@@ -42,7 +42,7 @@ static void switch_on(const struct fab_adaptive_cfg *cfg)
 	assert_int_equal(lid, 0);
 }
 
-/* At these hosts; adaptive routing as @cfg says; NULL: none */
+/* Puts the HCAs at these hosts. @cfg: adaptive routing; NULL: none */
 static void begin_spread(const uint32_t at[PLACES], const struct fab_adaptive_cfg *cfg)
 {
 	begin_hosts(from_spec("fat-tree:6"));
@@ -75,7 +75,7 @@ static uint8_t byte_at(const struct place *p, uint32_t off)
 	return *(uint8_t *)host_buf_ptr(p->h, &p->mr.buf, off);
 }
 
-/* What place @i had first. */
+/* Return: the first contents of place @i at @off. */
 static uint8_t first_byte(unsigned int i, uint32_t off)
 {
 	return (uint8_t)(off * 31 + (off >> 8) * 7 + i);
@@ -92,7 +92,7 @@ static void write_msg(unsigned int i, unsigned int k)
 	wqe_post(&flow[i].qp[0], &q);
 }
 
-/* All flows at once. Return: ns until the last message is there. */
+/* Writes with all flows at once. Return: ns until the last message has completed. */
 static uint64_t write_all(void)
 {
 	unsigned int posted[FLOWS], done[FLOWS] = { 0 }, all = 0;
@@ -117,7 +117,7 @@ static uint64_t write_all(void)
 	return now - begin_ns;
 }
 
-/* Nothing was lost, or counts so. */
+/* Checks that nothing was lost, or counted as lost. */
 static void check_counters(void)
 {
 	assert_int_equal(count_all(OHCA_CNT_RX_OUT_OF_SEQ), 0);
@@ -126,7 +126,7 @@ static void check_counters(void)
 	assert_int_equal(d->n.drop[FAB_DROP_HOQ] + d->n.drop[FAB_DROP_LIFETIME], 0);
 }
 
-/* Bytes are in place. */
+/* Checks that all bytes are in place. */
 static void check_bytes(void)
 {
 	for (unsigned int i = 0; i < FLOWS; i++)
@@ -135,14 +135,14 @@ static void check_bytes(void)
 				fail_msg("flow %u: byte %u is wrong", i, k);
 }
 
-/* What is under way, for the counters of both ends of wires. */
+/* Lets outstanding packets arrive, so that the counters of both ends of wires agree. */
 static void arrive(void)
 {
 	while (fab_data_timer(d) < 1000000000)
 		step_on();
 }
 
-/* In Gb/s of an unscaled fabric, of all flows. */
+/* Return: the throughput of all flows, in Gb/s of an unscaled fabric. */
 static double run(const uint32_t at[PLACES], const struct fab_adaptive_cfg *cfg, uint64_t *spread)
 {
 	void *st = NULL;
@@ -171,13 +171,13 @@ static void test_throughput(void **st)
 		      one, by_flow, free_way);
 	assert_int_equal(spread[0] + spread[3], 0);
 	assert_true(spread[2] > FLOWS * MESSAGES * MSG / 4096 / 4);
-	/* the wire has 100 Gb/s with headers */
+	/* the wire carries 100 Gb/s with headers */
 	assert_true(one > 95 && one < 100);
 	assert_true(not_these > 0.99 * one && not_these < 1.01 * one);
 	assert_true(free_way > 2 * one);
 }
 
-/* Flows that meet behind the first switch, which cannot know of each other there. */
+/* Flows that meet only behind the first switch, which cannot detect that. */
 static void test_meet(void **st)
 {
 	uint64_t spread;
@@ -205,7 +205,7 @@ static uint32_t rnd(uint32_t n)
 	return (uint32_t)(state >> 16) % n;
 }
 
-/* Flow @i posts a request, before those that it has posted are done. */
+/* Flow @i posts a request, while earlier ones are outstanding. */
 static void post_any(unsigned int i, unsigned int step)
 {
 	static const uint8_t ops[] = {
@@ -215,7 +215,7 @@ static void post_any(unsigned int i, unsigned int step)
 	const struct place *from = &place_of[i], *to = &place_of[FLOWS + i];
 	const uint8_t op = ops[rnd(6)];
 	const uint32_t len = rnd(3) ? rnd(100000) : rnd(600);
-	/* READs and SENDs have parts that no WRITE changes */
+	/* READs and SENDs use parts that no WRITE changes */
 	const uint32_t off = rnd(HALF - len);
 	const uint32_t dst = HALF + (op == OHCA_OP_SEND || op == OHCA_OP_RDMA_READ ?
 				     300000 + rnd(HALF - 300000 - len) : rnd(200000));
@@ -233,7 +233,7 @@ static void post_any(unsigned int i, unsigned int step)
 	wqe_post(&flow[i].qp[0], &q);
 }
 
-/* Return: a sum of what all have in memory, and of what completed, in the order of each CQ. */
+/* Return: a sum over all memory, and over the completions of each CQ in their order. */
 static uLong play(const struct fab_adaptive_cfg *cfg)
 {
 	unsigned int pending = 0;
@@ -278,7 +278,7 @@ static uLong play(const struct fab_adaptive_cfg *cfg)
 	return s;
 }
 
-/* WRITEs over each other, immediate data, READs and SENDs end as they do by one way. */
+/* WRITEs that overlap, immediate data, READs and SENDs have the same results as with one path. */
 static void test_mixed(void **st)
 {
 	(void)st;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* SQD: attributes that are changed hold for what is under way and for what comes (11.2.5.2). */
+/* SQD: changed attributes apply to outstanding and to later requests (11.2.5.2). */
 #include "rig.h"
 
 static void change(struct rig *r, unsigned int i, uint32_t mask, struct ohca_hw_qp_attr a)
@@ -8,7 +8,7 @@ static void change(struct rig *r, unsigned int i, uint32_t mask, struct ohca_hw_
 	assert_int_equal(host_qp_modify(&r->qp[i], mask, &a), 0);
 }
 
-/* Two connected QPs, of which @a is changed for the first. */
+/* Connects two QPs; @attr changes the attributes of the first one. */
 static void up(struct rig *r, struct rig_opt opt, void (*attr)(struct ohca_hw_qp_attr *a))
 {
 	opt.cold = true;
@@ -62,7 +62,7 @@ static void test_rnr_retry(void **state)
 	rig_down(&r);
 }
 
-/* Loses so many packets. */
+/* Drops the first *@arg packets. */
 static enum host_fate lose(void *arg, struct host *from, unsigned int port, uint8_t *frame,
 			   uint32_t len)
 {
@@ -98,7 +98,7 @@ static void test_retry_cnt(void **state)
 	}
 }
 
-/* ---- the timeout, of a request that is under way --------------------------------------- */
+/* ---- the timeout of an outstanding request --------------------------------------------- */
 
 static void no_timeout(struct ohca_hw_qp_attr *a)
 {
@@ -111,7 +111,7 @@ static void test_timeout(void **state)
 	struct rig r;
 
 	(void)state;
-	/* none, then one: what is lost already is sent again */
+	/* none, then one: a packet that was lost before is sent again */
 	left = 1;
 	up(&r, (struct rig_opt){ 0 }, no_timeout);
 	host_hook_set(r.h[0], 0, lose, &left);
@@ -135,7 +135,10 @@ static void test_timeout(void **state)
 	no_wc(&r.scq[0]);
 	assert_int_equal(host_counter(r.h[0], OHCA_CNT_ACK_TIMEOUT), 0);
 	rig_down(&r);
-	/* one while the responder has asked to wait: it waits so long and no longer */
+	/*
+	 * another one while the responder has asked to wait: the QP waits for that time and no
+	 * longer
+	 */
 	up(&r, (struct rig_opt){ 0 }, NULL);
 	rig_send(&r, 0, 1, 0, 8);
 	rig_run(&r);
@@ -149,7 +152,7 @@ static void test_timeout(void **state)
 
 /* ---- READs ------------------------------------------------------------------------------ */
 
-/* A READ that has been fetched in SQD, and is not allowed any more when its turn comes. */
+/* A READ that was fetched before SQD, and is not allowed any more when its turn comes. */
 static void test_no_reads(void **state)
 {
 	struct rig r;
@@ -168,7 +171,7 @@ static void test_no_reads(void **state)
 	rig_down(&r);
 }
 
-/* Fewer than are under way: those finish, and the next ones keep to the new limit. */
+/* Fewer than are outstanding: those complete, and later ones obey the new limit. */
 static void test_fewer_reads(void **state)
 {
 	struct rig r;
@@ -194,7 +197,7 @@ static void test_fewer_reads(void **state)
 
 /* ---- the path --------------------------------------------------------------------------- */
 
-/* A QP that waits for credits of one port is given a path from the other port. */
+/* A QP that waits for credits of one port gets a path from the other port. */
 static void test_path(void **state)
 {
 	struct rig r;
@@ -225,7 +228,7 @@ struct held {
 	uint32_t len;
 };
 
-/* What comes is kept. */
+/* Keeps packets that arrive. */
 static enum host_fate hold(void *arg, struct host *from, unsigned int port, uint8_t *frame,
 			   uint32_t len)
 {
@@ -239,7 +242,10 @@ static enum host_fate hold(void *arg, struct host *from, unsigned int port, uint
 	return HOST_DROP;
 }
 
-/* A QP that has sent all drains by its last acknowledgement, without a doorbell or a timer. */
+/*
+ * A QP that has sent everything is drained by its last acknowledgement, without a doorbell or a
+ * timer.
+ */
 static void test_drain(void **state)
 {
 	struct held held = { 0 };

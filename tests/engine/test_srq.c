@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Receive WQEs: taking them from RQs and SRQs, malformed ones, limits, suppression. */
+/* Receive WQEs: how RQs and SRQs return them, malformed ones, limits, suppression of doorbells. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -146,7 +146,7 @@ static void test_bad_index(void **state)
 	assert_int_equal(take(r, r->o, &w), OHCA_RWQE_NO_RQ);
 	db(r, &r->own.buf)->rq_pi = 8;
 	assert_int_equal(take(r, r->o, &w), 1);
-	/* an SRQ is in error then, and said to be */
+	/* an SRQ is in error then, and an event reports it */
 	db(r, &r->srq.buf)->rq_pi = 9;
 	assert_int_equal(take(r, r->s, &w), 0);
 	assert_true(host_eq_poll(r->h, &r->h->async, &eqe));
@@ -165,7 +165,7 @@ static void test_memory_gone(void **state)
 	struct ohca_rwqe w;
 	int n = 0;
 
-	/* the WQEs of the second page cannot be read; that is an end, too */
+	/* the WQEs of the second page cannot be read: that is an error, too */
 	assert_int_equal(host_qp_create(r->h, &qp, &in), 0);
 	for (unsigned int i = 0; i < 40; i++)
 		host_post_recv(&qp, i, NULL, 0);
@@ -220,7 +220,7 @@ static void test_limit(void **state)
 	assert_int_equal(get_limit(r), 0);
 	assert_int_equal(take(r, r->s, &w), 1);
 	assert_false(host_eq_poll(r->h, &r->h->async, &eqe));
-	/* armed when it is low already, or empty: at once */
+	/* armed when it is low already, or empty: an event at once */
 	assert_int_equal(set_limit(r, 5), OHCA_ADMIN_OK);
 	assert_true(host_eq_poll(r->h, &r->h->async, &eqe));
 	assert_int_equal(eqe.type, OHCA_EVENT_SRQ_LIMIT);
@@ -253,7 +253,7 @@ static void test_first_limit(void **state)
 	host_buf_free(&qp.buf);
 }
 
-/* One doorbell, then silence; in the error state every post rings. */
+/* One doorbell, then none; in the error state every post rings. */
 static void test_suppression(void **state)
 {
 	struct rig *r = *state;
@@ -275,7 +275,7 @@ static void test_suppression(void **state)
 	assert_true(r->h->kicked);
 	ohca_poll(r->h->e, 64);
 	assert_int_equal(fake.kicks_rq, 1);
-	/* a QP with an SRQ has no RQ to be told of */
+	/* a QP with an SRQ has no RQ to arm */
 	assert_false(ohca_rq_notify(r->h->e, r->s, true));
 }
 
@@ -316,7 +316,7 @@ static void test_create(void **state)
 			break;
 	}
 	assert_int_equal(n, 64);
-	assert_int_equal(ohca_pd_get(h->e, h->pdn)->refs, 64 + 2);	/* two QPs */
+	assert_int_equal(ohca_pd_get(h->e, h->pdn)->refs, 64 + 2);	/* those of two QPs */
 	assert_int_equal(host_cmd_handle(h, OHCA_CMD_DESTROY_SRQ, 63, 0), OHCA_ADMIN_OK);
 	assert_int_equal(ohca_pd_get(h->e, h->pdn)->refs, 63 + 2);
 	assert_int_equal(host_cmd_handle(h, OHCA_CMD_DESTROY_SRQ, 63, 0),
@@ -342,7 +342,7 @@ static void post_some(struct rig *r, uint64_t wr_id)
 	host_srq_post(&r->srq, wr_id, sge, wr_id % 3);
 }
 
-/* At every phase of the old ring, to every size that fits, full and empty: all in order. */
+/* At every position of the old ring, to every size that fits, full and empty: all WQEs in order. */
 static void test_resize(void **state)
 {
 	struct rig *r = *state;
@@ -384,7 +384,7 @@ static void test_resize(void **state)
 	assert_int_equal(host_counter(r->h, OHCA_CNT_DB_BAD_INDEX), 0);
 }
 
-/* What is refused changes nothing. */
+/* A refused command changes nothing. */
 static void test_resize_refused(void **state)
 {
 	struct rig *r = *state;
@@ -437,7 +437,7 @@ static void test_resize_refused(void **state)
 		assert_int_equal(w.wr_id, i);
 	}
 	assert_false(host_eq_poll(h, &h->async, &eqe));
-	/* a record that cannot be true, and then the SRQ in error for it */
+	/* an invalid record, and then the SRQ in error because of it */
 	db(r, &r->srq.buf)->rq_pi += 9;
 	assert_int_equal(host_srq_resize(&r->srq, 8, 0, 0, &pi), OHCA_ADMIN_BAD_STATE);
 	assert_int_equal(take(r, r->s, &w), 0);
@@ -445,7 +445,7 @@ static void test_resize_refused(void **state)
 	assert_int_equal(host_srq_resize(&r->srq, 8, 0, 0, &pi), OHCA_ADMIN_BAD_STATE);
 }
 
-/* The limit survives, or is set by the same command. */
+/* The limit stays, or the same command sets it. */
 static void test_resize_limit(void **state)
 {
 	struct rig *r = *state;
@@ -464,7 +464,7 @@ static void test_resize_limit(void **state)
 	assert_int_equal(take(r, r->s, &w), 1);
 	assert_true(host_eq_poll(r->h, &r->h->async, &eqe));
 	assert_int_equal(eqe.type, OHCA_EVENT_SRQ_LIMIT);
-	/* more than there are: at once */
+	/* more than there are: an event at once */
 	resize(r, 6, OHCA_RESIZE_SRQ_LIMIT, 64);
 	assert_true(host_eq_poll(r->h, &r->h->async, &eqe));
 	assert_int_equal(eqe.type, OHCA_EVENT_SRQ_LIMIT);
@@ -474,7 +474,7 @@ static void test_resize_limit(void **state)
 	assert_int_equal(get_limit(r), 0);
 }
 
-/* Rung once and not asleep since: the new record says so, too. */
+/* Rung once and not asleep since: the new record does not ask for a doorbell, too. */
 static void test_resize_silent(void **state)
 {
 	struct rig *r = *state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Commands whose work is as large as the guest likes: whoever waits for the engine waits for a
- * step, and what they do is done all the same. Counted are bytes of guest memory, no time.
+ * Commands whose work is as large as the guest chooses: others wait for a step only, and the
+ * command is executed nevertheless. The test counts bytes of guest memory and measures no time.
  */
 #include "engine/base/guestmem.h"
 #include "engine/base/le.h"
@@ -27,7 +27,7 @@ static struct host *machine(void)
 	return h;
 }
 
-/* Put commands into the queue and ring once. */
+/* Puts commands into the queue and rings once. */
 static void queue(struct host *h, struct ohca_hw_aqe *c, unsigned int n, uint8_t opcode)
 {
 	for (unsigned int i = 0; i < n; i++, h->aq_pi++) {
@@ -38,7 +38,7 @@ static void queue(struct host *h, struct ohca_hw_aqe *c, unsigned int n, uint8_t
 	ohca_mmio_write(h->e, OHCA_REG_AQ_DB, h->aq_pi, 4);
 }
 
-/* Poll until nothing is left. Return: polls; *@most: bytes that the largest of them moved */
+/* Polls until nothing is left. Return: polls; *@most: bytes that the largest of them moved */
 static unsigned int steps(struct host *h, uint64_t *most)
 {
 	unsigned int n = 0;
@@ -66,7 +66,7 @@ static void fill(struct host *h, struct host_cq *cq, uint32_t n)
 	}
 }
 
-/* Eight resizes of CQs that are full, at once; entries come while they are under way. */
+/* Eight full CQs are resized at once, while more CQEs arrive. */
 static void test_cqs(void **state)
 {
 	struct ohca_hw_aqe c[NUM];
@@ -115,7 +115,7 @@ static void test_cqs(void **state)
 	host_free(h);
 }
 
-/* A CQ that has no room for the step it is in ends as it would without. */
+/* A CQ that overflows during a step of its resize ends as without a resize. */
 static void test_cq_fails(void **state)
 {
 	struct ohca_hw_aqe c;
@@ -130,7 +130,7 @@ static void test_cq_fails(void **state)
 	host_cq_create(h, &cq, LOG, 0);
 	fill(h, &cq, (1u << (LOG - 1)) - 1);
 	host_buf_alloc(h, &buf, ohca_cq_buf_size(LOG - 1));
-	/* fits at first, and then not */
+	/* fits at first, and no longer later */
 	c = HOST_AQE(resize_cq, .cqn = cq.cqn, .log_size = LOG - 1, .pl = buf.pl);
 	queue(h, &c, 1, OHCA_CMD_RESIZE_CQ);
 	assert_true(host_poll(h, 64));
@@ -138,7 +138,7 @@ static void test_cq_fails(void **state)
 	fill(h, &cq, 2);
 	steps(h, &most);
 	assert_int_equal(host_counter(h, OHCA_CNT_CMDS_BAD), 1);
-	/* memory that goes away in the middle */
+	/* memory that is removed in the middle */
 	c = HOST_AQE(resize_cq, .cqn = cq.cqn, .log_size = LOG, .pl = buf.pl);
 	c.resize_cq.pl.npages = 1 << 10;
 	c.resize_cq.pl.root = HOST_BASE + MEM - (64u << 10);
@@ -169,7 +169,7 @@ static void test_cq_fails(void **state)
 	host_free(h);
 }
 
-/* Receive and send queues that are full. */
+/* Full receive and send queues. */
 static void test_queues(void **state)
 {
 	struct ohca_hw_aqe c[2];
@@ -191,7 +191,7 @@ static void test_queues(void **state)
 	steps(h, &most);
 	for (uint32_t i = 0; i < 1u << 13; i++)
 		host_post_recv(&qp, i, NULL, 0);
-	/* posted and not rung for: it is in the queue, and stays there */
+	/* posted without a doorbell: these WQEs are in the queue, and stay there */
 	((struct ohca_hw_db *)host_buf_ptr(h, &qp.buf, 0))->sq_pi = 1u << 15;
 	old[0] = srq.buf;
 	old[1] = qp.buf;
@@ -229,7 +229,9 @@ static void test_queues(void **state)
 	host_free(h);
 }
 
-/* The table of pages of a region with on-demand paging. Each poll has the bound of host_poll(). */
+/*
+ * The table of pages of a region with on-demand paging. Each poll obeys the bound of host_poll().
+ */
 static void test_odp(void **state)
 {
 	enum { NODES = 600, APART = 512 * 4096 };
@@ -265,7 +267,7 @@ static void test_odp(void **state)
 				     .flags = OHCA_UPDATE_MR_INVALIDATE);
 		queue(h, &c, 1, dereg ? OHCA_CMD_DEREG_MR : OHCA_CMD_UPDATE_MR_PAGES);
 		assert_true(host_poll(h, 64));
-		/* some of it is freed, and the key has ended with the first step */
+		/* some of it is freed, and the key is invalid after the first step */
 		assert_in_range(h->e->page_entries - entries, 512, NODES * 512);
 		assert_int_equal(ohca_mr_get(h->e, rsp.handle.handle)->valid, !dereg);
 		assert_in_range(steps(h, &most), NODES * 4096 / OHCA_CMD_WORK - 2,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What a driver has made is freed bit by bit when its device is reset, or goes: the reset and each
- * step have a bound of work (base/work.h), however much that is, and others go on in between.
+ * The objects of a driver are freed step by step after a reset, or when the device is freed: the
+ * reset and each step have a bound of work (base/work.h), whatever their number, and other HCAs
+ * continue in between.
  */
 #include "world.h"
 
@@ -47,7 +48,7 @@ static void start(struct host *h)
 	host_eq_create(h, &faults, 8, OHCA_EQ_FAULT, 0);
 }
 
-/* Nothing is left of a life. */
+/* Nothing is left of a life (the objects between two resets). */
 static void check_empty(const ohca_engine *d)
 {
 	assert_int_equal(d->mem_used, 0);
@@ -63,7 +64,7 @@ static void check_empty(const ohca_engine *d)
 		assert_null(d->eq[i]);
 }
 
-/* All numbers that there are, by a reset and by the end of the device. */
+/* All numbers of all kinds, freed by a reset and by the end of the device. */
 static void test_full(void **state)
 {
 	const struct fill all = {
@@ -113,7 +114,7 @@ static void test_full(void **state)
 	host_free(h);
 }
 
-/* Commands wait while two lives are not swept; so an engine has twice its budget. */
+/* Commands wait while two lives are not swept, so an engine uses at most twice its budget. */
 static void test_twice(void **state)
 {
 	const struct fill some = { .windows = 20000, .qps = 500, .list_pages = 5000 };
@@ -125,17 +126,17 @@ static void test_twice(void **state)
 	(void)state;
 	for (unsigned int life = 0; life < 2; life++) {
 		start(h);
-		/* the sweep of the first one goes on meanwhile, but is not done */
+		/* the sweep of the first one continues meanwhile, but is not done */
 		fill_all(h, &some);
 		used = h->e->mem_used;
-		/* nearly all of the budget: the new life has it again */
+		/* nearly all of the budget: the new life has a whole one */
 		assert_true(ohca_mem_reserve(h->e, max - used));
 		ohca_mem_release(h->e, max - used);
 		ohca_reset(h->e);
 		assert_int_equal(h->e->mem_used, 0);
 		assert_int_equal(h->e->num_dead, life + 1);
 	}
-	/* a life without a command leaves nothing */
+	/* a life without a command leaves nothing to sweep */
 	ohca_reset(h->e);
 	ohca_reset(h->e);
 	assert_int_equal(h->e->num_dead, 2);
@@ -152,11 +153,11 @@ static void test_twice(void **state)
 	host_poll(h, 64);
 	assert_int_equal(host_counter(h, OHCA_CNT_CMDS), cmds + 1);
 	assert_int_equal(h->e->num_dead, 1);
-	/* the end, in the middle of it */
+	/* the end, in the middle of the sweep */
 	host_free(h);
 }
 
-/* A key, or a number, of a life is none of the next, whether it is swept or not. */
+/* A key or number of one life is not valid in the next, swept or not. */
 static void test_keys(void **state)
 {
 	struct host *h = machine(2, 3, 0);
@@ -175,7 +176,7 @@ static void test_keys(void **state)
 			key = fill_one(h->e, ohca_cmd_reg_mr, c);
 		assert_int_equal(key >> 8, 2);
 		assert_int_not_equal(key, was);
-		/* a consumer chooses the next, or any */
+		/* a consumer chooses the next tag, or any */
 		mr = h->e->mr[2];
 		mr->key = 2u << 8 | (uint8_t)(i % 2 ? key + 1 : tag);
 		was = mr->key;
@@ -188,7 +189,7 @@ static void test_keys(void **state)
 	host_free(h);
 }
 
-/* Numbers of a life have no doorbells once it has ended, and those of the next keep theirs. */
+/* Numbers of a life that has ended have no doorbells, and those of the next life keep theirs. */
 static void test_doorbells(void **state)
 {
 	const struct fill some = { .windows = 100, .qps = 200, .list_pages = 10 };
@@ -208,7 +209,7 @@ static void test_doorbells(void **state)
 			assert_int_equal(b->owner[kind][i], 0);
 	ohca_doorbell(h->e, 0, OHCA_UAR_SQ, 200, 8);
 	assert_int_equal(host_counter(h, OHCA_CNT_DB_BAD_HANDLE), bad + 1);
-	/* the sweep takes no doorbell from the numbers of the next life */
+	/* the sweep removes no doorbell from the numbers of the next life */
 	start(h);
 	h->e->qp_ids.next = OHCA_FIRST_QP;
 	fill_queues(h, 1);
@@ -222,12 +223,12 @@ static void test_doorbells(void **state)
 
 /* ---- neighbours --------------------------------------------------------------------- */
 
-/* Of turns of the fabric's process while HCA 2 is swept. */
+/* Turns of the fabric's process while HCA 2 is swept. */
 struct meanwhile {
 	unsigned int turns, writes;
 };
 
-/* A turn, in which two others write to each other without end. */
+/* One turn, in which two others write to each other without end. */
 static void turn(struct world *w, struct host_qp qp[2], struct meanwhile *m)
 {
 	struct ohca_hw_cqe c;
@@ -267,12 +268,12 @@ static void test_neighbours(void **state)
 	while (e->num_dead) {
 		work = e->work;
 		turn(w, qp, &m);
-		/* it had one turn, and perhaps another by its neighbours */
+		/* it had one turn, and perhaps another one because of its neighbours */
 		assert_true(e->work - work <= 2 * STEP);
 		assert_true(!e->num_dead || fab_hcas_due(w->hcas) == 0);
 	}
 	check_meanwhile(&m, "reset");
-	/* while its machine is paused it waits, and goes on then */
+	/* while its machine is paused the sweep waits, and continues then */
 	host_start(n->h);
 	fill_all(n->h, &some);
 	fab_hca_run(n->hca, false);
@@ -283,7 +284,7 @@ static void test_neighbours(void **state)
 	fab_hca_run(n->hca, true);
 	while (e->num_dead)
 		turn(w, qp, &m);
-	/* the end of its front, while a life before is swept; page and memory are gone at once */
+	/* its front ends while a life before it is swept; page and memory are freed at once */
 	host_start(n->h);
 	fill_all(n->h, &some);
 	fab_hca_reset(n->hca);
@@ -307,7 +308,9 @@ static void test_neighbours(void **state)
 	done(qp);
 }
 
-/* HCAs that have gone are not without end, and the process may end before they are swept. */
+/*
+ * The number of HCAs that are not swept is bounded, and the process may end before they are swept.
+ */
 static void test_gone(void **state)
 {
 	struct world *w = *state;
@@ -324,7 +327,7 @@ static void test_gone(void **state)
 		assert_non_null(h);
 		fab_hca_free(h);
 		first = first ? first : h;
-		/* it does not wait for those that go later */
+		/* it does not wait for those that are freed later */
 		assert_ptr_equal(w->hcas->gone, first);
 	}
 	assert_null(fab_hca_new(w->hcas, &cfg));

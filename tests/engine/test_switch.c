@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Engines at a switch, by links and hosted by the fabric: what a fabric is for. */
+/* Engines at a switch, by links and hosted by the fabric: the normal use of a fabric. */
 #include "world.h"
 
 /* ---- tests ---- */
@@ -19,7 +19,7 @@ static void test_discovery(void **state)
 		memset(d, 0, sizeof(d));
 		assert_int_equal(hca(w, i, IB_METHOD_GET, IB_SMP_ATTR_NODE_DESC, 0, d), 0);
 		assert_string_equal((char *)d, "test host");
-		/* what it does not have is refused, not left unanswered */
+		/* an unknown attribute is refused, and not left unanswered */
 		assert_int_equal(hca(w, i, IB_METHOD_GET, 0xff90, 0, d),
 				 IB_MAD_BAD_METHOD_ATTR);
 		assert_int_equal(w->h[i]->e->port[0].state, IB_PS_ACTIVE);
@@ -27,7 +27,7 @@ static void test_discovery(void **state)
 	}
 }
 
-/* Every pair, every way to move data, more than the links have credits for. */
+/* Every pair, every operation, more than the links have credits for. */
 static void test_rc(void **state)
 {
 	struct world *w = *state;
@@ -152,7 +152,7 @@ static void test_multicast(void **state)
 		assert_int_equal(c.src_qp, qp[0].qpn);
 		check(&w->node[i], 40, 1500, 3);
 	}
-	/* the sender's own copy, by loopback, once; and its completion */
+	/* the sender's own copy, once, by loopback; and its completion */
 	for (unsigned int k = 0; k < 2; k++) {
 		assert_true(host_cq_poll(&w->node[0].cq, &c));
 		assert_int_equal(c.status, WC_SUCCESS);
@@ -163,7 +163,7 @@ static void test_multicast(void **state)
 		host_buf_free(&qp[i].buf);
 }
 
-/* A counter read from one node's QP1 to another's PMA, by LID. */
+/* A node reads a counter of another node's PMA from QP1, by LID. */
 static void test_pma(void **state)
 {
 	struct world *w = *state;
@@ -202,7 +202,7 @@ static void test_pma(void **state)
 	host_buf_free(&qp.buf);
 }
 
-/* A node goes away while another writes to it: a clear error, and the third lives on. */
+/* A node is freed while another one writes to it: a clear error, and the third one continues. */
 static void test_loss_of_a_node(void **state)
 {
 	struct world *w = *state;
@@ -213,7 +213,7 @@ static void test_loss_of_a_node(void **state)
 	connect_rc(w, 0, 1, other, OHCA_QPT_RC);
 	fill(x, 0, 1 << 20, 9);
 	rdma(&qp[0], x, y, OHCA_OP_RDMA_WRITE, 0, 0, 1 << 20);
-	/* some of its 256 packets are under way */
+	/* some of its 256 packets are outstanding */
 	for (unsigned int i = 0; i < 2; i++) {
 		if (w->hcas)
 			fab_hcas_turn(w->hcas);
@@ -248,7 +248,7 @@ static void test_loss_of_a_node(void **state)
 	done(other);
 }
 
-/* What the subnet manager enables at the adapter is what the link trains to next (ibportstate). */
+/* A Set of PortInfo at the adapter determines the next training of the link (ibportstate). */
 static void test_width_speed(void **state)
 {
 	struct world *w = *state;
@@ -260,7 +260,7 @@ static void test_width_speed(void **state)
 	ib_port_info_unpack(d, &pi);
 	assert_int_equal(pi.width_active, IB_WIDTH_4X);
 	assert_int_equal(pi.speed_ext_active, IB_SPEED_EXT_EDR);
-	/* 0, 1: and trains by itself; 2: when the other end does */
+	/* 0, 1: and the Set trains; 2: the other end trains */
 	for (unsigned int i = 0; i < 3; i++) {
 		pi.width_enabled = i == 1 ? IB_WIDTH_1X | IB_WIDTH_4X : IB_WIDTH_1X;
 		pi.speed_enabled = IB_SPEED_SDR | IB_SPEED_DDR;
@@ -268,7 +268,9 @@ static void test_width_speed(void **state)
 		pi.state = i < 2 ? IB_PS_DOWN : IB_PS_NO_CHANGE;
 		pi.phys_state = i < 2 ? IB_PHYS_POLLING : IB_PHYS_NO_CHANGE;
 		ib_port_info_pack(&pi, d);
-		/* AM bit 31: with extended speeds. A link may take the answer down with it. */
+		/*
+		 * AM bit 31: with extended speeds. The training may destroy the answer on a link.
+		 */
 		status = hca(w, 0, IB_METHOD_SET, IB_SMP_ATTR_PORT_INFO, 1u << 31 | 1, d);
 		if (w->hcas)
 			assert_int_equal(status, 0);
@@ -290,7 +292,7 @@ static void test_width_speed(void **state)
 		assert_int_equal(pi.width_active, i == 1 ? IB_WIDTH_4X : IB_WIDTH_1X);
 		assert_int_equal(pi.speed_active, IB_SPEED_DDR);
 		assert_int_equal(pi.speed_ext_active, i == 1 ? IB_SPEED_EXT_FDR : 0);
-		/* both ends say the same */
+		/* both ends agree */
 		sw = *net_pi(w->net, w->node[0].ep.port);
 		assert_int_equal(sw.width_active, pi.width_active);
 		assert_int_equal(sw.speed_active, pi.speed_active);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What a QP owes to others when it goes: to RESET, to ERR, or altogether. */
+/* Packets that a QP still has to send when it goes to RESET, to ERR, or is destroyed. */
 #include "engine/base/state.h"
 #include "ib/packet.h"
 #include "rig.h"
 
 enum way { DESTROY, RESET, ERR, WAYS };
 
-/* Steps while a port has no credits: it would never come to rest. */
+/* Steps while a port has no credits, because the machines would never settle. */
 static void steps(struct rig *r)
 {
 	for (unsigned int i = 0; i < 20; i++)
@@ -29,7 +29,9 @@ static void again(struct rig *r, unsigned int i, enum way way)
 		assert_int_equal(host_qp_create(r->h[i], &r->qp[i], &in), 0);
 }
 
-/* The last message is acknowledged, though its QP goes before there are credits for it. */
+/*
+ * The last message is acknowledged, although its QP is gone before there are credits for the ACK.
+ */
 static void test_last_ack(void **state)
 {
 	struct rig r;
@@ -57,7 +59,7 @@ static void test_last_ack(void **state)
 	}
 }
 
-/* A NAK that waits for credits is what the sender sees, and not a timeout. */
+/* The sender gets a NAK that waits for credits, and no timeout. */
 static void test_last_nak(void **state)
 {
 	struct rig r;
@@ -82,7 +84,7 @@ static void test_last_nak(void **state)
 	}
 }
 
-/* Flushing waits for nobody's credits, though a NAK, an ACK or a response does. */
+/* Flushing does not wait for credits, while a NAK, an ACK or a response does. */
 static void test_flush_without_credits(void **state)
 {
 	struct rig r;
@@ -116,7 +118,7 @@ static void test_flush_without_credits(void **state)
 			wc(&r.rcq[1], 10 + i, WC_WR_FLUSH);
 			wc(&r.scq[1], 10 + i, WC_WR_FLUSH);
 		}
-		/* and what is posted later */
+		/* and later posts, too */
 		rig_recv(&r, 1, 100, 0, 100);
 		rig_write(&r, 1, 100, 0, 0, 100);
 		steps(&r);
@@ -132,7 +134,7 @@ static void test_flush_without_credits(void **state)
 	}
 }
 
-/* With credits the ACK leaves at once, also if doorbell and command come together. */
+/* With credits the ACK leaves at once, even if doorbell and command arrive together. */
 static void test_ack_before_destroy(void **state)
 {
 	struct rig r;
@@ -143,7 +145,7 @@ static void test_ack_before_destroy(void **state)
 	rig_recv(&r, 1, 5, 0, 3000);
 	rig_greet(&r, 0);
 	rig_send(&r, 0, 1, 0, 3000);
-	/* the message is there; no poll since */
+	/* the message has arrived, and there was no poll since */
 	host_step(r.h, 2);
 	wc(&r.rcq[1], 5, WC_SUCCESS);
 	assert_int_equal(r.h[1]->port[0].frames, 1);
@@ -155,7 +157,10 @@ static void test_ack_before_destroy(void **state)
 	rig_down(&r);
 }
 
-/* More QPs go without credits than acknowledgements are kept: the newest ones are. */
+/*
+ * If more QPs are destroyed without credits than acknowledgements are kept, the newest ones are
+ * kept.
+ */
 static void test_bound(void **state)
 {
 	enum { N = 70, KEPT = 64 };
@@ -195,7 +200,7 @@ static void test_bound(void **state)
 	rig_down(&r);
 }
 
-/* A device that is reset owes nothing any more. */
+/* A device that is reset sends none of them. */
 static void test_device_reset(void **state)
 {
 	struct rig r;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Hosts with a socket of their own: who comes there, and who does not. */
+/* Hosts with a socket of their own: which machines may connect there. */
 #include "front_world.h"
 
-#define QUEUE	200u		/* more than listen() and the daemon have room for */
+#define QUEUE	200u		/* more connections than listen() and the daemon have room for */
 
-/* All hosts but the fifth have one. */
+/* All hosts except the fifth one have a socket. */
 static const struct {
 	const char *node;
 	unsigned int port;
@@ -14,7 +14,7 @@ static const struct {
 static char path[TENANTS][64];
 static const char *third, *fourth;
 
-/* It stands, so nobody is too late. */
+/* The clock stands still, so no connection times out. */
 static uint64_t standing_clock(void *arg)
 {
 	(void)arg;
@@ -49,7 +49,7 @@ static struct ohca_front_hello a_hello(uint64_t guid, unsigned int want, const c
 	return h;
 }
 
-/* A front that comes by socket @at. */
+/* Connects a front to socket @at. */
 static void come(struct front *f, const char *at, struct ohca_front_hello h)
 {
 	front_dial(f, at);
@@ -67,7 +67,7 @@ static void refused(const char *at, struct ohca_front_hello h, const char *why)
 	front_close(&f);
 }
 
-/* NodeGUID of the host at port @num of the switch, as the topology has it. */
+/* Return: NodeGUID of the host at port @num of the switch, by the topology. */
 static uint64_t guid_of(const struct world *w, unsigned int num)
 {
 	const struct fab *f = w->f;
@@ -75,7 +75,7 @@ static uint64_t guid_of(const struct world *w, unsigned int num)
 	return f->node[f->port[f->port[fab_port_of(the_switch(w), num)].peer].node].guid;
 }
 
-/* Whatever a machine is called, it has the place of its socket, once. */
+/* Whatever name a machine has, it gets the place of its socket, once. */
 static void test_own_place(void **state)
 {
 	struct world *w = *state;
@@ -101,7 +101,10 @@ static void test_own_place(void **state)
 	wait_free(w, 3);
 }
 
-/* Nobody gets another place by it, nor keeps its machine out by taking its GUID. */
+/*
+ * A socket gives access to no other place, and a machine cannot block another one by using its
+ * GUID.
+ */
 static void test_no_other_place(void **state)
 {
 	struct world *w = *state;
@@ -111,7 +114,7 @@ static void test_no_other_place(void **state)
 	refused(third, a_hello(0x7000, 0, "host4"), "this socket leads to 'host3', not to 'host4'");
 	refused(third, a_hello(guid_of(w, 4), 0, NULL),
 		"this socket leads to 'host3', not to 'host4'");
-	/* a name is not enough against a GUID */
+	/* a name does not override a GUID */
 	refused(third, a_hello(guid_of(w, 4), 0, "host3"),
 		"this socket leads to 'host3', not to 'host4'");
 	refused(third, a_hello(0x7000, 7, NULL), "'host3' is not at port 7 of the first switch");
@@ -119,7 +122,9 @@ static void test_no_other_place(void **state)
 		expect_at(w, i, "");
 }
 
-/* The socket of all leads to no place that has its own, however it is asked. */
+/*
+ * The general socket leads to no place with its own socket, in whatever way a machine asks for it.
+ */
 static void test_general(void **state)
 {
 	struct world *w = *state;
@@ -132,12 +137,12 @@ static void test_general(void **state)
 			"the place of 'host3' has a socket of its own");
 		refused(w->path, a_hello(guid_of(w, 3), 0, NULL),
 			"the place of 'host3' has a socket of its own");
-		/* nor if its machine is there */
+		/* nor after its machine was there */
 		come(&f, third, a_hello(0x8000, 0, NULL));
 		front_close(&f);
 		wait_free(w, 3);
 	}
-	/* the machine that has had it least of all */
+	/* not even for the machine that had it last */
 	come(&f, w->path, a_hello(0x8000, 0, NULL));
 	expect_at(w, 5, "a card");
 	refused(w->path, a_hello(0x7000, 0, NULL), "all 1 hosts of the fabric are taken");
@@ -145,7 +150,7 @@ static void test_general(void **state)
 	wait_free(w, 5);
 }
 
-/* Ports that come by a link are under the same rules. */
+/* The same rules apply to ports that are attached by a link. */
 static void test_links(void **state)
 {
 	struct world *w = *state;
@@ -168,7 +173,7 @@ static void test_links(void **state)
 	wait_free(w, 4);
 }
 
-/* An HCA that moves stays at its place, so its new front comes by the socket of that. */
+/* An HCA that moves keeps its place, so its new front must use the socket of that place. */
 static void test_move(void **state)
 {
 	struct ohca_front_hello h = a_hello(0x7000, 0, NULL);
@@ -193,7 +198,7 @@ static void test_move(void **state)
 	wait_free(w, 3);
 }
 
-/* Connect without a word, as often as @at has room. Return: how many */
+/* Connects without sending anything, until @at has no room. Return: the number of connections. */
 static unsigned int fill(const char *at, int fd[QUEUE])
 {
 	struct sockaddr_un sa = { .sun_family = AF_UNIX };
@@ -217,7 +222,7 @@ static unsigned int fill(const char *at, int fd[QUEUE])
 	return 0;
 }
 
-/* Peers that say nothing, as many as one socket can have, delay nobody at another. */
+/* As many silent peers as one socket can have do not delay a peer of another socket. */
 static void test_full_queue(void **state)
 {
 	struct world *w = *state;

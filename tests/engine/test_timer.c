@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The heap of timers of QPs: its first key is the earliest, whatever is set and forgotten. */
+/* The heap of timers of QPs: its first key is the earliest one, whatever is set and cleared. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,9 +21,12 @@ static ohca_engine engine;
 static struct ohca_sched sched;
 static struct ohca_timer heap[QPS];
 static struct ohca_xport qp[QPS];
-static uint64_t key[QPS];	/* of those in the heap */
+static uint64_t key[QPS];	/* of the QPs in the heap */
 
-/* A later time leaves the key as it is, and none the QP where it is. */
+/*
+ * Sets a timer. A later time does not change the key, and OHCA_NO_DEADLINE leaves the QP in the
+ * heap.
+ */
 static void set(unsigned int i, uint64_t t)
 {
 	const bool in = qp[i].sched.heap;

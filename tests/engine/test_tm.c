@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * SRQs with tags: list operations, eager and unexpected messages, rendezvous, and what a
- * guest or a peer may do wrong. Side 0 sends, side 1 has the SRQ; side 0's QP receives FINs.
+ * SRQs with tags: list operations, eager and unexpected messages, rendezvous, and errors of a guest
+ * or a peer. Side 0 sends, side 1 has the SRQ; the QP of side 0 receives FINs.
  */
 #include "engine/base/limits.h"
 #include "engine/base/state.h"
@@ -19,7 +19,7 @@
 #define MATCH	32u
 #define VALID	64u
 #define HDR	32u
-#define DATA	65536u	/* offset of a rendezvous' data on side 0 */
+#define DATA	65536u	/* offset of the data of a rendezvous on side 0 */
 
 static void up(struct rig *r, bool loop)
 {
@@ -40,7 +40,7 @@ static void op(struct rig *r, struct ohca_hw_tm_wqe w)
 	rig_run(r);
 }
 
-/* Add a tag whose buffer is @len bytes at @off of side 1's MR; wr_id 1000 + handle. */
+/* Adds a tag whose buffer is @len bytes at @off of side 1's MR; wr_id 1000 + handle. */
 static void add(struct rig *r, uint32_t handle, uint64_t tag, uint64_t mask, uint64_t off,
 		uint32_t len)
 {
@@ -59,7 +59,7 @@ static void sync(struct rig *r, uint32_t n)
 				       .flags = OHCA_TM_COUNT, .unexpected = n });
 }
 
-/* A message of @len bytes in all, with a TMH and, for a rendezvous of @rlen bytes, an RVH */
+/* Sends a message of @len bytes in all, with a TMH and, for a rendezvous of @rlen bytes, an RVH. */
 static void message(struct rig *r, uint8_t tmh, uint64_t tag, uint32_t len, uint32_t rlen,
 		    uint32_t rkey)
 {
@@ -74,7 +74,7 @@ static void message(struct rig *r, uint8_t tmh, uint64_t tag, uint32_t len, uint
 	rig_send(r, 0, 1, 0, len);
 }
 
-/* An eager message with @len bytes behind its TMH. */
+/* Sends an eager message with @len bytes after its TMH. */
 static void eager_data(struct rig *r, uint64_t tag, uint32_t len)
 {
 	uint8_t h[16] = { OHCA_TMH_EAGER };
@@ -101,7 +101,7 @@ static void srq_recv(struct rig *r, uint64_t wr_id, uint64_t off, uint32_t len)
 	host_srq_post(&r->srq[1], wr_id, &s, 1);
 }
 
-/* The next CQE of the SRQ: of a message. */
+/* Expects a message as the next CQE of the SRQ. */
 static struct ohca_hw_cqe got_(struct rig *r, uint64_t wr_id, uint32_t status, uint32_t flags,
 			       const char *file, int line)
 {
@@ -110,7 +110,7 @@ static struct ohca_hw_cqe got_(struct rig *r, uint64_t wr_id, uint32_t status, u
 	_assert_int_equal(c.opcode, TM_RECV, file, line);
 	_assert_int_equal(c.wc_flags, flags, file, line);
 	_assert_int_equal(c.wqe_idx, r->srq[1].srqn, file, line);
-	/* the tag comes with the match and with nothing else */
+	/* only the CQE of a match contains the tag */
 	if (!(flags & MATCH)) {
 		_assert_int_equal(c.tag, 0, file, line);
 		_assert_int_equal(c.src_qp, 0, file, line);
@@ -136,7 +136,7 @@ static void sent(struct rig *r)
 	wc(&r->scq[0], 1, WC_SUCCESS);
 }
 
-/* Side 0 hears that its rendezvous of @tag is done. */
+/* Expects the FIN that the rendezvous of @tag is done, at side 0. */
 static void fin(struct rig *r, uint64_t wr_id, uint64_t off, uint64_t tag)
 {
 	struct ohca_hw_cqe c = wc(&r->rcq[0], wr_id, WC_SUCCESS);
@@ -165,7 +165,7 @@ static void eager_matches(bool loop)
 	add(&r, 5, 0x5678, 0xffff, 16384, 8192);
 	add(&r, 6, 0, 0, 24576, 8192);
 	no_wc(&r.rcq[1]);
-	/* the first of the list that matches, by its mask; what the tag does not say is ignored */
+	/* the first tag of the list that matches by its mask; bits outside the mask are ignored */
 	eager_data(&r, 0xabcd0005678ull, 100);
 	c = got(&r, 1004, WC_SUCCESS, MATCH | VALID);
 	assert_int_equal(c.byte_len, 100);
@@ -175,7 +175,7 @@ static void eager_matches(bool loop)
 	is_free(&c, 4);
 	rig_check(&r, 1, 8192, 100, 3);
 	sent(&r);
-	/* several packets: told twice */
+	/* several packets: two CQEs */
 	eager_data(&r, 0x5678, 8192);
 	c = got(&r, 1005, WC_SUCCESS, MATCH);
 	is_tag(&c, 0x5678);
@@ -185,7 +185,7 @@ static void eager_matches(bool loop)
 	is_free(&c, 5);
 	rig_check(&r, 1, 16384, 8192, 3);
 	sent(&r);
-	/* nothing but a header, with immediate data; the tag for everything */
+	/* only a header, with immediate data; a tag that matches everything */
 	w = wqe_new(OHCA_OP_SEND_IMM, OHCA_WQE_SIGNALED, 1);
 	wqe_imm(&w, 0x11223344);
 	wqe_sge(&w, r.mr[0].iova, 16, r.mr[0].key);
@@ -196,7 +196,7 @@ static void eager_matches(bool loop)
 	assert_int_equal(c.byte_len, 0);
 	sent(&r);
 	no_wc(&r.rcq[1]);
-	/* a WRITE with immediate data is no message */
+	/* a WRITE with immediate data does not match */
 	srq_recv(&r, 9, 0, 64);
 	w = wqe_new(OHCA_OP_RDMA_WRITE_IMM, OHCA_WQE_SIGNALED, 1);
 	wqe_raddr(&w, r.mr[1].iova, r.mr[1].key);
@@ -216,7 +216,7 @@ static void test_eager(void **state)
 	eager_matches(true);
 }
 
-/* Every size around packets, while frames get lost. */
+/* All sizes near those of packets, on a wire that loses packets. */
 static enum host_fate lossy(void *arg, struct host *from, unsigned int port, uint8_t *frame,
 			    uint32_t len)
 {
@@ -269,7 +269,7 @@ static void test_loss(void **state)
 	rig_down(&r);
 }
 
-/* ---- who has seen what ---- */
+/* ---- counts of unexpected messages ---- */
 
 static void test_unexpected(void **state)
 {
@@ -288,7 +288,7 @@ static void test_unexpected(void **state)
 	assert_int_equal(c.tag, 0);
 	assert_int_equal(c.flags, OHCA_CQE_SRQ | OHCA_CQE_TM);
 	rig_check(&r, 1, 16, 1500, 3);
-	/* a tag that is added now must wait; the one before does not */
+	/* a tag that is added now does not match yet; the one before does */
 	op(&r, (struct ohca_hw_tm_wqe){ .wr_id = 4, .opcode = OHCA_TM_ADD, .handle = 1,
 					.flags = OHCA_TM_SIGNALED, .recv_wr_id = 1001,
 					.tag = 2, .mask = ~0ull, .num_sge = 1,
@@ -301,7 +301,7 @@ static void test_unexpected(void **state)
 	got(&r, 51, WC_SUCCESS, 0);
 	eager_data(&r, 1, 10);
 	got(&r, 1000, WC_SUCCESS, MATCH | VALID);
-	/* a number that is not right changes nothing; 16 bits count */
+	/* a wrong count has no effect; 16 bits count */
 	sync(&r, 1);
 	eager_data(&r, 2, 10);
 	got(&r, 52, WC_SUCCESS, 0);
@@ -317,13 +317,13 @@ static void test_unexpected(void **state)
 	eager_data(&r, 2, 10);
 	c = got(&r, 1001, WC_SUCCESS, MATCH | VALID);
 	is_free(&c, 1);
-	/* nothing is posted: RNR, and the message matches when it comes again */
+	/* no WQE is posted: RNR, and the message matches when it is sent again */
 	eager_data(&r, 9, 10);
 	no_wc(&r.rcq[1]);
 	add(&r, 1, 9, ~0ull, 0, 10);
 	rig_time(&r, 50);
 	got(&r, 1001, WC_SUCCESS, MATCH | VALID);
-	/* an unexpected message that cannot be received will not have been */
+	/* an unexpected message that cannot be received does not count */
 	srq_recv(&r, 53, 0, 4);
 	eager_data(&r, 9, 10);
 	got(&r, 53, WC_LOC_LEN, 0);
@@ -333,7 +333,7 @@ static void test_unexpected(void **state)
 	rig_down(&r);
 }
 
-/* Messages without a tag, and what has no good header, come as they are and do not count. */
+/* Messages without a tag, or without a valid header, are received as they are and do not count. */
 static void test_no_tag(void **state)
 {
 	static const struct {
@@ -374,7 +374,7 @@ static void test_no_tag(void **state)
 	op(&r, (struct ohca_hw_tm_wqe){ .wr_id = 5, .opcode = OHCA_TM_SYNC,
 					.flags = OHCA_TM_SIGNALED });
 	assert_int_equal(wc(&r.rcq[1], 5, WC_SUCCESS).wc_flags, 0);
-	/* the tag was not touched */
+	/* the tag is still there */
 	eager_data(&r, 77, 10);
 	got(&r, 1000, WC_SUCCESS, MATCH | VALID);
 	rig_down(&r);
@@ -456,7 +456,7 @@ static void test_no_room(void **state)
 	assert_int_equal(c.byte_len, 8);
 	sent(&r);
 	assert_int_equal(host_counter(r.h[1], OHCA_CNT_LOCAL_ERR), 0);
-	/* the QP lives */
+	/* the QP still works */
 	add(&r, 1, 5, ~0ull, 0, 100);
 	eager_data(&r, 5, 100);
 	got(&r, 1001, WC_SUCCESS, MATCH | VALID);
@@ -487,7 +487,7 @@ static void test_errors(void **state)
 
 	(void)state;
 	up(&r, false);
-	/* more data than the buffer holds */
+	/* more data than the buffer has room for */
 	add(&r, 1, 5, ~0ull, 0, 99);
 	eager_data(&r, 5, 100);
 	c = got(&r, 1001, WC_LOC_LEN, MATCH);
@@ -502,7 +502,7 @@ static void test_errors(void **state)
 	is_free(&c, 1);
 	wc(&r.scq[0], 1, WC_REM_INV_REQ);
 	again(&r);
-	/* a bad key of the tag's: eager, rendezvous */
+	/* a bad key of the tag: eager, rendezvous */
 	for (unsigned int i = 0; i < 2; i++) {
 		struct ohca_hw_tm_wqe w = { .opcode = OHCA_TM_ADD, .handle = 1, .num_sge = 1,
 					    .recv_wr_id = 1001,
@@ -523,8 +523,9 @@ static void test_errors(void **state)
 		assert_int_equal(rig_state(&r.qp[1]), OHCA_QPS_ERR);
 		again(&r);
 	}
-	/* a peer whose RVH names what it has not got: two, of which the second is flushed; both
-	 * come at once, because the peer knows that there are no credits
+	/*
+	 * the RVH of a peer has a wrong key: two rendezvous, of which the second is flushed. Both
+	 * arrive together, because the peer knows that there are no credits
 	 */
 	srq_recv(&r, 3, 0, 0);
 	rig_send(&r, 0, 1, 0, 0);
@@ -579,7 +580,7 @@ static enum host_fate first_only(void *arg, struct host *from, unsigned int port
 	return (*n)++ ? HOST_DROP : HOST_DELIVER;
 }
 
-/* What is under way is given back when the QP is reset or destroyed, or goes to ERR. */
+/* Tags in use are returned when the QP is reset or destroyed, or goes to ERR. */
 static void test_give_back(void **state)
 {
 	struct ohca_hw_qp_attr a;
@@ -591,7 +592,7 @@ static void test_give_back(void **state)
 	for (unsigned int i = 0; i < 3; i++) {
 		add(&r, 1, 5, ~0ull, 0, 100);
 		add(&r, 2, 6, ~0ull, 0, 50000);
-		/* in RTR a QP receives and sends nothing */
+		/* in RTR a QP receives, and sends nothing */
 		rig_modify(&r.qp[1], OHCA_QPS_RESET);
 		a = rig_attr(&r, 1);
 		a.state = OHCA_QPS_INIT;
@@ -604,7 +605,7 @@ static void test_give_back(void **state)
 		rndv(&r, 5, 100, 1);
 		got(&r, 1001, WC_SUCCESS, MATCH);
 		sent(&r);
-		/* and half an eager message */
+		/* and half of an eager message */
 		{
 			unsigned int n = 0;
 
@@ -639,8 +640,8 @@ static void test_give_back(void **state)
 }
 
 /*
- * Half an eager message has taken a tag when its QP is reset or destroyed, and the CQ has no room
- * for the flushed tag. That is an error of the CQ and not of the QP, whose command succeeds.
+ * Half of an eager message uses a tag when its QP is reset or destroyed, and the CQ has no room for
+ * the flushed tag. That is an error of the CQ and not of the QP, whose command succeeds.
  */
 static void test_give_back_full(void **state)
 {
@@ -665,7 +666,7 @@ static void test_give_back_full(void **state)
 		host_hook_set(r.h[0], 0, first_only, &n);
 		eager_data(&r, 6, 3000);
 		host_hook_set(r.h[0], 0, NULL, NULL);
-		/* the only entry says that the tag matches, and nobody reads it */
+		/* the only CQE reports the match, and the test does not read it */
 		no_event(r.h[1]);
 		assert_int_equal(rig_state(&r.qp[1]), OHCA_QPS_RTS);
 		if (i == 0) {
@@ -683,7 +684,7 @@ static void test_give_back_full(void **state)
 		host_buf_free(&r.srq[1].buf);
 		host_cq_destroy(&cq);
 		r.srq[1] = roomy;
-		/* for the next turn, and rig_down() */
+		/* for the next round, and rig_down() */
 		in.rcq = &r.rcq[1];
 		assert_int_equal(host_qp_create(r.h[1], &r.qp[1], &in), 0);
 	}
@@ -706,7 +707,7 @@ static void test_ops(void **state)
 	op(&r, w);
 	assert_int_equal(host_tm_result(&r.srq[1], 0), OHCA_TM_DONE);
 	no_wc(&r.rcq[1]);
-	/* once more: it is gone */
+	/* again: the tag is not there */
 	op(&r, w);
 	assert_int_equal(host_tm_result(&r.srq[1], 0), OHCA_TM_FAILED);
 	no_wc(&r.rcq[1]);
@@ -724,7 +725,7 @@ static void test_ops(void **state)
 	c = wc(&r.rcq[1], 7, WC_TM_ERR);
 	assert_int_equal(c.opcode, TM_ADD);
 	assert_int_equal(host_tm_result(&r.srq[1], 0), OHCA_TM_FAILED);
-	/* malformed ones are told of, signaled or not */
+	/* malformed ones make a CQE, signaled or not */
 #define BAD(field, value)							\
 	bad = (struct ohca_hw_tm_wqe){ .wr_id = 3, .opcode = OHCA_TM_ADD, .handle = 2 };	\
 	bad.field = (value);							\
@@ -746,7 +747,7 @@ static void test_ops(void **state)
 	bad = (struct ohca_hw_tm_wqe){ .wr_id = 3, .opcode = OHCA_TM_DEL, .num_sge = 1 };
 	op(&r, bad);
 	wc(&r.rcq[1], 3, WC_TM_ERR);
-	/* the list is what it was */
+	/* the list has not changed */
 	eager_data(&r, 5, 10);
 	got(&r, 1001, WC_SUCCESS, MATCH | VALID);
 	/* the ring wraps */
@@ -755,14 +756,14 @@ static void test_ops(void **state)
 		op(&r, (struct ohca_hw_tm_wqe){ .opcode = OHCA_TM_DEL, .handle = i % TAGS });
 		assert_int_equal(host_tm_result(&r.srq[1], 0), OHCA_TM_DONE);
 	}
-	/* more posted than it holds */
+	/* more posted than the ring holds */
 	db = host_buf_ptr(r.h[1], &r.srq[1].buf, 0);
 	db->sq_pi += 17;
 	ohca_doorbell(r.h[1]->e, 0, OHCA_UAR_SRQ, r.srq[1].srqn, 8);
 	rig_run(&r);
 	event(r.h[1], OHCA_EVENT_SRQ_ERR, r.srq[1].srqn);
 	no_event(r.h[1]);
-	/* nothing of it works any more, and nothing of it happens again */
+	/* nothing of the SRQ works any more, and there is no second event */
 	ohca_doorbell(r.h[1]->e, 0, OHCA_UAR_SRQ, r.srq[1].srqn, 8);
 	rig_run(&r);
 	no_event(r.h[1]);
@@ -797,7 +798,7 @@ static void test_cq_full(void **state)
 	rig_down(&r);
 }
 
-/* How far the counts of unexpected messages may differ. */
+/* The limit for the difference between the counts of unexpected messages. */
 static void test_far_behind(void **state)
 {
 	static const struct {
@@ -816,7 +817,10 @@ static void test_far_behind(void **state)
 	}
 }
 
-/* What the device writes of an operation: its result, the index behind it, where it waits. */
+/*
+ * Memory that the device writes for an operation is missing: its result, the index after it, its
+ * request for a doorbell.
+ */
 static void test_unwritable(void **state)
 {
 	for (unsigned int i = 0; i < 3; i++) {
@@ -840,7 +844,7 @@ static void test_unwritable(void **state)
 		op(&r, w);
 		event(r.h[1], OHCA_EVENT_SRQ_ERR, srq->srqn);
 		no_event(r.h[1]);
-		/* nobody is told of what its poster cannot know to be done */
+		/* no CQE for an operation whose result could not be written */
 		if (i == 2)
 			wc(&r.rcq[1], 9, WC_SUCCESS);
 		no_wc(&r.rcq[1]);
@@ -893,7 +897,7 @@ static void test_create(void **state)
 	REFUSED(cqn, 0x12345);
 	REFUSED(xrcdn, 1);
 	REFUSED(reserved, 1);
-	/* memory for tags has a bound */
+	/* the total number of tags is bounded */
 	assert_int_equal(host_tm_srq_create(r.h[1], &srq, 2, r.h[1]->pdn, OHCA_MAX_TAGS, 2,
 					    &r.rcq[1]), 0);
 	r.h[1]->e->num_tags += OHCA_MAX_ALL_TAGS - OHCA_MAX_TAGS - 3 * TAGS;

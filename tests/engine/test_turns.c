@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the parts of a turn leave for each other: frames, QPs that send, doorbells, the trace. */
+/* The parts of a turn leave room for each other: frames, QPs that send, doorbells, the trace. */
 #include <stdlib.h>
 
 #include "engine/base/state.h"
@@ -11,7 +11,7 @@
 
 #define BUDGET		64u
 
-/** struct wire - a hook that counts frames, and keeps the last of them */
+/** struct wire - a hook that counts frames, and keeps the last one */
 struct wire {
 	unsigned int frames;
 	uint32_t len;
@@ -33,7 +33,7 @@ static enum host_fate keep(void *arg, struct host *from, unsigned int port, uint
 
 static const uint8_t mgid[16] = { 0xff, 0x12, 0x40, 0x1b };
 
-/* A frame of @len bytes to the group, as side 0 sends it. */
+/* Builds a frame of @len bytes to the group, as side 0 sends it. */
 static void make_frame(struct rig *r, struct wire *w, uint32_t len)
 {
 	struct ohca_hw_av av = { .dlid = 0xc001, .dqpn = IB_QP_MULTICAST, .qkey = RIG_QKEY,
@@ -65,8 +65,8 @@ static void mcast(struct host *h, uint8_t opcode, const struct host_qp *qp)
 }
 
 /*
- * Frames for a group of many members come as fast as they are taken. A QP of the same machine sends
- * in each turn nevertheless, and no more frames are taken than can be delivered.
+ * Frames for a group of many members arrive as fast as they are accepted. A QP of the same machine
+ * still sends in each turn, and no more frames are accepted than can be delivered.
  */
 static void test_backlog(void **state)
 {
@@ -102,7 +102,7 @@ static void test_backlog(void **state)
 		host_poll(r.h[1], BUDGET);
 		assert_true(out.frames > before);
 	}
-	/* the backlog is worked off as well */
+	/* the backlog is delivered, too */
 	assert_true(taken >= TURNS / 8);
 	host_hook_set(r.h[1], 0, NULL, NULL);
 	rig_run(&r);
@@ -116,7 +116,7 @@ static void test_backlog(void **state)
 	rig_down(&r);
 }
 
-/* List operations that never end do not keep CQs from being armed, nor QPs from being rung. */
+/* List operations without end do not prevent that CQs are armed and QPs are served. */
 static void test_doorbells(void **state)
 {
 	enum { SRQS = 3, LOG_OPS = 12, POLLS = 8 };
@@ -148,7 +148,7 @@ static void test_doorbells(void **state)
 		host_cq_arm(&other, false);
 	}
 	host_attack(h, "list operations without end", OHCA_POLL_WORK(BUDGET));
-	/* and the lists are served, all of them */
+	/* and all lists are served */
 	for (unsigned int i = 0; i < SRQS; i++)
 		assert_true(((struct ohca_hw_db *)host_buf_ptr(h, &srq[i].buf, 0))->sq_ci > 0);
 	for (unsigned int i = 0; i < SRQS; i++)
@@ -191,7 +191,7 @@ static void test_many_rung(void **state)
 	host_free(h);
 }
 
-/* The host hears of the events that it wants. */
+/* The host gets the trace events that it has asked for. */
 static void test_trace(void **state)
 {
 	uint64_t packets, states;

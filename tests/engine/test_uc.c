@@ -49,7 +49,7 @@ static void test_sizes(void **state)
 	}
 }
 
-/** struct drop_one - drop packet number @n (from 0) of those that leave */
+/** struct drop_one - drops packet number @n (from 0) */
 struct drop_one {
 	unsigned int n, seen;
 };
@@ -98,8 +98,8 @@ static void test_loss(void **state)
 }
 
 /*
- * The same with SRQs. The WQE that was taken for the missing message is not kept from others:
- * it ends as aborted, with the next packet that comes.
+ * The same with SRQs. The WQE that the missing message has used is not left unused: it ends as
+ * aborted when the next packet arrives.
  */
 static void test_loss_srq(void **state)
 {
@@ -110,7 +110,7 @@ static void test_loss_srq(void **state)
 	opt.srq = true;
 	for (unsigned int n = 0; n < 20; n++) {
 		struct drop_one d = { .n = n };
-		/* without its first packet a message takes no WQE */
+		/* a message without its first packet uses no WQE */
 		unsigned int lost = n / 5, wqe = 0;
 		bool taken = n % 5;
 
@@ -136,7 +136,7 @@ static void test_loss_srq(void **state)
 		}
 		no_wc(&r.rcq[1]);
 		no_event(r.h[1]);
-		/* it goes on */
+		/* the connection continues */
 		rig_send(&r, 0, 9, 0, 2500);
 		rig_run(&r);
 		wc(&r.scq[0], 9, WC_SUCCESS);
@@ -148,7 +148,7 @@ static void test_loss_srq(void **state)
 	}
 }
 
-/* A message that is longer than the WQE that its SRQ has for it; then one that fits. */
+/* A message that is longer than the SRQ's WQE; then one that fits. */
 static void test_long_srq(void **state)
 {
 	struct rig_opt opt = uc(1);
@@ -172,7 +172,7 @@ static void test_long_srq(void **state)
 	rig_down(&r);
 }
 
-/** struct gone - the region is gone before packet @n (from 0) arrives */
+/** struct gone - the region is deregistered before packet @n (from 0) arrives */
 struct gone {
 	struct rig *r;
 	unsigned int n, seen;
@@ -193,7 +193,10 @@ static enum host_fate gone(void *arg, struct host *from, unsigned int port, uint
 	return HOST_DELIVER;
 }
 
-/* A WRITE whose last packet takes a WQE from an SRQ for its immediate, and then has no region. */
+/*
+ * The last packet of a WRITE uses a WQE of an SRQ for its immediate data, and then the region is
+ * gone.
+ */
 static void test_gone_srq(void **state)
 {
 	struct rig_opt opt = uc(1);
@@ -205,7 +208,7 @@ static void test_gone_srq(void **state)
 	opt.srq = true;
 	rig_up(&r, opt);
 	g.r = &r;
-	/* each packet has been taken when the next one leaves */
+	/* each packet has arrived when the next one leaves */
 	r.h[0]->port[0].credits = 1;
 	host_hook_set(r.h[0], 0, gone, &g);
 	rig_recv(&r, 1, 1, 0, 0);
@@ -221,10 +224,10 @@ static void test_gone_srq(void **state)
 	rig_down(&r);
 }
 
-/* There is no room to say that a WQE was aborted, when the next message begins. */
+/* The CQ has no room for an aborted WQE when the next message begins. */
 static void test_full_srq(void **state)
 {
-	struct drop_one d = { .n = 9 };	/* the last one of the second message */
+	struct drop_one d = { .n = 9 };	/* the last packet of the second message */
 	struct rig_opt opt = uc(2);
 	struct host_qp_init in = { .type = OHCA_QPT_UC };
 	struct ohca_hw_db *db;
@@ -255,13 +258,13 @@ static void test_full_srq(void **state)
 	wc(&r.rcq[1], 0, WC_SUCCESS);
 	no_wc(&r.rcq[1]);
 	assert_int_equal(rig_state(&r.qp[1]), OHCA_QPS_ERR);
-	/* the message that showed the loss has taken no WQE from the others */
+	/* the message that revealed the loss has used no other WQE */
 	db = host_buf_ptr(r.h[1], &r.srq[1].buf, 0);
 	assert_int_equal(db->rq_ci, 2);
 	rig_down(&r);
 }
 
-/* No receive WQE, a key that is none, a message too long: dropped, the QP lives. */
+/* No receive WQE, an invalid key, a message too long: dropped, and the QP continues. */
 static void test_drops(void **state)
 {
 	struct rig r;
@@ -338,7 +341,7 @@ static void test_local_errors(void **state)
 	rig_down(&r);
 }
 
-/* A consumer that asks for no completions has room in its queue before all of it is sent. */
+/* The queue of a consumer that asks for no completions has room before everything is sent. */
 static void test_room(void **state)
 {
 	static const uint8_t type[] = { OHCA_QPT_UC, OHCA_QPT_UD };
@@ -349,7 +352,7 @@ static void test_room(void **state)
 		struct rig r;
 
 		rig_up(&r, (struct rig_opt){ .type = type[k] });
-		/* 64 blocks; a datagram takes two */
+		/* 64 blocks; a datagram needs two */
 		for (unsigned int i = 0; i < (type[k] == OHCA_QPT_UD ? 30 : 60); i++) {
 			struct wqe w = wqe_new(OHCA_OP_SEND, 0, i);
 

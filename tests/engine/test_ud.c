@@ -110,7 +110,7 @@ static void test_grh(void **state)
 	rig_down(&r);
 }
 
-/* The DGID is one of the port's, or with the default prefix one that every port has. */
+/* The DGID must be one of the port's, or one that every port has with the default prefix. */
 static void test_dgid(void **state)
 {
 	static const uint8_t subnet[8] = { 0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 1 };
@@ -156,13 +156,13 @@ static void test_dgid(void **state)
 			}
 			no_wc(&r.rcq[1]);
 			assert_int_equal(host_counter(r.h[1], OHCA_CNT_RX_BAD_PKT), ++bad);
-			/* the WQE is for the next one */
+			/* the next datagram uses the WQE */
 			rig_send(&r, 0, 8, 0, 10);
 			rig_run(&r);
 			wc(&r.scq[0], 8, WC_SUCCESS);
 			wc(&r.rcq[1], i, WC_SUCCESS);
 		}
-		/* the subnet's own */
+		/* with the subnet's own prefix */
 		memcpy(av.dgid, port->gid[0], 16);
 		rig_recv(&r, 1, 7, 0, 200);
 		send_av(&r, 0, 9, &av, 100);
@@ -173,7 +173,7 @@ static void test_dgid(void **state)
 	}
 }
 
-/* What a datagram is dropped for, without a trace for the sender. */
+/* Reasons for which a datagram is dropped, without an error for the sender. */
 static void test_drops(void **state)
 {
 	struct rig r;
@@ -191,7 +191,7 @@ static void test_drops(void **state)
 	av.dqpn = r.qp[1].qpn;
 	av.dlid = 9;
 	send_av(&r, 0, 4, &av, 100);
-	/* the GID of the peer, as for RoCE: only the LID says where a packet goes */
+	/* with the GID of the peer, as for RoCE: only the LID determines where a packet goes */
 	av.dlid = 0;
 	av.flags = OHCA_AV_GRH;
 	gid_of(r.h[1], av.dgid);
@@ -205,7 +205,7 @@ static void test_drops(void **state)
 	assert_int_equal(host_counter(r.h[1], OHCA_CNT_RX_BAD_PKT), 2);
 	assert_int_equal(host_counter(r.h[1], OHCA_CNT_RX_BAD_QKEY), 1);
 	assert_int_equal(host_counter(r.h[1], OHCA_CNT_RX_BAD_QP), 1);
-	/* the WQE is still there; then there is none */
+	/* the WQE is still there; after this one there is none */
 	rig_send(&r, 0, 5, 0, 10);
 	rig_send(&r, 0, 6, 0, 10);
 	rig_run(&r);
@@ -218,7 +218,7 @@ static void test_drops(void **state)
 	rig_down(&r);
 }
 
-/* The first datagram before RTS is told, once. */
+/* The first datagram before RTS causes one COMM_EST event. */
 static void test_comm_est(void **state)
 {
 	struct ohca_hw_qp_attr a = { .state = OHCA_QPS_INIT, .port = 1, .qkey = RIG_QKEY };
@@ -267,7 +267,7 @@ static void test_nop(void **state)
 	rig_down(&r);
 }
 
-/* Of the path bits those below LMC count (4.1.3). */
+/* Only the path bits below LMC count (4.1.3). */
 static void test_path_bits(void **state)
 {
 	static const struct {
@@ -312,7 +312,7 @@ static void test_sqe(void **state)
 		case 0:		/* longer than the port's MTU */
 			send_av(&r, 0, 1, &av, 4097);
 			break;
-		case 1:		/* not our memory */
+		case 1:		/* no memory of ours */
 			r.mr[0].key ^= 0x100;
 			send_av(&r, 0, 1, &av, 100);
 			r.mr[0].key ^= 0x100;
@@ -336,7 +336,7 @@ static void test_sqe(void **state)
 		wc(&r.scq[0], 1, want[k]);
 		wc(&r.scq[0], 2, WC_WR_FLUSH);
 		assert_int_equal(rig_state(&r.qp[0]), OHCA_QPS_SQE);
-		/* later posts are flushed too; receiving goes on */
+		/* later posts are flushed, too; receiving continues */
 		rig_send(&r, 0, 3, 0, 10);
 		rig_recv(&r, 0, 4, 0, 100);
 		rig_send(&r, 1, 5, 0, 10);
@@ -353,7 +353,7 @@ static void test_sqe(void **state)
 	}
 }
 
-/* What was posted before RTS is flushed, though the driver was faster than the flushing. */
+/* WQEs that were posted before RTS are flushed, even if the driver is faster than the flushing. */
 static void test_sqe_many(void **state)
 {
 	struct rig_opt o = ud();
@@ -381,7 +381,7 @@ static void test_sqe_many(void **state)
 	rig_down(&r);
 }
 
-/* A receive buffer that is not ours, or a receive WQE that is malformed: the receiver's fault. */
+/* A receive buffer without access rights, or a malformed receive WQE: an error of the receiver. */
 static void test_recv_errors(void **state)
 {
 	struct rig r;
@@ -406,8 +406,8 @@ static void test_recv_errors(void **state)
 }
 
 /*
- * A datagram that is longer than the receive buffer: it is lost, and nothing else. A WQE of the
- * QP's own serves the next one; one from an SRQ ends as aborted.
+ * A datagram that is longer than the receive buffer is lost, without another effect. A WQE of the
+ * QP's own RQ serves the next one; a WQE of an SRQ ends as aborted.
  */
 static void test_too_long(void **state)
 {
@@ -444,7 +444,7 @@ static void test_too_long(void **state)
 		assert_int_equal(host_counter(r.h[1], OHCA_CNT_RX_NO_WQE),
 				 o.srq ? 2 : len == 139 ? 1 : 3);
 		if (!o.srq && len < 139) {
-			/* what was kept is flushed like the others */
+			/* WQEs that were kept are flushed like the others */
 			rig_modify(&r.qp[1], OHCA_QPS_ERR);
 			rig_run(&r);
 			wc(&r.rcq[1], 1, WC_WR_FLUSH);
@@ -454,7 +454,7 @@ static void test_too_long(void **state)
 	}
 }
 
-/* A Q_Key with the high bit set stands for the QP's own. */
+/* A Q_Key with the high bit set selects the QP's own. */
 static void test_controlled_qkey(void **state)
 {
 	struct rig r;
@@ -482,7 +482,7 @@ static int mcast(struct host_qp *qp, uint8_t op)
 	return host_cmd(qp->h, op, &c, NULL);
 }
 
-/* What a hash that everybody knows makes of an MGID. */
+/* A hash of an MGID that is public. */
 static unsigned int known_hash(const uint8_t *gid)
 {
 	uint32_t h = 2166136261u;
@@ -501,7 +501,7 @@ static void attach(struct host_qp *qp, uint32_t n)
 	assert_int_equal(host_cmd(qp->h, OHCA_CMD_ATTACH_MCAST, &c, NULL), 0);
 }
 
-/* The longest chain; *@sum is different when groups are in other chains. */
+/* Return: the length of the longest chain; *@sum depends on the chains that groups are in. */
 static unsigned int longest(const struct host *h, uint64_t *sum)
 {
 	unsigned int max = 0;
@@ -519,7 +519,7 @@ static unsigned int longest(const struct host *h, uint64_t *sum)
 	return max;
 }
 
-/* Groups that somebody chooses by a hash fill no chain; each device has chains of its own. */
+/* Groups that an attacker chooses by a hash fill no chain; the chains of each device differ. */
 static void test_mcast_hash(void **state)
 {
 	uint64_t sum[2];
@@ -578,7 +578,7 @@ static void test_mcast(void **state)
 		struct host_qp_init in = { .type = OHCA_QPT_UD, .scq = &r.scq[1], .rcq = &r.rcq[1] };
 
 		assert_int_equal(host_qp_create(r.h[1], &more[i], &in), 0);
-		/* the last has another Q_Key */
+		/* the Q_Key of the last one differs */
 		host_qp_datagram(&more[i], 0, i == 2 ? 1 : RIG_QKEY);
 		assert_int_equal(mcast(&more[i], OHCA_CMD_ATTACH_MCAST), 0);
 		for (unsigned int k = 0; k < 3; k++) {
@@ -589,7 +589,7 @@ static void test_mcast(void **state)
 		}
 	}
 	rig_recv(&r, 1, 1, 0, 200);
-	/* nobody on our side is attached: no copy here */
+	/* no QP of our side is attached: no copy here */
 	rig_fill(&r, 0, 0, 100, 8);
 	rig_recv(&r, 0, 5, 4096, 200);
 	rig_recv(&r, 0, 6, 4096, 200);
@@ -602,7 +602,7 @@ static void test_mcast(void **state)
 	no_wc(&r.rcq[0]);
 	rig_check(&r, 1, 4096 + 40, 100, 8);
 	rig_check(&r, 1, 8192 + 40, 100, 8);
-	/* the sender attached: it gets its own */
+	/* the sender is attached: it gets its own copy */
 	assert_int_equal(mcast(&r.qp[0], OHCA_CMD_ATTACH_MCAST), 0);
 	send_av(&r, 0, 3, &av, 100);
 	rig_run(&r);
@@ -645,7 +645,7 @@ static void test_block_loopback(void **state)
 	s = host_sge(r.mr[0].iova + 4096, 200, r.mr[0].key);
 	host_post_recv(&q, 1, &s, 1);
 	rig_recv(&r, 0, 2, 8192, 200);
-	/* its own does not come back, but the other QP of this port gets it */
+	/* the sender does not get its own, but the other QP of this port does */
 	w = wqe_new(OHCA_OP_SEND, OHCA_WQE_SIGNALED, 3);
 	memcpy(w.b + 16, &av, sizeof(av));
 	w.nseg = 4;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The card of ohca-vfio-user, as a virtual machine monitor has it: configuration space, memory,
- * interrupts, reset, the loss of the fabric; and a driver that works with it.
+ * The card of ohca-vfio-user, from the view of a virtual machine monitor: configuration space,
+ * memory, interrupts, reset, loss of the fabric; and a driver that uses it.
  */
 #include "vmm.h"
 
 /* ---- the card ------------------------------------------------------------------- */
 
-/* Bytes of a BAR, as firmware finds them. */
+/* Return: bytes of a BAR, determined as firmware does. */
 static uint64_t bar_bytes(struct vmm *v, unsigned int i)
 {
 	const uint32_t at = PCI_BASE_ADDRESS_0 + 4 * i;
@@ -50,7 +50,7 @@ static void test_config(void **state)
 	assert_int_equal(bar_bytes(v, OHCA_BAR_UAR), 8 << 16);
 	assert_int_equal(bar_bytes(v, OHCA_BAR_MSIX), VU_MSIX_BYTES);
 	assert_int_equal(bar_bytes(v, OHCA_BAR_DM), 0);
-	/* what cannot be written is not */
+	/* read-only fields do not change */
 	assert_int_equal(vmm_write(v, VU_CONFIG, PCI_VENDOR_ID, 8, 0), 0);
 	assert_int_equal(vmm_config(v, PCI_VENDOR_ID, 2), OHCA_PCI_VENDOR_ID);
 }
@@ -90,7 +90,7 @@ static void test_info(void **state)
 	}
 }
 
-/* Accesses at and beyond the ends of regions, and of no word. */
+/* Accesses at and past the ends of regions, and accesses that are no aligned word. */
 static void test_access(void **state)
 {
 	struct vmm *v = &((struct bare *)*state)->v;
@@ -118,7 +118,7 @@ static void test_access(void **state)
 	assert_int_equal(val, 0);
 }
 
-/* The stride of doorbell pages is the driver's; where a page reads is what it is not. */
+/* The driver sets the stride of doorbell pages; a read shows which stride is in effect. */
 static void test_stride(void **state)
 {
 	struct vmm *v = &((struct bare *)*state)->v;
@@ -133,7 +133,7 @@ static void test_stride(void **state)
 			assert_int_equal(!!val, at >= shift);
 		}
 	}
-	/* a reset has its first one */
+	/* a reset restores the first one */
 	vmm_reg_set(v, OHCA_REG_CTRL, OHCA_CTRL_RESET, 4);
 	vmm_reg_set(v, OHCA_REG_FEATURES_ACK, 1ull << OHCA_FEATURE_CLOCK, 8);
 	assert_int_equal(vmm_read(v, OHCA_BAR_UAR, (1u << 12) + OHCA_UAR_CLOCK, 8, &val), 0);
@@ -156,7 +156,7 @@ static void test_memory(void **state)
 		assert_int_equal(vmm_map(v, IOVA - 4096, 8192, 0, b->mem), EEXIST);
 		assert_int_equal(vmm_map(v, IOVA - 4096, 4096, 0, -1), 0);
 		assert_int_equal(vmm_map(v, IOVA + BYTES, 4096, BIG - 4096, b->mem), 0);
-		/* the same once more with DMA under way */
+		/* the same once more while the card is bus master */
 		vmm_master(v, true);
 		assert_int_equal(vmm_unmap(v, IOVA, BYTES - 4096), EINVAL);
 		assert_int_equal(vmm_unmap(v, IOVA + 4096, BYTES), EINVAL);
@@ -174,7 +174,10 @@ static void test_memory(void **state)
 	assert_int_equal(vmm_map(v, IOVA, 4096, 0, v->irq[0]), EINVAL);
 	assert_int_equal(vmm_map_as(v, IOVA, 4096, 0, b->mem, VU_DMA_WRITE), EINVAL);
 	assert_int_equal(vmm_call(v, &m, VU_DEVICE_INFO, &d, sizeof(d)), 0);
-	/* the machine's RAM, but private; of a VMM that has not been refused too often for a line */
+	/*
+	 * the machine's RAM, but private; the VMM is a new one, because only its first refusals
+	 * print a line
+	 */
 	vmm_hang_up(v);
 	vmm_dial(v);
 	assert_int_equal(vmm_version(v), 0);
@@ -183,7 +186,10 @@ static void test_memory(void **state)
 	assert_int_equal(vmm_call(v, &m, VU_DEVICE_INFO, &d, sizeof(d)), EINVAL);
 }
 
-/* What a guest writes into private memory is not in its file, and so the card finds no command there. */
+/*
+ * The file of private memory does not contain what a guest writes, so the card finds no command
+ * there.
+ */
 static void test_private(void **state)
 {
 	struct bare *b = *state;
@@ -192,7 +198,7 @@ static void test_private(void **state)
 	vmm_master(&b->v, true);
 	vmm_reg_set(&b->v, OHCA_REG_AQ_BASE, IOVA, 8);
 	vmm_reg_set(&b->v, OHCA_REG_AQ_LOG_SIZE, 4, 4);
-	/* one line, by the first command */
+	/* one line, at the first command */
 	for (uint32_t pi = 1; pi <= 2; pi++)
 		vmm_reg_set(&b->v, OHCA_REG_AQ_DB, pi, 4);
 	assert_int_equal(vmm_expect_said("command is not in its memory: is that shared?"), 1);
@@ -216,7 +222,7 @@ static void test_many_maps(void **state)
 	struct vmm_message m;
 
 	vmm_master(&b->v, true);
-	/* in an order that is not theirs */
+	/* not in the order of their addresses */
 	for (uint64_t i = 0; i < VU_MAPS; i++)
 		assert_int_equal(vmm_map(&b->v, IOVA + (i * 389 % VU_MAPS) * 8192, 4096, 4096 * i, b->mem), 0);
 	assert_int_equal(vmm_map(&b->v, 0, 4096, 0, b->mem), ENOSPC);
@@ -241,7 +247,7 @@ static void test_many_files(void **state)
 
 /* ---- interrupts ----------------------------------------------------------------- */
 
-/* SET_IRQS with a byte for each of 4 vectors from @start on. */
+/* SET_IRQS with one byte for each of 4 vectors from @start on. */
 static int irq_bytes(struct vmm *v, uint32_t start, const char *bytes, size_t n)
 {
 	struct {
@@ -254,7 +260,7 @@ static int irq_bytes(struct vmm *v, uint32_t start, const char *bytes, size_t n)
 	return vmm_call(v, &msg, VU_SET_IRQS, &m, sizeof(m.s) + n);
 }
 
-/* How often a vector was raised since the last call. */
+/* Return: how often a vector was raised since the last call. */
 static uint64_t raised(struct vmm *v, unsigned int i)
 {
 	uint64_t n = 0;
@@ -284,7 +290,7 @@ static void test_irqs(void **state)
 		assert_int_equal(raised(v, i), i % 2);
 	assert_int_equal(irq_bytes(v, 8, "\1\1\1", 3), EINVAL);
 	assert_int_equal(raised(v, 8), 0);
-	/* what is raised without an eventfd is told when there is one */
+	/* a vector that is raised without an eventfd is signaled when there is one */
 	assert_int_equal(vmm_irqs(v, fds, 3, 1, NULL, 0), 0);
 	assert_int_equal(vmm_irqs(v, none, 3, 1, NULL, 0), 0);
 	assert_int_equal(raised(v, 3), 0);
@@ -294,7 +300,7 @@ static void test_irqs(void **state)
 	assert_int_equal(raised(v, 3), 1);
 	assert_int_equal(vmm_read(v, OHCA_BAR_MSIX, VU_MSIX_PBA, 8, &pba), 0);
 	assert_int_equal(pba, 0);
-	/* a reset forgets it */
+	/* a reset clears it */
 	assert_int_equal(vmm_irqs(v, fds, 3, 1, NULL, 0), 0);
 	assert_int_equal(vmm_irqs(v, none, 3, 1, NULL, 0), 0);
 	assert_int_equal(vmm_call(v, &m, VU_DEVICE_RESET, NULL, 0), 0);
@@ -304,7 +310,7 @@ static void test_irqs(void **state)
 	assert_int_equal(vmm_irqs(v, none, 0, 0, NULL, 0), 0);
 	assert_int_equal(vmm_irqs(v, none, 0, VU_VECTORS, NULL, 0), 0);
 	assert_int_equal(raised(v, 0), 0);
-	/* a counter that is full holds nobody up */
+	/* a full counter blocks no thread */
 	assert_int_equal(write(v->irq[7], &(uint64_t){ UINT64_MAX - 1 }, 8), 8);
 	assert_int_equal(fcntl(v->irq[7], F_SETFL, 0), 0);
 	assert_int_equal(vmm_irqs(v, fds, 7, 1, &v->irq[7], 1), 0);
@@ -386,7 +392,7 @@ static void test_traffic(void **state)
 	}
 }
 
-/* Commands interrupt by vector 0. */
+/* Commands raise vector 0. */
 static void test_interrupt(void **state)
 {
 	struct two *t = *state;
@@ -400,7 +406,7 @@ static void test_interrupt(void **state)
 	assert_int_not_equal(raised(&t->v, 0), 0);
 }
 
-/* A command cannot be read, or its answer not be written. */
+/* Rings for a command that cannot be read, or whose answer cannot be written. */
 static void expect_stuck(struct vmm *v, uint32_t pi)
 {
 	vmm_reg_set(v, OHCA_REG_AQ_DB, pi, 4);
@@ -413,11 +419,11 @@ static void expect_stuck(struct vmm *v, uint32_t pi)
 static void expect_fatal(struct vmm *v)
 {
 	expect_stuck(v, (uint32_t)v->m.h->aq_pi + 1);
-	/* the asynchronous EQ, by which it would tell, is not reached, either */
+	/* the asynchronous EQ, which would get an event, cannot be written, either */
 	assert_int_equal(vmm_reg(v, OHCA_REG_FATAL_REASON, 4), OHCA_FATAL_EQ_DMA);
 }
 
-/* Without bus mastering the card reaches no memory. */
+/* Without bus mastering the card cannot access memory. */
 static void test_master(void **state)
 {
 	struct two *t = *state;
@@ -434,7 +440,7 @@ static void test_unmapped(void **state)
 	expect_fatal(&t->v);
 }
 
-/* The card reads a command, and cannot write that it is done. */
+/* The card can read a command, but cannot write its completion. */
 static void test_read_only(void **state)
 {
 	struct two *t = *state;
@@ -449,7 +455,7 @@ static void expect_reset(struct vmm *v)
 	assert_int_equal(vmm_reg(v, OHCA_REG_STATUS, 4), OHCA_STATUS_READY);
 	assert_int_equal(vmm_config(v, PCI_COMMAND, 2), 0);
 	assert_int_equal(vmm_config(v, PCI_BASE_ADDRESS_0, 4), PCI_BASE_ADDRESS_MEM_TYPE_64);
-	/* it is bus master no longer */
+	/* the card is not bus master any more */
 	vmm_reg_set(v, OHCA_REG_AQ_BASE, v->m.h->aq, 8);
 	vmm_reg_set(v, OHCA_REG_ACQ_BASE, v->m.h->acq, 8);
 	vmm_reg_set(v, OHCA_REG_AQ_LOG_SIZE, 4, 4);
@@ -490,8 +496,8 @@ static void wait_status(struct vmm *v, uint32_t status)
 }
 
 /*
- * The fabric's process ends the HCA: the guest's memory has vanished. As long as it stays away
- * the card says AWAY, and why by one line; then it is as after power-on.
+ * The fabric's process ends the HCA, because the guest's memory was truncated. While it is missing
+ * the card's status is AWAY, and one line has the reason. Afterwards the card is as after power-on.
  */
 static void test_away(void **state)
 {
@@ -500,9 +506,12 @@ static void test_away(void **state)
 	const int fd = memfd_create("more", MFD_CLOEXEC);
 	uint64_t val;
 
-	/* the fabric's process handles SIGBUS when it maps a file, and cmocka before each test */
+	/*
+	 * the fabric's process handles SIGBUS when it maps a file, and cmocka does so before each
+	 * test
+	 */
 	assert_int_equal(ftruncate(fd, 4096), 0);
-	/* the one that does not vanish is told first */
+	/* the file that is not truncated is mapped first */
 	assert_int_equal(vmm_unmap(&t->v, HOST_BASE, t->v.m.mem_len), 0);
 	assert_int_equal(vmm_map(&t->v, 0, 4096, 0, fd), 0);
 	assert_int_equal(vmm_map(&t->v, HOST_BASE, t->v.m.mem_len, 0, t->v.m.mem_fd), 0);
@@ -523,7 +532,7 @@ static void test_away(void **state)
 	assert_int_equal(vmm_expect_said("the HCA is there again"), 3);
 }
 
-/* The server ends when it is told to, and the HCA leaves the fabric. */
+/* The server ends on request, and the HCA leaves the fabric. */
 static void test_stop(void **state)
 {
 	struct two *t = *state;

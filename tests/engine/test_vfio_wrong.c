@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What a virtual machine monitor says to ohca-vfio-user that is not valid, and VMMs that come, go and
- * do not read as they like: they end their own connection, and leave nothing.
+ * Invalid messages of a virtual machine monitor to ohca-vfio-user, and VMMs that connect, close and
+ * do not read: they end their own connection, and leave nothing behind.
  */
 #include "vmm.h"
 
 #define PROBE	0xbeefu
 
-/* A valid message of each command, and one of none, which change nothing that matters; false: no more. */
+/*
+ * Writes valid message number @n: one of each command, and one of an unknown command. None changes
+ * what a test depends on. Return: false if there are no more.
+ */
 static bool nth_message(unsigned int n, struct vmm_message *m)
 {
 	const struct vu_dma_map map = { sizeof(map), VU_DMA_READ | VU_DMA_WRITE, 0, IOVA, 4096 };
@@ -46,7 +49,7 @@ static bool nth_message(unsigned int n, struct vmm_message *m)
 	return true;
 }
 
-/* A connection after its VERSION; the last one, if it is still there. */
+/* Connects again, with a VERSION, if the last connection is gone. */
 static void again(struct vmm *v, bool gone)
 {
 	if (!gone)
@@ -56,7 +59,7 @@ static void again(struct vmm *v, bool gone)
 	assert_int_equal(vmm_version(v), 0);
 }
 
-/* Whether the server has ended the connection: all answers up to that of a probe. */
+/* Return: whether the server has closed the connection; reads all answers up to that of a probe. */
 static bool probe(struct vmm *v)
 {
 	const struct vu_access a = { PCI_VENDOR_ID, VU_CONFIG, 4 };
@@ -74,7 +77,7 @@ static bool probe(struct vmm *v)
 	return false;
 }
 
-/* The end comes within a message; or what is left of it is a whole message of that command. */
+/* The connection ends within a message, or the shorter message is complete. */
 static void test_truncated(void **state)
 {
 	struct bare *b = *state;
@@ -91,7 +94,7 @@ static void test_truncated(void **state)
 		again(&b->v, true);
 		for (uint32_t len = sizeof(m.hdr); nth_message(n, &m) && len < m.hdr.size; len++) {
 			m.hdr.size = len;
-			/* VERSION has nothing that must follow it, but may not come twice */
+			/* VERSION needs no data, but may not be sent twice */
 			assert_int_equal(vmm_call_fds(&b->v, &m, NULL, 0), n ? EINVAL : len <
 					 sizeof(m.hdr) + sizeof(struct vu_version) ? EINVAL : EPROTO);
 			again(&b->v, probe(&b->v));
@@ -99,7 +102,7 @@ static void test_truncated(void **state)
 	}
 }
 
-/* Messages that come a byte at a time are as others. */
+/* Messages that arrive byte by byte have the same effect. */
 static void test_pieces(void **state)
 {
 	struct bare *b = *state;
@@ -115,7 +118,10 @@ static void test_pieces(void **state)
 	}
 }
 
-/* Each bit of each message, each with and without a descriptor. The size is test_truncated()'s. */
+/*
+ * Each bit of each message is inverted, with and without a descriptor. test_truncated() covers the
+ * size.
+ */
 static void test_flipped(void **state)
 {
 	struct bare *b = *state;
@@ -146,14 +152,14 @@ static void test_sizes(void **state)
 		assert_true(probe(&b->v));
 		again(&b->v, true);
 	}
-	/* the longest one is whole */
+	/* a message of maximum length is accepted */
 	nth_message(9, &m);
 	m.hdr.size = VU_MESSAGE;
 	assert_true(vmm_put(&b->v, &m, VU_MESSAGE, NULL, 0));
 	assert_false(probe(&b->v));
 }
 
-/* More descriptors than a message has; none is left, as bare_teardown() sees. */
+/* More descriptors than a message may have; none stays open, as bare_teardown() checks. */
 static void test_descriptors(void **state)
 {
 	struct bare *b = *state;
@@ -176,7 +182,7 @@ static void test_descriptors(void **state)
 	}
 }
 
-/* A VMM that does not read is given up, and the HCA leaves. */
+/* A VMM that does not read is disconnected, and the HCA leaves the fabric. */
 static void test_deaf(void **state)
 {
 	struct bare *b = *state;
@@ -215,7 +221,7 @@ static int dial(const struct sockaddr_un *sa)
 	return sock;
 }
 
-/* The second VMM has to wait until the first one goes; a third one does not wait so long. */
+/* The second VMM waits until the first one closes; a third one does not wait that long. */
 static void test_queue(void **state)
 {
 	struct bare *b = *state;
@@ -247,7 +253,7 @@ static void test_queue(void **state)
 	close(first.sock);
 	assert_true(vmm_get(&second, &m));
 	assert_int_equal(m.hdr.flags, VU_TYPE_REPLY);
-	/* nothing of the first one is left */
+	/* nothing is left of the first one */
 	assert_int_equal(vmm_config(&second, PCI_COMMAND, 2), 0);
 	assert_int_equal(write(stop[1], "x", 1), 1);
 	pthread_join(thread, NULL);
@@ -260,7 +266,7 @@ static void test_queue(void **state)
 	unlink(sa.sun_path);
 }
 
-/* The first message is another one, or of another version. */
+/* The first message has another command, or another version. */
 static void test_first(void **state)
 {
 	struct bare *b = *state;
@@ -282,7 +288,7 @@ static void test_first(void **state)
 	assert_true(probe(&b->v));
 }
 
-/* Nobody listens at the fabric's socket. */
+/* No process listens at the fabric's socket. */
 static void test_no_fabric(void **state)
 {
 	struct bare *b = *state;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * How long an HCA of the fabric's process waits for its turn, however busy others are: counted in their
+ * The time until an HCA of the fabric's process has a turn while others are busy, counted in their
  * turns, and in units of work (engine/base/work.h). The others do all that is expensive: their
- * fronts ring everything and call all the time, their queues of commands never end, they send without pause.
+ * fronts ring everything and call all the time, their command queues never end, and they send
+ * without pause.
  */
 #define HOSTS	6u
 #include "world.h"
@@ -10,16 +11,16 @@
 #include "engine/base/work.h"
 
 #define TRIES	40u
-#define PASSES	8u		/* at most for a message: its packet, its ACK, its completion */
+#define PASSES	8u		/* that a message may need: its packet, its ACK, its completion */
 
 enum { HONEST, PEER, FIRST_BUSY };
 
-/** struct waiting - the HCA that waits, and what it waited for */
+/** struct waiting - the HCA that waits, and its results */
 static struct waiting {
 	struct world *w;
 	const ohca_engine *honest;
 	void (*post)(struct world *w);
-	unsigned int until_post;	/* turns of others until it gets something to do; 0: it has */
+	unsigned int until_post;	/* turns of others until it gets work; 0: it has work */
 	bool waits;
 	unsigned int turns, most_turns;	/* of others */
 	uint64_t work, most_work;
@@ -53,11 +54,11 @@ bool __wrap_ohca_poll(ohca_engine *e, unsigned int budget)
 	return more;
 }
 
-/* ---- those that are busy ------------------------------------------------------- */
+/* ---- the busy ones ------------------------------------------------------------- */
 
 static struct host_qp honest_qp[2], busy_qp[HOSTS][2];
 
-/* Everything is rung, and a message waits that is none. */
+/* Everything is rung, and the flag for messages is set without one. */
 static void storm(struct node *n)
 {
 	for (unsigned int k = 0; k < OHCA_RING_NUM; k++) {
@@ -69,7 +70,7 @@ static void storm(struct node *n)
 	*n->bells.pending |= OHCA_PEND_ENGINE | OHCA_PEND_ATTN;
 }
 
-/* The queue of commands is full, whatever was done of it. */
+/* The command queue is full, whatever the device has executed. */
 static void commands(struct node *n)
 {
 	struct ohca_hw_aqe *c = host_ptr(n->h, n->h->aq);
@@ -82,7 +83,7 @@ static void commands(struct node *n)
 	ohca_doorbells_admin(&n->bells, n->h->e->aq_ci + 16);
 }
 
-/* More is to be sent than a turn sends, to one that is busy, too. */
+/* There is more to send than a turn sends, to a busy one, too. */
 static void sends(struct world *w, unsigned int i)
 {
 	const unsigned int to = i + 1 < w->n ? i + 1 : (unsigned int)PEER;
@@ -105,7 +106,7 @@ static void busy(struct world *w, unsigned int n)
 	}
 }
 
-/* ---- the one that waits -------------------------------------------------------- */
+/* ---- the waiting one ----------------------------------------------------------- */
 
 static void post(struct world *w)
 {
@@ -113,9 +114,9 @@ static void post(struct world *w)
 }
 
 /*
- * With @n busy others a doorbell waits for two turns of each at most: it may come when the loop has
- * just looked, and the loop looks again when each of those that it found has had a turn. That
- * many it does wait for, so the bound is no larger than it is.
+ * With @n busy others a doorbell waits for two turns of each at most: it may arrive just after the
+ * loop has looked, and the loop looks again when each HCA that it found has had a turn. A doorbell
+ * does wait that long, so the bound is tight.
  */
 static void wait_for(struct world *w, unsigned int n)
 {
@@ -125,7 +126,7 @@ static void wait_for(struct world *w, unsigned int n)
 	for (unsigned int i = 0; i < TRIES; i++) {
 		unsigned int passes = 0;
 
-		/* after each turn of a pass in turn */
+		/* after each turn of a pass, one after the other */
 		for (now.until_post = 1 + i % (2 * n); now.until_post || !host_cq_poll(
 		     &w->node[HONEST].cq, &c); passes += !now.until_post) {
 			assert_true(passes < PASSES);

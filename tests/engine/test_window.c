@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Memory windows: what they may be laid over, by whom, their rights and their end. */
+/* Memory windows: the regions that they may be bound to, by whom, their rights and their end. */
 #include "engine/base/limits.h"
 #include "engine/base/state.h"
 #include "engine/object/mr.h"
@@ -30,7 +30,7 @@ static void test_windows(void **state)
 	assert_int_equal(ohca_mw_bind(r->h->e, r->u, &w), OHCA_VE_BOUNDS);
 	w.iova = mr.iova + 1000;
 	assert_int_equal(ohca_mw_bind(r->h->e, r->u, &w), 0);
-	/* type 2: through this QP alone, no local key, exactly these bytes and rights */
+	/* type 2: through this QP alone, no L_Key, exactly these bytes and rights */
 	assert_int_equal(rkey(r, r->u, mw2, mr.iova + 1000, 500, OHCA_ACCESS_REMOTE_WRITE), 0);
 	assert_int_equal(rkey(r, r->u, mw2, mr.iova + 999, 2, OHCA_ACCESS_REMOTE_WRITE),
 			 OHCA_VE_BOUNDS);
@@ -48,7 +48,7 @@ static void test_windows(void **state)
 	assert_int_equal(ohca_mr_invalidate(r->h->e, r->u, mw2, true), 0);
 	assert_int_equal(rkey(r, r->u, mw2, mr.iova + 1000, 1, OHCA_ACCESS_REMOTE_WRITE),
 			 OHCA_VE_LKEY);
-	/* type 1, zero based: any QP of the PD; bound again and unbound by length 0 */
+	/* type 1, zero based: any QP of the PD; bound again, and unbound by length 0 */
 	w.key = mw1 = (mw1 & ~0xffu) | 5;
 	w.access |= OHCA_ACCESS_ZERO_BASED;
 	assert_int_equal(ohca_mw_bind(r->h->e, r->u, &w), 0);
@@ -62,7 +62,7 @@ static void test_windows(void **state)
 	w.length = 0;
 	assert_int_equal(ohca_mw_bind(r->h->e, r->u, &w), 0);
 	assert_int_equal(rkey(r, r->u2, mw1, 0, 0, OHCA_ACCESS_REMOTE_WRITE), OHCA_VE_LKEY);
-	/* a window over a window, over nothing, over what is not registered */
+	/* a window over a window, over nothing, over a key that is not registered */
 	w.length = 1;
 	w.mr_key = mw2;
 	assert_int_equal(ohca_mw_bind(r->h->e, r->u, &w), OHCA_VE_LKEY);
@@ -70,7 +70,7 @@ static void test_windows(void **state)
 	assert_int_equal(ohca_mw_bind(r->h->e, r->u, &w), OHCA_VE_LKEY);
 	w.mr_key = reg(r, OHCA_MR_FRMR, r->upd, 0, 4);
 	assert_int_equal(ohca_mw_bind(r->h->e, r->u, &w), OHCA_VE_LKEY);
-	/* fields that are REG_MR's */
+	/* fields of REG_MR */
 	w.mr_key = mr.key;
 	w.iova = mr.iova;
 	w.pl.root = 4096;
@@ -89,7 +89,7 @@ static void test_windows(void **state)
 	host_buf_free(&nobind.buf);
 }
 
-/* What a window may be laid over, and by whom. */
+/* The regions that a window may be bound to, and by whom. */
 static void test_window_refused(void **state)
 {
 	struct rig *r = *state;
@@ -112,14 +112,14 @@ static void test_window_refused(void **state)
 	assert_int_equal(ohca_mw_bind(r->h->e, r->u, &w), OHCA_VE_LKEY);
 	w.key = 0xffffff00;
 	assert_int_equal(ohca_mw_bind(r->h->e, r->u, &w), OHCA_VE_LKEY);
-	/* only a window of type 1 is unbound by no length */
+	/* length 0 unbinds a window of type 1 only */
 	w.key = mw2;
 	w.length = 0;
 	assert_int_equal(ohca_mw_bind(r->h->e, r->u, &w), OHCA_VE_MR_STATE);
 	w.length = 8;
 	w.access = OHCA_ACCESS_MW_BIND;
 	assert_int_equal(ohca_mw_bind(r->h->e, r->u, &w), OHCA_VE_ACCESS);
-	/* the peer may write only what the region's owner may */
+	/* the peer may write only if the region's owner may */
 	w.mr_key = fixed.key;
 	w.iova = fixed.iova;
 	w.access = OHCA_ACCESS_REMOTE_WRITE;
@@ -151,7 +151,7 @@ static void test_window_refused(void **state)
 	host_buf_free(&foreign.buf);
 }
 
-/* A window dies with its QP, though another QP gets the same number. */
+/* A window ends with its QP, even if another QP gets the same number. */
 static void test_window_and_qp(void **state)
 {
 	struct rig *r = *state;
@@ -187,7 +187,7 @@ static void test_window_and_qp(void **state)
 	other = ohca_qp_get(r->h->e, handle);
 	assert_non_null(other);
 	assert_int_equal(rkey(r, other, mw, mr.iova, 1, OHCA_ACCESS_REMOTE_READ), OHCA_VE_LKEY);
-	/* it is not bound any more: the region can go, and it can be bound again */
+	/* it is not bound any more: the region can be deregistered, and the window bound again */
 	w.key = ++mw;
 	assert_int_equal(ohca_mw_bind(r->h->e, other, &w), 0);
 	assert_int_equal(rkey(r, other, mw, mr.iova, 1, OHCA_ACCESS_REMOTE_READ), 0);
@@ -197,12 +197,12 @@ static void test_window_and_qp(void **state)
 	assert_int_equal(dereg(r, mw2), OHCA_ADMIN_OK);
 	assert_int_equal(dereg(r, mr.key), OHCA_ADMIN_OK);
 	assert_int_equal(dereg(r, mw), OHCA_ADMIN_OK);
-	/* teardown wants one */
+	/* teardown expects a QP */
 	assert_int_equal(host_qp_create(r->h, &r->uqp, &in), 0);
 	host_buf_free(&mr.buf);
 }
 
-/* An HCA has windows of type 2A or 2B; which is what the driver reads, and its to take. */
+/* An HCA has windows of type 2A or 2B; the driver reads which type it is, and acknowledges it. */
 static void test_window_type(void **state)
 {
 	const uint64_t bit = 1ull << OHCA_FEATURE_MW_TYPE_2A;

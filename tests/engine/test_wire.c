@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The wires between a switch and its HCAs, links or HCAs that the fabric hosts: what is counted and
- * captured, what a fault does, who waits. Both have to do the same.
+ * The wires between a switch and its HCAs, with links and with HCAs that the fabric hosts:
+ * counters, captures, faults, packets that wait. Both kinds must behave in the same way.
  */
 #include "world.h"
 
@@ -14,9 +14,9 @@
 #include "fabric/watch/pcapng.h"
 
 #define MS	HOST_MS
-#define ROUNDS	20u	/* of a test that sends an SMP in each */
+#define ROUNDS	20u	/* of a test that sends an SMP in each round */
 
-/* The port of the switch that node @i is at, in the graph; and the node's own. */
+/* The port of the switch at which node @i is, in the graph; and the node's own port. */
 static uint32_t near_port(struct world *w, unsigned int i)
 {
 	return net_index(w->net, w->node[i].ep.port);
@@ -32,7 +32,7 @@ static struct ohca_port_counters *engine_ctr(struct world *w, unsigned int i)
 	return &w->h[i]->e->port[0].cnt;
 }
 
-/* An RC WRITE of @len bytes from node 0 to node 1 that succeeds in @ns. */
+/* Writes @len bytes from node 0 to node 1 by RC, within @ns. */
 static void write_in(struct world *w, struct host_qp *qp, uint32_t len, uint64_t ns)
 {
 	fill(&w->node[0], 0, len, len);
@@ -42,7 +42,7 @@ static void write_in(struct world *w, struct host_qp *qp, uint32_t len, uint64_t
 	check(&w->node[1], 1 << 20, len, len);
 }
 
-/* What leaves one end of a wire comes to the other. */
+/* Packets that leave one end of a wire arrive at the other. */
 static void test_counters(void **state)
 {
 	struct world *w = *state;
@@ -57,7 +57,7 @@ static void test_counters(void **state)
 		was[i] = *is[i];
 	write_in(w, &qp[0], 10 * 4096, MS);
 	for (unsigned int i = 0; i < 4; i++) {
-		const bool there = i % 2;	/* the WRITE comes in, the ACK goes out */
+		const bool there = i % 2;	/* the WRITE arrives, the ACK leaves */
 		const uint64_t in = is[i]->rcv_pkts - was[i].rcv_pkts;
 		const uint64_t out = is[i]->xmit_pkts - was[i].xmit_pkts;
 
@@ -72,7 +72,7 @@ static void test_counters(void **state)
 	done(qp);
 }
 
-/* A cable that loses packets: both ends count what they lose, and the message comes. */
+/* A cable that loses packets: both ends count the losses, and the message arrives. */
 static void test_loss(void **state)
 {
 	struct world *w = *state;
@@ -96,7 +96,7 @@ static void test_loss(void **state)
 	done(qp);
 }
 
-/* One that damages them: an engine that checks the ICRC sees it, a switch does not. */
+/* A cable that damages packets: an engine that checks the ICRC detects it, a switch does not. */
 static void test_damage(void **state)
 {
 	struct world *w = *state;
@@ -104,7 +104,7 @@ static void test_damage(void **state)
 
 	connect_rc(w, 0, 1, qp, OHCA_QPT_RC);
 	for (unsigned int i = 0; i < 2; i++) {
-		/* of the cable's ends, the one that the WRITE leaves by */
+		/* the end of the cable by which the WRITE leaves */
 		const uint32_t p = i ? near_port(w, 1) : far_port(w, 0);
 		uint64_t was = engine_ctr(w, 1)->rcv_local_phys_errors;
 
@@ -121,7 +121,7 @@ static void test_damage(void **state)
 	done(qp);
 }
 
-/* A cable with a delay: packets come when they are due, in both directions. */
+/* A cable with a delay: packets arrive when they are due, in both directions. */
 static void test_delay(void **state)
 {
 	struct world *w = *state;
@@ -147,7 +147,9 @@ static void test_delay(void **state)
 	done(qp);
 }
 
-/* A cable that is pulled and plugged: both ends know, and a message in between comes. */
+/*
+ * A cable that is pulled and plugged in: both ends detect it, and a message sent meanwhile arrives.
+ */
 static void test_pulled(void **state)
 {
 	struct world *w = *state;
@@ -194,7 +196,7 @@ static bool take(void *ctx, const void *buf, size_t len)
 	return true;
 }
 
-/* A capture has each packet once at each port: what came, and what left. */
+/* A capture has each packet once for each port, received and sent. */
 static void test_capture(void **state)
 {
 	struct world *w = *state;
@@ -220,7 +222,7 @@ static void test_capture(void **state)
 	done(qp);
 }
 
-/* Two send to one: nothing is lost. */
+/* Two nodes send to one: nothing is lost. */
 static void test_incast(void **state)
 {
 	struct world *w = *state;
@@ -243,8 +245,8 @@ static void test_incast(void **state)
 /* ---- only HCAs that the fabric hosts ---- */
 
 /*
- * One sends more than the other takes without a turn: packets wait at the switch, then the sender
- * for room there. When the receiver has its turns again, all of it comes.
+ * One node sends more than the other one accepts without a turn: packets wait at the switch, then
+ * at the sender for room there. When the receiver has turns again, all of it arrives.
  */
 static void test_no_room(void **state)
 {
@@ -259,7 +261,7 @@ static void test_no_room(void **state)
 	for (unsigned int i = 0; i < 100; i++)
 		ohca_poll(x->h->e, 64);
 	assert_true(w->net->d->n.copies > 10);
-	/* only now all HCAs are asked in each pass */
+	/* only from now on each pass asks all HCAs */
 	assert_true(w->hcas->refused);
 	assert_true(engine_ctr(w, 0)->xmit_pkts < 256);
 	no_wc(&x->cq);
@@ -271,7 +273,10 @@ static void test_no_room(void **state)
 	done(qp);
 }
 
-/* More MADs by VL15 than the switch has room for until its next round: the rest is VL15Dropped. */
+/*
+ * If there are more MADs by VL15 than the switch has room for until its next round, the rest is
+ * VL15Dropped.
+ */
 static void test_vl15(void **state)
 {
 	struct world *w = *state;
@@ -299,7 +304,7 @@ static void test_vl15(void **state)
 	host_buf_free(&qp.buf);
 }
 
-/* What an HCA sends by a link whose ends both sleep wakes the peer. */
+/* A packet of an HCA on a link whose ends both sleep wakes the peer. */
 static void test_idle_link(void **state)
 {
 	struct world *w = *state;
@@ -330,7 +335,7 @@ static void test_idle_link(void **state)
 	host_qp_destroy(&qp);
 }
 
-/* Events are in the log of the fabric, those that were asked for. */
+/* The log of the fabric has the trace events that were asked for. */
 static void test_trace(void **state)
 {
 	struct world *w = *state;
@@ -353,7 +358,7 @@ static void test_trace(void **state)
 	done(qp);
 }
 
-/* An HCA with two ports at the switch writes to itself: it takes no packet while it sends. */
+/* An HCA with two ports at the switch writes to itself: it accepts no packet while it sends. */
 static void test_two_ports(void **state)
 {
 	struct world *w = *state;
@@ -396,13 +401,13 @@ static void test_two_ports(void **state)
 	host_free(n.h);
 }
 
-/* Why an HCA does not get these @n ranges; 0: it gets them. */
+/* Gives an HCA these @n ranges. Return: 0 or errno. */
 static int memory_errno(struct fab_hca *h, const struct fab_hca_range *r, unsigned int n)
 {
 	return fab_hca_memory(h, r, n) ? 0 : errno;
 }
 
-/* An HCA reaches the memory that it was given last, and wrong ranges change nothing. */
+/* An HCA has access to the memory of its last table, and invalid ranges change nothing. */
 static void test_memory(void **state)
 {
 	struct world *w = *state;
@@ -440,15 +445,15 @@ static void test_memory(void **state)
 	assert_true(fab_hca_memory(y->hca, three, 3));
 	rdma(&qp[0], &w->node[0], y, OHCA_OP_RDMA_WRITE, 4096, 1 << 20, 8);
 	pass(w, MS);
-	/* it may not be written: an error of the responder's */
+	/* read-only memory: an error of the responder */
 	wc(&w->node[0].cq, OHCA_OP_RDMA_WRITE, WC_REM_OP);
 	check(y, 1 << 20, 8, 20000);
 	done(qp);
 }
 
-/* ---- HCAs that go, or are busy ---- */
+/* ---- HCAs that are freed, or busy ---- */
 
-/* All HCAs of the fabric go, without a turn in between. */
+/* Frees all HCAs of the fabric, without a turn in between. */
 static void all_leave(struct world *w)
 {
 	while (w->n) {
@@ -458,7 +463,7 @@ static void all_leave(struct world *w)
 		host_buf_free(&n->mr.buf);
 		host_free(n->h);
 	}
-	/* what they have made is freed before the owner sleeps */
+	/* their objects are freed before the owner sleeps */
 	while (fab_hcas_turn(w->hcas)) {
 		assert_int_equal(fab_hcas_due(w->hcas), 0);
 		assert_false(fab_hcas_sleep(w->hcas));
@@ -469,7 +474,7 @@ static void all_leave(struct world *w)
 	assert_false(fab_hcas_turn(w->hcas));
 }
 
-/* The last HCA goes before its deadline: nothing is due any more. */
+/* The last HCA is freed before its deadline: nothing is due any more. */
 static void test_gone_due(void **state)
 {
 	struct world *w = *state;
@@ -488,7 +493,7 @@ static void test_gone_due(void **state)
 	all_leave(w);
 }
 
-/* The last HCA goes before the turn that a doorbell has asked for. */
+/* The last HCA is freed before the turn that a doorbell has asked for. */
 static void test_gone_kicked(void **state)
 {
 	struct world *w = *state;
@@ -503,7 +508,7 @@ static void test_gone_kicked(void **state)
 	all_leave(w);
 }
 
-/* The subnet manager asks node 1 for its NodeInfo; the answer is for later. */
+/* The subnet manager asks node 1 for its NodeInfo; the answer is read later. */
 static void ask(struct world *w)
 {
 	const uint8_t path[2] = { 1, (uint8_t)w->node[1].ep.port };
@@ -514,7 +519,7 @@ static void ask(struct world *w)
 	net_round(w->net);
 }
 
-/* Return: the answers that have come to it. */
+/* Return: the number of answers to the subnet manager. */
 static unsigned int take_answers(struct world *w)
 {
 	struct ib_smp smp;
@@ -530,7 +535,9 @@ static struct fab_hport *hport(struct world *w, unsigned int i)
 	return net_port(w->net, w->node[i].ep.port)->hport;
 }
 
-/* Two send more than a third takes without a turn: each SMP comes, and is answered. */
+/*
+ * Two nodes send more than a third one accepts without a turn: each SMP arrives, and is answered.
+ */
 static void test_busy(void **state)
 {
 	struct world *w = *state;
@@ -562,7 +569,9 @@ static void test_busy(void **state)
 	}
 }
 
-/* A port takes as many SMPs without a turn as it has answers for; the others are VL15Dropped. */
+/*
+ * Without a turn, a port accepts as many SMPs as it can store answers; the others are VL15Dropped.
+ */
 static void test_smps(void **state)
 {
 	struct world *w = *state;
@@ -576,7 +585,7 @@ static void test_smps(void **state)
 	assert_int_equal(engine_ctr(w, 1)->xmit_discards, discards);
 }
 
-/* A lane that the HCA does not have is refused; only a lack of room is VL15Dropped. */
+/* A lane that the HCA does not have is refused; only a lack of room counts as VL15Dropped. */
 static void test_takes(void **state)
 {
 	struct world *w = *state;
@@ -598,7 +607,7 @@ static void test_takes(void **state)
 	assert_true(fab_hport_takes(h, IB_MGMT_VL, 1, 0));
 }
 
-/* A clock that goes on whenever it is read. */
+/* A clock that advances at each reading. */
 static uint64_t ticking(void *arg)
 {
 	struct net *t = arg;
@@ -606,7 +615,7 @@ static uint64_t ticking(void *arg)
 	return t->now_ns += 100;
 }
 
-/* A completion has the time when it was made: not before the WR was posted, nor before others. */
+/* The timestamp of a completion is when it was made: after the WR was posted, and in order. */
 static void test_timestamps(void **state)
 {
 	struct world *w = *state;
@@ -641,7 +650,10 @@ void *__wrap_malloc(size_t n)
 	return no_memory ? NULL : __real_malloc(n);
 }
 
-/* Packets on a cable with a delay for which there is no memory: each has come, and is dropped. */
+/*
+ * Packets on a cable with a delay that need memory, and there is none: each one arrived, and is
+ * dropped.
+ */
 static void test_delay_no_memory(void **state)
 {
 	struct world *w = *state;
@@ -669,7 +681,7 @@ static void test_delay_no_memory(void **state)
 	done(qp);
 }
 
-/* What a guest must not know differs between HCAs, unless who makes them says what it is. */
+/* Secrets that a guest must not know differ between HCAs, unless their configuration sets them. */
 static void test_hash_seed(void **state)
 {
 	struct world *w = *state;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What a poll costs at most, whatever a guest does: the attacks that could make one long. Each is
- * carried out to its end, and none of its polls exceeds the bound (host_poll() looks). The longest
- * poll of each is printed (host_attack()).
+ * The maximum cost of a poll, whatever a guest does, tested with attacks that could make a poll
+ * long. Each attack runs to its end, and none of its polls exceeds the bound (host_poll() checks
+ * that). host_attack() prints the longest poll of each.
  */
 #include <stdlib.h>
 
@@ -20,7 +20,7 @@
 
 #define MEM		(192u << 20)
 #define DM		(16u << 20)
-/* What a poll costs at most that only executes commands, or only serves doorbells. */
+/* Maximum cost of a poll that only executes commands, or only serves doorbells. */
 #define ONLY_COMMANDS	(OHCA_CMD_WORK + OHCA_WORK_ONE)
 #define ONLY_DOORBELLS	(OHCA_WORK_DOORBELLS + OHCA_WORK_ONE)
 
@@ -38,7 +38,7 @@ static struct host *machine(void)
 	return h;
 }
 
-/* Put a command into the queue, and ring. */
+/* Puts a command into the queue, and rings. */
 static void queue(struct host *h, uint8_t opcode, struct ohca_hw_aqe c)
 {
 	c.hdr.opcode = opcode;
@@ -49,7 +49,7 @@ static void queue(struct host *h, uint8_t opcode, struct ohca_hw_aqe c)
 
 /* ---- doorbells ----------------------------------------------------------------------- */
 
-/* Many SRQs with full rings of list operations are rung at once, and one is always full. */
+/* Many SRQs with full rings of list operations are rung at once, and one of them stays full. */
 static void test_tag_lists(void **state)
 {
 	enum { SRQS = 64, LOG_OPS = 12 };
@@ -86,7 +86,7 @@ static void test_tag_lists(void **state)
 	host_free(h);
 }
 
-/* All numbers are rung at once: each is served, the last ones by later polls. */
+/* All numbers are rung at once: each is served, the last ones in later polls. */
 static void test_doorbells(void **state)
 {
 	enum { CQS = 2048 };
@@ -118,7 +118,7 @@ static void test_doorbells(void **state)
 
 enum { CQS_EV = 2048, LOG_EV = 12 };
 
-/* Many CQs, with an EQ that has room for all of their events. */
+/* Many CQs, and an EQ that has room for all of their events. */
 static struct host_cq *cqs_up(struct host *h, struct host_eq *eq)
 {
 	struct host_cq *cq = calloc(CQS_EV, sizeof(*cq));
@@ -132,7 +132,7 @@ static struct host_cq *cqs_up(struct host *h, struct host_eq *eq)
 	return cq;
 }
 
-/* A CQE in each, which is armed. */
+/* Writes a CQE into each CQ, and arms it. */
 static void fill_cqs(struct host *h, struct host_cq *cq, unsigned int num)
 {
 	for (unsigned int i = 0; i < num; i++)
@@ -166,7 +166,9 @@ static void cqs_down(struct host *h, struct host_cq *cq)
 	host_free(h);
 }
 
-/* Moderated events: each is found without a look at the others; all at once take several polls. */
+/*
+ * Moderated events: each expires without a search among the others; all at once need several polls.
+ */
 static void test_moderated(void **state)
 {
 	const uint64_t one = OHCA_WORK_STEP + 4 * sizeof(struct ohca_hw_eqe);
@@ -211,7 +213,7 @@ static void test_moderated(void **state)
 	cqs_down(h, cq);
 }
 
-/* The driver gives back all entries at once, which thousands of events and numbers wait for. */
+/* The driver returns all EQEs at once, for which thousands of events and numbers wait. */
 static void test_given_back(void **state)
 {
 	struct host *h = machine();
@@ -223,7 +225,7 @@ static void test_given_back(void **state)
 	fill_cqs(h, cq, CQS_EV);
 	n = take_events(h, &eq);
 	assert_int_equal(n, CQS_EV);
-	/* the next ones wait: the driver has not given back those */
+	/* the next ones wait, because the driver has not returned the first ones */
 	for (unsigned int i = 0; i < CQS_EV; i++)
 		cq[i].sn++;
 	fill_cqs(h, cq, CQS_EV);
@@ -253,7 +255,7 @@ static void test_given_back(void **state)
 	cqs_down(h, cq);
 }
 
-/* An EQ goes that thousands of events and numbers wait for. */
+/* An EQ is destroyed for which thousands of events and numbers wait. */
 static void test_eq_gone(void **state)
 {
 	enum { CQS = 8192, LOG = 13, LEAST = CQS * OHCA_WORK_STEP };
@@ -284,7 +286,7 @@ static void test_eq_gone(void **state)
 	for (unsigned int i = 0; i < CQS; i++)
 		assert_int_equal(h->e->cq[cq[i].cqn]->async.pending, 0);
 	host_attack(h, "8192 events of an EQ that goes", ONLY_COMMANDS);
-	/* the completion EQ: the number of each CQ waits for an EQE to be taken */
+	/* the completion EQ: the number of each CQ waits until an EQE is read */
 	for (unsigned int i = 0; i < CQS; i++)
 		assert_int_equal(host_cmd_handle(h, OHCA_CMD_DESTROY_CQ, cq[i].cqn, 0), 0);
 	assert_true(h->e->cq_ids.num >= CQS);
@@ -304,7 +306,7 @@ static void test_eq_gone(void **state)
 
 /* ---- commands ------------------------------------------------------------------------ */
 
-/* A QP leaves SQE whose process has filled its send queue before. */
+/* A QP leaves SQE after its process has filled its send queue. */
 static void test_sqe(void **state)
 {
 	enum { LOG = 14 };
@@ -324,7 +326,7 @@ static void test_sqe(void **state)
 	host_qp_connect(&qp, 0, 7, 9, 1, 0, 0);
 	work_off(h);
 	db = host_buf_ptr(h, &qp.buf, 0);
-	/* a WQE of no size */
+	/* an empty WQE */
 	db->sq_pi = 1;
 	ohca_doorbell(h->e, 0, OHCA_UAR_SQ, qp.handle, 8);
 	work_off(h);
@@ -350,7 +352,7 @@ static void test_sqe(void **state)
 	assert_int_equal(db->sq_ci, pi);
 	assert_int_equal(rig_state(&qp), OHCA_QPS_RTS);
 	note(h, "SQE to RTS with a full queue");
-	/* what is posted now is not flushed, but sent: it fails again */
+	/* later posts are not flushed, but sent: one fails again */
 	db->sq_pi = pi + 1;
 	ohca_doorbell(h->e, 0, OHCA_UAR_SQ, qp.handle, 8);
 	work_off(h);
@@ -361,7 +363,7 @@ static void test_sqe(void **state)
 	host_free(h);
 }
 
-/* A QP goes that thousands of windows are bound to. */
+/* A QP is destroyed to which thousands of windows are bound. */
 static void test_windows(void **state)
 {
 	enum { WINDOWS = 8192 };
@@ -401,7 +403,7 @@ static void test_windows(void **state)
 	host_free(h);
 }
 
-/* An SRQ goes that thousands of targets of its domain have used. */
+/* An SRQ is destroyed that thousands of targets of its domain have used. */
 static void test_targets(void **state)
 {
 	enum { TARGETS = 4096 };
@@ -438,7 +440,7 @@ static void test_targets(void **state)
 	host_free(h);
 }
 
-/* A QP goes, or is reset, whose messages have taken all tags of its SRQ. */
+/* A QP is destroyed, or reset, whose messages have used all tags of its SRQ. */
 static void test_tags_go(void **state)
 {
 	enum { TAGS = OHCA_MAX_TAGS, LOG = 11 };
@@ -475,7 +477,7 @@ static void test_tags_go(void **state)
 				.attr_mask = OHCA_ATTR_STATE, .addr = h->mbox[0]));
 		begin(h);
 		host_poll(h, BUDGET);
-		/* between two steps the attributes are nobody's any more */
+		/* between two steps a change of the attributes in memory has no effect */
 		((struct ohca_hw_qp_attr *)host_ptr(h, h->mbox[0]))->state = OHCA_QPS_ERR;
 		assert_int_equal(h->e->qp[qp.handle]->state, OHCA_QPS_RTS);
 		work_off(h);
@@ -506,7 +508,7 @@ static void test_tags_go(void **state)
 	host_free(h);
 }
 
-/* Device memory in as many pieces as there are pages, and no room behind the last of them. */
+/* Device memory in as many pieces as there are pages, and no room after the last one. */
 static void test_memory_in_pieces(void **state)
 {
 	enum { PAGES = DM / 4096 };
@@ -539,7 +541,7 @@ static void test_memory_in_pieces(void **state)
 	host_free(h);
 }
 
-/* All of the device memory at once. */
+/* All of the device memory in one piece. */
 static void test_device_memory(void **state)
 {
 	struct host *h = machine();
@@ -564,7 +566,7 @@ static void test_device_memory(void **state)
 	host_free(h);
 }
 
-/* A region gets new pages, and its long list goes; a list is refused at its end. */
+/* A region gets new pages, and its long list is freed; a list is refused at its end. */
 static void test_lists(void **state)
 {
 	enum { PAGES = 1u << 18 };
@@ -601,7 +603,7 @@ static void test_lists(void **state)
 		assert_true((entries - h->e->page_entries) * 8 <= ONLY_COMMANDS);
 	}
 	assert_int_equal(h->e->page_entries, 0);
-	/* the last address of the last table is none */
+	/* the last address of the last table is invalid */
 	c.reg_mr.key = 0;
 	c.reg_mr.rereg = 0;
 	c.reg_mr.length = 4096ull * PAGES;

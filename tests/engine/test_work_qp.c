@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What a poll costs at most when many QPs wait, and when packets come: as test_work.c for what one device does
- * alone.
+ * The maximum cost of a poll when many QPs wait, and when packets arrive. test_work.c covers what
+ * one device does alone.
  */
 #include <stdlib.h>
 
@@ -14,7 +14,7 @@
 #include "ib/mad.h"
 #include "attack.h"
 
-/* ---- QPs that wait -------------------------------------------------------------------- */
+/* ---- waiting QPs ---------------------------------------------------------------------- */
 
 enum { WAITING = 240 };
 
@@ -27,7 +27,7 @@ static unsigned int active(struct host *h, const struct host_qp *qp)
 	return n;
 }
 
-/* @num UC QPs of the rig's first machine, each with a WRITE of one packet to @dlid. */
+/* Makes WAITING UC QPs on the rig's first machine, each with a WRITE of one packet to @dlid. */
 static struct host_qp *qps_up(struct rig *r, struct host_cq *cq, uint16_t dlid)
 {
 	struct host_qp *qp = calloc(WAITING, sizeof(*qp));
@@ -64,7 +64,7 @@ static void qps_down(struct rig *r, struct host_cq *cq, struct host_qp *qp)
 	rig_down(r);
 }
 
-/* Many QPs send to their own port: a slot of the loop that is free costs one of them its turn. */
+/* Many QPs send to their own port: each free slot of the loop gives one of them a turn. */
 static void test_loop_waiters(void **state)
 {
 	struct host_cq cq;
@@ -76,7 +76,7 @@ static void test_loop_waiters(void **state)
 	rig_up(&r, (struct rig_opt){ .type = OHCA_QPT_UC });
 	h = r.h[0];
 	qp = qps_up(&r, &cq, 1);
-	/* as a full loop leaves them */
+	/* as after a full loop */
 	ohca_db_clear(h->e);
 	for (unsigned int i = 0; i < WAITING; i++) {
 		struct ohca_xport *xp = h->e->qp[qp[i].handle]->xp;
@@ -89,7 +89,9 @@ static void test_loop_waiters(void **state)
 	h->e->sched->waiting = true;
 	begin(h);
 	assert_true(host_poll(h, BUDGET));
-	/* as many as there were slots, and as packets were delivered since, half of the budget */
+	/*
+	 * one for each slot, and one for each packet delivered since, which is half of the budget
+	 */
 	assert_true(active(h, qp) < OHCA_LOOP_SLOTS + BUDGET / 2);
 	for (unsigned int n = 0; host_poll(h, BUDGET); n++)
 		assert_true(n < 4 * WAITING / BUDGET);
@@ -97,7 +99,7 @@ static void test_loop_waiters(void **state)
 	qps_down(&r, &cq, qp);
 }
 
-/* Many QPs wait for credits when their port changes: they find out one after the other. */
+/* Many QPs wait for credits when their port changes: they detect it one after the other. */
 static void test_port_changes(void **state)
 {
 	struct host_cq cq;
@@ -132,10 +134,10 @@ static void test_port_changes(void **state)
 	qps_down(&r, &cq, qp);
 }
 
-/* One acknowledgement completes many WQEs: what it costs is counted. */
+/* One acknowledgement completes many WQEs: its cost is counted. */
 static void test_late_ack(void **state)
 {
-	enum { WQES = 16 };	/* as many as there are credits for */
+	enum { WQES = 16 };	/* one for each credit */
 	struct rig r;
 
 	(void)state;
@@ -149,14 +151,14 @@ static void test_late_ack(void **state)
 	rig_run(&r);
 	assert_in_range(r.h[0]->most_rx, OHCA_WORK_WQE + WQES * sizeof(struct ohca_hw_cqe),
 			2 * OHCA_WORK_WQE + WQES * sizeof(struct ohca_hw_cqe));
-	/* and it leaves nothing for a turn of the QP */
+	/* and it leaves no work for a turn of the QP */
 	assert_int_equal(r.h[0]->most.work, 0);
 	for (unsigned int i = 0; i < WQES; i++)
 		wc(&r.scq[0], i, WC_SUCCESS);
 	rig_down(&r);
 }
 
-/* A wire that counts what leaves, and takes it. */
+/* A wire that counts frames, and drops them. */
 static enum host_fate count(void *arg, struct host *from, unsigned int port, uint8_t *frame,
 			    uint32_t len)
 {
@@ -168,7 +170,7 @@ static enum host_fate count(void *arg, struct host *from, unsigned int port, uin
 	return HOST_DROP;
 }
 
-/* Replies of the port's agent leave as packets of anybody do: as many as the budget covers. */
+/* Replies of the port's agent are counted as other packets: as many leave as the budget covers. */
 static void test_mads(void **state)
 {
 	enum { MADS = OHCA_MADQ_SLOTS, AT_ONCE = OHCA_WORK_PKT / OHCA_WORK_WQE };
@@ -204,7 +206,9 @@ static enum host_fate at_once(void *arg, struct host *from, unsigned int port, u
 	return HOST_DROP;
 }
 
-/* Each frame of a large group is delivered once to each member, in order, though members leave. */
+/*
+ * Each frame for a large group is delivered once to each member, in order, even if members leave.
+ */
 static void test_multicast(void **state)
 {
 	enum { MEMBERS = 200, FRAMES = 40, LEN = 2048 };
@@ -246,7 +250,7 @@ static void test_multicast(void **state)
 	}
 	host_hook_set(r.h[0], 0, at_once, r.h[1]);
 	host_poll(r.h[0], BUDGET);
-	/* a member that has all packets leaves, while they are on their way to others */
+	/* a member that has all packets leaves, while others do not have them yet */
 	assert_int_equal(r.h[1]->e->sched->loop_head - r.h[1]->e->sched->loop_tail, FRAMES);
 	{
 		struct ohca_hw_aqe c = HOST_AQE(mcast, .qp = qp[2].handle, .mlid = 0xc001);
@@ -275,7 +279,7 @@ static void test_multicast(void **state)
 	rig_down(&r);
 }
 
-/* A FLUSH to persistence of a region of many pages, of which the host has to do nothing. */
+/* A FLUSH to persistence of a region of many pages, for which the host has nothing to do. */
 static void test_persistence(void **state)
 {
 	enum { PAGES = RIG_MR_LEN / 4096 };
@@ -286,7 +290,7 @@ static void test_persistence(void **state)
 	for (unsigned int k = 0; k < 2; k++) {
 		struct wqe w = wqe_new(OHCA_OP_FLUSH, OHCA_WQE_SIGNALED, k);
 
-		/* a host without memory that survives has nothing to look for */
+		/* a host without persistent memory needs no search */
 		if (k)
 			r.h[1]->e->ops.dma_persist = NULL;
 		wqe_raddr(&w, r.mr[1].iova, r.mr[1].key);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * XRC (IBTA vol 1, annex A14): what differs from RC. One target serves two SRQs of
- * different PDs and CQs; wrong SRQs, domains and keys; SRQs that go; events; commands.
+ * XRC (IBTA vol 1, annex A14): differences from RC. One target serves two SRQs of different PDs and
+ * CQs; wrong SRQs, domains and keys; SRQs that are destroyed; events; commands.
  */
 #include "engine/base/limits.h"
 #include "engine/base/state.h"
@@ -11,7 +11,7 @@
 #include "ib/packet.h"
 #include "rig.h"
 
-/** struct more - beside what the rig has: side 1's second SRQ, of another PD and CQ */
+/** struct more - side 1's second SRQ, of another PD and CQ, in addition to the rig */
 struct more {
 	struct rig r;
 	uint32_t pdn;
@@ -37,7 +37,7 @@ static void up(struct more *m, bool loop)
 
 static void down(struct more *m)
 {
-	/* unless the test has; it may have been made again, with the rig's CQ */
+	/* unless the test has done so; the test may have made it again, with the rig's CQ */
 	host_cmd_handle(m->r.h[1], OHCA_CMD_DESTROY_SRQ, m->srq.srqn, 0);
 	host_buf_free(&m->cq.buf);
 	host_buf_free(&m->srq.buf);
@@ -101,7 +101,10 @@ static void recv(struct more *m, struct host_srq *srq, const struct host_mr *mr,
 	host_srq_post(srq, wr_id, &s, 1);
 }
 
-/* One target, two SRQs: each message goes where it says, checked with that SRQ's PD. */
+/*
+ * One target, two SRQs: each message uses the SRQ that it names, and is checked with the PD of that
+ * SRQ.
+ */
 static void two_srqs(bool loop)
 {
 	struct ohca_hw_cqe c;
@@ -160,7 +163,7 @@ static void test_two_srqs(void **state)
 	two_srqs(true);
 }
 
-/* A request that must not be executed: what both sides see of it. */
+/* Expects that a request is not executed: statuses of both sides. */
 static void refused(struct more *m, uint32_t status, uint8_t ev)
 {
 	rig_run(&m->r);
@@ -192,8 +195,8 @@ static void test_wrong_srq(void **state)
 	assert_int_equal(host_xrc_srq_create(m.r.h[1], &other, 3, m.pdn, xrcdn, &m.cq), 0);
 	recv(&m, &basic, &m.mr, 7, 100);
 	recv(&m, &other, &m.mr, 8, 100);
-	bad[0] = basic.srqn;		/* no XRC SRQ */
-	bad[1] = 0xffffff;		/* no SRQ at all */
+	bad[0] = basic.srqn;		/* not an XRC SRQ */
+	bad[1] = 0xffffff;		/* not an SRQ */
 	for (unsigned int i = 0; i < 2; i++) {
 		post_send(&m, 1, bad[i], 10);
 		refused(&m, WC_REM_INV_REQ, OHCA_EVENT_QP_REQ_ERR);
@@ -202,14 +205,14 @@ static void test_wrong_srq(void **state)
 			refused(&m, WC_REM_INV_REQ, OHCA_EVENT_QP_REQ_ERR);
 		}
 	}
-	/* of another domain, even with a key that is good there */
+	/* of another domain, even with a key that is valid there */
 	post_send(&m, 1, other.srqn, 10);
 	refused(&m, WC_REM_ACCESS, OHCA_EVENT_QP_ACCESS_ERR);
 	for (unsigned int k = 0; k < 3; k++) {
 		post_rdma(&m, ops[k], 1, other.srqn, &m.mr, 8);
 		refused(&m, WC_REM_ACCESS, OHCA_EVENT_QP_ACCESS_ERR);
 	}
-	/* of the domain, but the key is of another SRQ's PD */
+	/* of the domain, but with a key of the PD of another SRQ */
 	for (unsigned int k = 0; k < 3; k++) {
 		post_rdma(&m, ops[k], 1, m.r.srq[1].srqn, &m.mr, 8);
 		refused(&m, WC_REM_ACCESS, OHCA_EVENT_QP_ACCESS_ERR);
@@ -227,7 +230,7 @@ static void test_wrong_srq(void **state)
 	down(&m);
 }
 
-/* ---- a message that changes its SRQ, an SRQ that goes ---- */
+/* ---- a message that changes its SRQ, an SRQ that is destroyed ---- */
 
 struct change {
 	uint8_t op;
@@ -264,7 +267,7 @@ static void test_change(void **state)
 		host_hook_set(m.r.h[0], 0, change, &c);
 		post_send(&m, 1, m.srq.srqn, 5000);
 		rig_run(&m.r);
-		/* the WQE was taken: it comes back */
+		/* the WQE was used: it is returned */
 		wc(&m.cq, 5, WC_WR_FLUSH);
 		refused(&m, WC_REM_INV_REQ, OHCA_EVENT_QP_REQ_ERR);
 		c.op = IB_TRANS_XRC | write[i];
@@ -284,7 +287,7 @@ static enum host_fate drop(void *arg, struct host *from, unsigned int port, uint
 	return frame[8] == *(uint8_t *)arg ? HOST_DROP : HOST_DELIVER;
 }
 
-/* The SRQ goes in the middle of a SEND; another one may have its number by then. */
+/* The SRQ is destroyed in the middle of a SEND; another one may have its number then. */
 static void test_srq_goes(void **state)
 {
 	uint8_t op = IB_TRANS_XRC | IB_OPN_SEND_LAST;
@@ -303,7 +306,7 @@ static void test_srq_goes(void **state)
 		assert_int_equal(host_cmd_handle(m.r.h[1], OHCA_CMD_DESTROY_SRQ, m.srq.srqn, 0),
 				 OHCA_ADMIN_OK);
 		assert_null(m.r.h[1]->e->qp[m.r.qp[1].handle]->srq);
-		/* and the CQ and the PD with it: nothing refers to them */
+		/* and with it the CQ and the PD: nothing refers to them */
 		assert_int_equal(host_cmd_handle(m.r.h[1], OHCA_CMD_DESTROY_CQ, m.cq.cqn, 0),
 				 OHCA_ADMIN_OK);
 		if (i) {
@@ -324,7 +327,7 @@ static void test_srq_goes(void **state)
 	}
 }
 
-/* It goes while a READ through it is being answered. */
+/* The SRQ is destroyed while a READ through it is being answered. */
 static void test_read_srq_goes(void **state)
 {
 	struct more m;
@@ -341,7 +344,7 @@ static void test_read_srq_goes(void **state)
 	down(&m);
 }
 
-/* A READ through one SRQ that is asked for again in the middle of a SEND to another one. */
+/* A READ through one SRQ is requested again in the middle of a SEND to another one. */
 static void test_read_again(void **state)
 {
 	uint8_t op = IB_TRANS_XRC | IB_OPN_READ_RESP_LAST;
@@ -369,7 +372,7 @@ static void test_read_again(void **state)
 	down(&m);
 }
 
-/* The SRQ that @arg names, whatever the request says. */
+/* Changes a SEND to the SRQ of @arg. */
 static enum host_fate redirect(void *arg, struct host *from, unsigned int port, uint8_t *frame,
 			       uint32_t len)
 {
@@ -383,7 +386,7 @@ static enum host_fate redirect(void *arg, struct host *from, unsigned int port, 
 	return HOST_DELIVER;
 }
 
-/* A request that comes again for another SRQ does not take the first one's WQE along. */
+/* A request that is repeated for another SRQ does not use the WQE of the first one. */
 static void test_page_of_other(void **state)
 {
 	struct host_eq eq;
@@ -423,7 +426,7 @@ static void test_rnr(void **state)
 
 	(void)state;
 	up(&m, false);
-	/* what the other SRQ holds is of no use */
+	/* WQEs in the other SRQ are not used */
 	recv(&m, &m.r.srq[1], &m.r.mr[1], 4, 100);
 	post_send(&m, 1, m.srq.srqn, 100);
 	rig_time(&m.r, 1);
@@ -458,14 +461,14 @@ static void test_events(void **state)
 		else
 			no_event(m.r.h[1]);
 	}
-	/* a target that goes to ERR uses no more of any SRQ; what it has not taken stays */
+	/* a target that goes to ERR uses no SRQ any more; WQEs that it has not used stay */
 	rig_modify(&m.r.qp[1], OHCA_QPS_ERR);
 	event(m.r.h[1], OHCA_EVENT_LAST_WQE, m.r.qp[1].handle);
 	rig_modify(&m.r.qp[1], OHCA_QPS_ERR);
 	rig_run(&m.r);
 	no_event(m.r.h[1]);
 	again(&m);
-	/* what the device holds of a target: of all that it could refer to, its domain */
+	/* the context of a target refers only to its domain */
 	c = HOST_AQE(query_context, .addr = m.r.h[1]->mbox[0], .handle = m.r.qp[1].handle,
 		     .kind = OHCA_CONTEXT_QP);
 	assert_int_equal(host_cmd(m.r.h[1], OHCA_CMD_QUERY_CONTEXT, &c, NULL), OHCA_ADMIN_OK);
@@ -477,7 +480,7 @@ static void test_events(void **state)
 	wc(&m.r.scq[0], 3, WC_SUCCESS);
 	for (unsigned int i = 0; i < 4; i++)
 		wc(&m.cq, i, WC_SUCCESS);
-	/* in RTR it hears of the first request */
+	/* RESET causes no event */
 	rig_modify(&m.r.qp[1], OHCA_QPS_RESET);
 	no_event(m.r.h[1]);
 	down(&m);
@@ -510,7 +513,7 @@ static void test_cq_full(void **state)
 	down(&m);
 }
 
-/* ---- what is not a target's or an initiator's ---- */
+/* ---- packets and WQEs that targets and initiators do not have ---- */
 
 static uint8_t forged;
 
@@ -580,7 +583,7 @@ static void test_one_way(void **state)
 	ohca_doorbell(m.r.h[1]->e, 0, OHCA_UAR_RQ, m.r.qp[1].handle | 1ull << 32, 8);
 	assert_int_equal(host_counter(m.r.h[1], OHCA_CNT_DB_BAD_HANDLE), 2);
 	rig_run(&m.r);
-	/* another process may ring it nevertheless: nothing is there to be sent, nor to be flushed */
+	/* another process may set its bits nevertheless: there is nothing to send or to flush */
 	for (unsigned int i = 0; i < 2; i++) {
 		ohca_doorbells_set(&m.r.h[1]->e->db->at, OHCA_RING_SQ, m.r.qp[1].handle);
 		ohca_doorbells_set(&m.r.h[1]->e->db->at, OHCA_RING_RQ, m.r.qp[1].handle);
@@ -619,7 +622,7 @@ static void test_wqes(void **state)
 	rig_run(&m.r);
 	assert_int_equal(wc(&m.r.scq[0], 1, WC_LOC_QP_OP).vendor_err, OHCA_VE_XRC_SRQ);
 	again(&m);
-	/* what sends nothing has none */
+	/* operations that send nothing have no XRC segment */
 	w = wqe_new(OHCA_OP_NOP, OHCA_WQE_SIGNALED, 2);
 	wqe_post(&m.r.qp[0], &w);
 	rig_run(&m.r);
@@ -627,7 +630,7 @@ static void test_wqes(void **state)
 	down(&m);
 }
 
-/* A window's and a region's keys taken back by the peer. */
+/* The peer invalidates the keys of a window and of a region. */
 static void test_send_inv(void **state)
 {
 	struct ohca_hw_aqe a = HOST_AQE(reg_mr, .length = 4, .type = OHCA_MR_FRMR);
@@ -647,7 +650,7 @@ static void test_send_inv(void **state)
 	a.reg_mr.pdn = m.pdn;
 	assert_int_equal(host_cmd(m.r.h[1], OHCA_CMD_REG_MR, &a, &rsp), OHCA_ADMIN_OK);
 	host_buf_alloc(m.r.h[1], &b, HOST_PAGE);
-	/* registered through some QP of the PD */
+	/* registered through a QP of the PD */
 	in.pdn = m.pdn;
 	in.scq = in.rcq = &m.cq;
 	assert_int_equal(host_qp_create(m.r.h[1], &qp, &in), 0);
@@ -671,7 +674,7 @@ static void test_send_inv(void **state)
 	c = wc(&m.cq, 5, WC_SUCCESS);
 	assert_int_equal(c.wc_flags, 8);
 	assert_int_equal(c.inv_key, reg.key);
-	/* it is gone; and through the other SRQ it would have been out of reach */
+	/* the key is invalid; and through the other SRQ it would be refused, too */
 	w = to_srq(OHCA_OP_SEND_INV, 2, m.r.srq[1].srqn);
 	wqe_inv(&w, reg.key);
 	wqe_post(&m.r.qp[0], &w);
@@ -748,13 +751,13 @@ static void test_commands(void **state)
 	QP(recv_cqn, 1);
 	QP(send_cqn, theirs.cqn);
 	QP(log_sq, 19);
-	/* an XRC SRQ is no QP's own */
+	/* an XRC SRQ is not the SRQ of a QP */
 	qp.create_qp.type = OHCA_QPT_RC;
 	qp.create_qp.flags = OHCA_QP_SRQ;
 	qp.create_qp.recv_cqn = cq.cqn;
 	QP(srqn, x.srqn);
 
-	/* what refers to what */
+	/* which objects refer to which */
 	c = HOST_AQE(create_qp, .type = OHCA_QPT_XRC_TGT, .flags = OHCA_QP_NO_RQ, .srqn = xrcdn);
 	n = h->e->xrcd[xrcdn]->refs;
 	assert_int_equal(n, 1);
@@ -769,7 +772,7 @@ static void test_commands(void **state)
 	assert_int_equal(host_cmd_handle(h, OHCA_CMD_DEALLOC_XRCD, xrcdn, 0), OHCA_ADMIN_OK);
 	assert_int_equal(host_cmd_handle(h, OHCA_CMD_DEALLOC_XRCD, xrcdn, 0),
 			 OHCA_ADMIN_BAD_HANDLE);
-	/* domains end some time; a reset takes them all */
+	/* the number of domains is limited; a reset frees them all */
 	for (n = 0;; n++) {
 		c = (struct ohca_hw_aqe){ 0 };
 		if (host_cmd(h, OHCA_CMD_ALLOC_XRCD, &c, NULL))
@@ -779,7 +782,7 @@ static void test_commands(void **state)
 	ohca_reset(h->e);
 	assert_int_equal(h->e->xrcd_ids.num, 0);
 
-	/* without the feature there is none of it */
+	/* without the feature all of it is refused */
 	host_enable(h, ~(1ull << OHCA_FEATURE_XRC));
 	c = (struct ohca_hw_aqe){ 0 };
 	assert_int_equal(host_cmd(h, OHCA_CMD_ALLOC_XRCD, &c, NULL), OHCA_ADMIN_BAD_OPCODE);

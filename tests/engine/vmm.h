@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A virtual machine monitor at an ohca-vfio-user, which is in a thread of the test: its messages, and
- * a machine of front_world.h whose driver reaches the card by them.
+ * A virtual machine monitor at an ohca-vfio-user, which runs in a thread of the test: its messages,
+ * and a machine of front_world.h whose driver accesses the card by them.
  */
 #ifndef OHCA_TEST_VMM_H
 #define OHCA_TEST_VMM_H
@@ -13,15 +13,15 @@
 #include "vfio-user/say.h"
 #include "vfio-user/serve.h"
 
-#define VMM_WORK	7u		/* id of commands that are answered */
-#define VMM_GONE	(-1)		/* instead of errno: the server has ended the connection */
+#define VMM_WORK	7u		/* id of commands that need an answer */
+#define VMM_GONE	(-1)		/* instead of errno: the server has closed the connection */
 
 /**
  * struct vmm - a VMM
  * @m: its machine, which is up after vmm_up()
  * @cfg: of the card
  * @sock: to the server; @far: the server's end, until it runs
- * @stop: writing it ends the server
+ * @stop: a write to it ends the server
  * @irq: eventfds of vectors
  */
 struct vmm {
@@ -33,7 +33,7 @@ struct vmm {
 	pthread_t thread;
 };
 
-/* What users were told since the last server began, which says it in its thread. */
+/* Lines for users since the last server began; the thread of the server writes them. */
 static char vmm_said[8192];
 static pthread_mutex_t vmm_mutex = PTHREAD_MUTEX_INITIALIZER;
 
@@ -54,7 +54,7 @@ void vu_say(const char *fmt, ...)
 	pthread_mutex_unlock(&vmm_mutex);
 }
 
-/* Wait until users are told @what. Return: the lines that there are. */
+/* Waits for a line with @what. Return: the number of lines. */
 static inline unsigned int vmm_expect_said(const char *what)
 {
 	char said[sizeof(vmm_said)];
@@ -75,7 +75,7 @@ static inline unsigned int vmm_expect_said(const char *what)
 	return lines;
 }
 
-/** struct vmm_message - a message with room */
+/** struct vmm_message - a message, with room for its data */
 struct vmm_message {
 	struct vu_hdr hdr;
 	uint8_t data[VU_MESSAGE];
@@ -94,7 +94,7 @@ static inline bool vmm_put(struct vmm *v, const void *msg, size_t n, const int *
 	return fds_send(v->sock, msg, n, fd, fds, 0) == (ssize_t)n;
 }
 
-/* All of @n bytes. Return: false: the end. */
+/* Reads all of @n bytes. Return: false at the end of the connection. */
 static inline bool vmm_take(struct vmm *v, void *buf, size_t n)
 {
 	struct pollfd p = { .fd = v->sock, .events = POLLIN };
@@ -109,7 +109,7 @@ static inline bool vmm_take(struct vmm *v, void *buf, size_t n)
 	return true;
 }
 
-/* The next answer. Return: false: the end. */
+/* Reads the next answer. Return: false at the end of the connection. */
 static inline bool vmm_get(struct vmm *v, struct vmm_message *m)
 {
 	if (!vmm_take(v, &m->hdr, sizeof(m->hdr)))
@@ -130,7 +130,7 @@ static inline void vmm_begin(struct vmm_message *m, unsigned int command, const 
 		memcpy(m->data, data, len);
 }
 
-/* A command with descriptors, and its answer, in @m. Return: errno; 0; VMM_GONE. */
+/* Sends a command with descriptors, and reads its answer into @m. Return: 0, errno, or VMM_GONE. */
 static inline int vmm_call_fds(struct vmm *v, struct vmm_message *m, const int *fd, unsigned int fds)
 {
 	const unsigned int command = m->hdr.command;
@@ -235,14 +235,14 @@ static inline int vmm_irqs(struct vmm *v, uint32_t flags, uint32_t start, uint32
 	return vmm_call_fds(v, &m, fd, fds);
 }
 
-/* Eventfds for all vectors, as many at a time as a message has. */
+/* Sets eventfds for all vectors, as many at a time as a message may have. */
 static inline void vmm_irqs_on(struct vmm *v)
 {
 	for (unsigned int i = 0; i < VU_VECTORS; i += VU_FDS)
 		assert_int_equal(vmm_irqs(v, VU_IRQ_FDS | VU_IRQ_TRIGGER, i, VU_FDS, v->irq + i, VU_FDS), 0);
 }
 
-/* A server, and a VMM that has said nothing yet. */
+/* Starts a server, and connects a VMM that has sent nothing yet. */
 static inline void vmm_dial(struct vmm *v)
 {
 	int sv[2];
@@ -266,7 +266,7 @@ static inline void vmm_hang_up(struct vmm *v)
 	v->sock = -1;
 }
 
-/* The card of a VMM without a machine, at port @at of the switch. */
+/* Sets up the card of a VMM without a machine, at port @at of the switch. */
 static inline void vmm_init(struct vmm *v, struct world *w, unsigned int at)
 {
 	const struct ohca_cfg c = card(0x1000 * at);
@@ -298,7 +298,7 @@ static inline ohca_engine *vmm_make(void *arg, struct host *h)
 	assert_int_equal(vmm_map(v, HOST_BASE, v->m.mem_len, 0, v->m.mem_fd), 0);
 	vmm_irqs_on(v);
 	vmm_master(v, true);
-	/* it is not looked at */
+	/* no code uses this pointer */
 	return (ohca_engine *)h;
 }
 
@@ -315,7 +315,7 @@ static inline void vmm_reg_set(void *arg, uint32_t off, uint64_t val, unsigned i
 	assert_int_equal(vmm_write(arg, OHCA_BAR_CTRL, off, size, val), 0);
 }
 
-/* A doorbell: nothing is answered. */
+/* Rings a doorbell, without an answer. */
 static inline void vmm_ring(void *arg, uint32_t uar, uint32_t off, uint64_t val)
 {
 	const struct vu_access a = { (uint64_t)uar * 4096 + off, OHCA_BAR_UAR, 8 };
@@ -329,7 +329,7 @@ static inline void vmm_ring(void *arg, uint32_t uar, uint32_t off, uint64_t val)
 	assert_true(vmm_put(v, &m, m.hdr.size, NULL, 0));
 }
 
-/* The driver has the card, and the link is Active. */
+/* Starts the driver and makes the link Active. */
 static inline void vmm_up(struct vmm *v)
 {
 	v->m.seat = (struct host_seat){
@@ -363,7 +363,7 @@ static inline void vmm_down(struct vmm *v)
 /**
  * struct bare - a VMM without a machine, at a server that has answered VERSION
  * @mem: a file of BIG bytes
- * @fds: that were open before it was there
+ * @fds: descriptors that were open before
  */
 struct bare {
 	struct world *w;
@@ -374,7 +374,7 @@ struct bare {
 
 #define BYTES	(1u << 20)
 #define IOVA	0x100000ull
-#define BIG	(32u << 20)		/* too much to do without */
+#define BIG	(32u << 20)		/* refused without a descriptor */
 
 static inline int bare_setup(void **state)
 {

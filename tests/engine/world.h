@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Three engines at a switch of a fabric, all in one thread: joined by real links, or hosted by the
- * fabric's process. A fourth end port plays the subnet manager, by directed routes over the wire.
- * Time passes only in pass().
+ * Three engines at a switch of a fabric, all in one thread: connected by real links, or hosted by
+ * the fabric's process. A fourth end port is the subnet manager, which uses directed routes over
+ * the wire. Time passes only in pass().
  */
 #ifndef OHCA_TEST_WORLD_H
 #define OHCA_TEST_WORLD_H
@@ -20,27 +20,29 @@
 #define LID(i)	(uint16_t)(3 + (i))
 #define MR_LEN	(2u << 20)
 
-/** struct node - an engine with what it needs to talk; a second port is at the switch's next */
+/**
+ * struct node - an engine and what it needs for traffic; a second port is at the switch's next port
+ */
 struct node {
 	struct host *h;
 	struct host_seat seat;
-	struct fab_hca *hca;	/* hosted: its engine */
-	struct ohca_page *page;	/* with a front: what both have */
+	struct fab_hca *hca;	/* hosted: the HCA that has its engine */
+	struct ohca_page *page;	/* with a front: the page of both sides */
 	struct ohca_doorbells bells;
-	unsigned int told, attns;	/* times that the front was told of a vector; of a message */
+	unsigned int told, attns;	/* notifications of the front: of a vector; of a message */
 	struct world *w;
-	struct ep ep;		/* its end of the link; hosted: only the switch's port */
+	struct ep ep;		/* its end of the link; hosted: only @port */
 	bool up, moved;
 	struct host_cq cq;
 	struct host_mr mr;
 };
 
-/** struct world - all of it; @n: hosts, the last of which a test may take away */
+/** struct world - the fabric and its hosts; @n: hosts, of which a test may free the last ones */
 struct world {
 	struct net *net;
-	struct fab_hcas *hcas;	/* hosted: of the fabric */
-	bool paged;		/* hosts have fronts, which this file plays */
-	bool deaf;		/* the fronts do not take vectors */
+	struct fab_hcas *hcas;	/* hosted: HCAs of the fabric */
+	bool paged;		/* hosts have fronts, whose part this file plays */
+	bool deaf;		/* the fronts do not read vectors */
 	unsigned int n;
 	struct ep *sm;
 	struct node node[HOSTS];
@@ -133,7 +135,7 @@ static inline bool wire_step(void *arg, struct host *h, unsigned int port)
 			ohca_link_rx_release(n->ep.l, vl);
 		}
 	}
-	/* credits may have come */
+	/* there may be new credits */
 	ohca_tx_ready(h->e, port, 0xffff);
 	ohca_link_kick(n->ep.l);
 	ohca_link_awake(n->ep.l);
@@ -149,7 +151,7 @@ static const struct host_wire wire = {
 
 /* ---- engines that the fabric hosts ---- */
 
-/* The front takes vectors, and delivers them. */
+/* The front reads the vectors, and raises them. */
 static inline void front_take(struct node *n)
 {
 	atomic_exchange(&n->page->irq_any, 0);
@@ -203,7 +205,7 @@ static inline void front_ring(void *arg, uint32_t uar, uint32_t off, uint64_t va
 	ohca_doorbells_ring(&n->bells, uar, off, val, 8);
 }
 
-/* A page, which has what a hostile front may have left where the fabric does not read. */
+/* Makes a page, and fills what the fabric does not read with data of a hostile front. */
 static inline void front_open(struct node *n, struct fab_hca_cfg *cfg)
 {
 	struct ohca_db_sizes sizes;
@@ -268,7 +270,7 @@ static inline void pump(void *arg)
 	unsigned int quiet = 0;
 	bool any;
 
-	/* a link that trains says so only when it is done, some messages later */
+	/* a link that trains reports it only at the end, some messages later */
 	for (unsigned int i = 0; quiet < 4; i++, quiet = any ? 0 : quiet + 1) {
 		assert_true(i < 100000);
 		any = host_step(w->h, w->n);
@@ -279,7 +281,7 @@ static inline void pump(void *arg)
 	}
 }
 
-/* Let @ns pass, from deadline to deadline of engines and fabric. */
+/* Lets @ns pass, from deadline to deadline of engines and fabric. */
 static inline void pass(struct world *w, uint64_t ns)
 {
 	uint64_t *now = &w->net->now_ns, end = *now + ns;
@@ -309,7 +311,7 @@ static inline void pass(struct world *w, uint64_t ns)
 
 /* ---- the subnet manager ---- */
 
-/* Get or Set at an engine's port, out of the switch's port that it is on. */
+/* Sends a Get or Set to an engine's port, through the port of the switch that it is at. */
 static inline int hca(struct world *w, unsigned int i, uint8_t method, uint16_t attr,
 		      uint32_t mod, uint8_t data[64])
 {
@@ -361,7 +363,7 @@ static inline void bring_up(struct world *w)
 	}
 }
 
-/* Machine @i, by a link. */
+/* Adds machine @i with a link. */
 static inline void connect_node(struct world *w, unsigned int i)
 {
 	struct node *n = &w->node[i];
@@ -373,7 +375,7 @@ static inline void connect_node(struct world *w, unsigned int i)
 	n->h->port[0].wire_arg = n;
 }
 
-/* Machine @i, whose engine the fabric hosts, at port @port of the switch. */
+/* Adds machine @i, whose engine the fabric hosts, at port @port of the switch. */
 static inline void host_node(struct world *w, unsigned int i, unsigned int port)
 {
 	struct node *n = &w->node[i];
@@ -494,7 +496,7 @@ static inline void check(struct node *n, uint32_t off, uint32_t len, uint32_t se
 				 pattern(i, seed));
 }
 
-/* An RDMA operation of the whole of @len bytes between offsets of two MRs. */
+/* Posts an RDMA operation of @len bytes between offsets of two MRs. */
 static inline void rdma(struct host_qp *qp, struct node *n, struct node *to, uint8_t op,
 			uint32_t off, uint32_t roff, uint32_t len)
 {
