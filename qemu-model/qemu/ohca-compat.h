@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * All that differs between the versions of QEMU that the device supports, 10.0 to 11.1. The device
- * is written for the newest; this file supplies what the others lack. A version below is that of the
- * first QEMU with an interface.
+ * Differences between the versions of QEMU that the device supports, 10.0 to
+ * 11.1. The device uses the interfaces of the newest version; this file adapts
+ * them to older ones. A version below is the first one with an interface.
  */
 #ifndef HW_RDMA_OHCA_COMPAT_H
 #define HW_RDMA_OHCA_COMPAT_H
@@ -11,7 +11,7 @@
     (QEMU_VERSION_MAJOR > (major) || \
      (QEMU_VERSION_MAJOR == (major) && QEMU_VERSION_MINOR >= (minor)))
 
-/* ---- headers that moved ---- */
+/* ---- renamed headers ---- */
 
 #if OHCA_QEMU_SINCE(10, 1)
 #include "exec/icount.h"
@@ -35,7 +35,7 @@
 
 #include "system/runstate.h"
 
-/* ---- classes: their data and lists of interfaces are const ---- */
+/* ---- class data and lists of interfaces are const since 10.1 ---- */
 
 #if OHCA_QEMU_SINCE(10, 1)
 typedef const void OhcaClassData;
@@ -48,12 +48,14 @@ typedef InterfaceInfo OhcaInterfaceInfo;
 /* ---- functions ---- */
 
 #if !OHCA_QEMU_SINCE(10, 1)
-/* without the handler that returns a status */
+/* older versions have no handler that returns a status */
 #define qdev_add_vm_change_state_handler(dev, cb, cb_ret, opaque) \
     qdev_add_vm_change_state_handler(dev, cb, opaque)
 #endif
 
-/* All modes but that of live migration; returns 0, or -errno with @errp set. */
+/*
+ * Block all modes except live migration. Returns 0, or -errno with @errp set.
+ */
 #if OHCA_QEMU_SINCE(10, 2)
 #define ohca_block_cpr(reason, errp) \
     migrate_add_blocker_modes(reason, BIT(MIG_MODE_CPR_REBOOT) | \
@@ -65,11 +67,14 @@ typedef InterfaceInfo OhcaInterfaceInfo;
                               MIG_MODE_CPR_TRANSFER, -1)
 #endif
 
-/* Of enum MigrationEventType the first one, which has been renamed. */
+/*
+ * The first value of enum MigrationEventType, whose name differs between
+ * versions.
+ */
 #define OHCA_MIGRATION_BEGINS   0
 
 #if !OHCA_QEMU_SINCE(10, 2)
-/* MMIO handlers hold the BQL */
+/* older versions always take the BQL for MMIO handlers */
 #define memory_region_enable_lockless_io(mr)    ((void)(mr))
 #endif
 

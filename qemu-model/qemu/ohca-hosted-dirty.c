@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the fabric's process has written.
+ * Dirty pages of guest memory that the process ohca-fabric has written.
  *
- * QEMU does not see it, and has to know: an emulated processor may have
- * translated code of that memory, and a migration, or whoever else watches
- * memory, may have seen it before. The process notes the pages in a log of each
- * block (core/front/dirty.h), all the time, which costs it some stores; here they
- * are taken and announced.
+ * QEMU must mark them dirty: TCG may have translated code from that memory, and
+ * a migration may have sent it already. The process always records the pages in
+ * a log of each block (core/front/dirty.h), which costs it some stores. This
+ * file reads and clears the logs and marks the pages.
  *
- * With TCG that is before each interrupt of the device, and after each doorbell:
- * a driver hears of data by an interrupt, or polls and says by a doorbell that it
- * has, before anybody runs what was placed. Not covered is who polls alone and
- * runs it at once. Otherwise it is when somebody synchronizes the log of dirty
- * memory.
+ * With TCG it does so before each interrupt of the device and after each
+ * doorbell: a driver gets an interrupt, or polls and then rings a doorbell,
+ * before the guest executes code that the device has written. A guest that
+ * polls and executes the code without a doorbell is not covered. With or without
+ * TCG it does so when QEMU synchronizes the dirty log of memory.
  */
 #include "qemu/osdep.h"
 #include "qapi/error.h"
@@ -22,14 +21,13 @@
 #include "trace.h"
 
 /*
- * What is written must be announced to all who watch the page.
- * address_space_unmap() is the one call that does exactly this; it drops a
- * reference to the region.
+ * Mark pages dirty for all clients. address_space_unmap() is the one public
+ * call that does exactly this. It drops a reference to the region.
  */
 static void ohca_dirty_run(void *opaque, uint64_t off, uint64_t len)
 {
     const OhcaLog *log = opaque;
-    /* of the file, of which the region may be a part */
+    /* @off is an offset in the file, of which the region may be a part */
     uint64_t first = log->mr->ram_block->fd_offset;
     uint64_t begin = MAX(off, first) - first;
     uint64_t end = MIN(off + len, first + memory_region_size(log->mr)) - first;
@@ -54,7 +52,7 @@ static void ohca_log_take(OhcaLog *log)
 }
 
 /**
- * ohca_hosted_dirty: announce what the process has written since the last time
+ * ohca_hosted_dirty: mark pages that the process has written
  */
 void ohca_hosted_dirty(OhcaState *s)
 {
@@ -71,7 +69,8 @@ void ohca_hosted_dirty(OhcaState *s)
 }
 
 /**
- * ohca_hosted_told: the guest is about to be told of something, or has polled
+ * ohca_hosted_told: with TCG, mark pages before an interrupt or after a
+ * doorbell
  */
 void ohca_hosted_told(OhcaState *s)
 {
@@ -81,9 +80,9 @@ void ohca_hosted_told(OhcaState *s)
 }
 
 /**
- * ohca_log_open: a log of @size bytes of the file that is behind a region
+ * ohca_log_open: create a log for the first @size bytes of the file of a region
  *
- * Returns: its descriptor, which the caller closes; -1: out of memory
+ * Returns: its file descriptor, which the caller closes; -1: out of memory
  */
 int ohca_log_open(OhcaLog *log, MemoryRegion *mr, uint64_t size)
 {
@@ -102,7 +101,9 @@ int ohca_log_open(OhcaLog *log, MemoryRegion *mr, uint64_t size)
 }
 
 /**
- * ohca_log_close: the process does not write there any more
+ * ohca_log_close: mark the remaining pages and free a log
+ *
+ * The process must not write to the block any more.
  */
 void ohca_log_close(OhcaLog *log)
 {

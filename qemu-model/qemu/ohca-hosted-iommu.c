@@ -1,24 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What an IOMMU translates, for the fabric's process.
+ * Mappings of an IOMMU for the process ohca-fabric.
  *
- * The IOMMU tells of each mapping that comes and goes. All of them are kept in a
- * tree, because an IOMMU need not be able to tell of them again: to a process
- * that comes back, and when the guest has switched bus mastering on again.
+ * The IOMMU notifies the device of each mapping that is added or removed. The
+ * device keeps all of them in a tree, because not every IOMMU can replay them.
+ * It sends them to the process after a new connection, and when the guest has
+ * enabled bus mastering again.
  *
- * A mapping that comes is put into a ring, which the process reads before it
- * finds that an address has none. One that goes is a call: when that returns
- * there is no DMA by it.
+ * QEMU writes an added mapping to a ring, which the process reads before it
+ * rejects an address. It removes a mapping by a call: when that returns, the
+ * HCA does no DMA by the mapping.
  *
- * An IOMMU model that does not tell (SMMUv3, intel-iommu without caching-mode=on)
- * is refused.
+ * An IOMMU model without notifications of added mappings (SMMUv3, intel-iommu
+ * without caching-mode=on) is refused.
  */
 #include "qemu/osdep.h"
 #include "qapi/error.h"
 #include "ohca.h"
 #include "trace.h"
 
-/* Bus addresses that are memory. The tree has one for each, by @iova. */
+/*
+ * A mapping of bus addresses @iova to @last to memory. The tree is sorted by
+ * @iova.
+ */
 typedef struct OhcaMap {
     uint64_t iova;
     uint64_t last;
@@ -32,13 +36,13 @@ struct OhcaIommu {
     OhcaState *s;
     IOMMUNotifier n;
     IOMMUMemoryRegion *mr;
-    hwaddr offset;              /* of bus addresses to those of @mr */
+    hwaddr offset;              /* bus address minus address in @mr */
     QLIST_ENTRY(OhcaIommu) next;
 };
 
 /* ---- the tree ---- */
 
-/* Entries do not overlap: one that overlaps what is looked for is it. */
+/* Entries do not overlap. A lookup finds an entry that overlaps the key. */
 static gint ohca_map_cmp(gconstpointer a, gconstpointer b, gpointer opaque)
 {
     const OhcaMap *x = a, *y = b;
@@ -62,7 +66,7 @@ static void ohca_map_keep(OhcaHosted *h, const OhcaMap *m)
     g_tree_insert(h->maps, kept, kept);
 }
 
-/* Addresses from @iova to @last go. */
+/* Remove addresses from @iova to @last from the tree. */
 static void ohca_maps_cut(OhcaHosted *h, uint64_t iova, uint64_t last)
 {
     const OhcaMap key = { .iova = iova, .last = last };
@@ -86,7 +90,7 @@ static void ohca_maps_cut(OhcaHosted *h, uint64_t iova, uint64_t last)
     }
 }
 
-/* ---- what is told ---- */
+/* ---- messages to the process ---- */
 
 static bool ohca_map_tell(OhcaState *s, const OhcaMap *m)
 {
@@ -110,8 +114,9 @@ static void ohca_maps_untell(OhcaState *s, uint64_t iova, uint64_t last)
 }
 
 /*
- * Addresses from @iova to @last are translated no more. IOMMUs end far more than
- * there is, all of it at a flush: what was not translated needs no call.
+ * Addresses from @iova to @last are not translated any more. IOMMUs send such
+ * notifications for large ranges, all addresses after a flush. A range without
+ * mappings needs no call.
  */
 static void ohca_maps_end(OhcaState *s, uint64_t iova, uint64_t last)
 {
@@ -132,10 +137,10 @@ static gboolean ohca_map_tell_one(gpointer key, gpointer value, gpointer opaque)
 }
 
 /**
- * ohca_hosted_iommu_send: tell of all mappings, or take them back
+ * ohca_hosted_iommu_send: send all mappings to the process, or remove them
  *
- * They are for the device while it sees the IOMMU, which is not so without bus
- * mastering.
+ * The process has mappings only while the IOMMU translates for the device,
+ * which needs bus mastering.
  */
 void ohca_hosted_iommu_send(OhcaState *s)
 {
@@ -152,7 +157,7 @@ void ohca_hosted_iommu_send(OhcaState *s)
     }
 }
 
-/* ---- what an IOMMU tells ---- */
+/* ---- notifications of an IOMMU ---- */
 
 static void ohca_iommu_map_ram(OhcaState *s, const OhcaMap *m)
 {
@@ -168,7 +173,7 @@ static void ohca_iommu_map_ram(OhcaState *s, const OhcaMap *m)
     }
 }
 
-/* A mapping: as much of it as is memory, which may be interrupted by other things. */
+/* Add the parts of a mapping that are memory. */
 static void ohca_iommu_map(OhcaState *s, const IOMMUTLBEntry *entry,
                            uint64_t iova)
 {
@@ -207,14 +212,14 @@ static void ohca_iommu_notify(IOMMUNotifier *n, IOMMUTLBEntry *entry)
     uint64_t last = iova + entry->addr_mask;
 
     trace_ohca_iommu(iova, last, entry->perm);
-    /* one that changes goes first; so does one that is told again */
+    /* the entry may replace, or repeat, a mapping: remove that first */
     ohca_maps_end(s, iova, last);
     if (entry->perm != IOMMU_NONE) {
         ohca_iommu_map(s, entry, iova);
     }
 }
 
-/* ---- the listener, of what the IOMMU has for the device ---- */
+/* ---- the listener of the device's address space behind the IOMMU ---- */
 
 static void ohca_notifier_init(IOMMUNotifier *n, MemoryRegion *mr, hwaddr first,
                                hwaddr last)
@@ -254,10 +259,12 @@ static void ohca_iommu_add(MemoryListener *listener, MemoryRegionSection *sec)
 }
 
 /**
- * ohca_hosted_iommu_loaded: the IOMMU has been told by migration what it translates
+ * ohca_hosted_iommu_loaded: read the mappings after the state of the IOMMU is
+ * loaded
  *
- * It need not tell of that: a region that translates from power-on does not become
- * another one by it. What has been told is told again.
+ * Loading the state does not always notify: if the region translates from
+ * power-on, the listener sees no change of regions. Mappings that were notified
+ * before are replaced by the same mappings.
  */
 void ohca_hosted_iommu_loaded(OhcaState *s)
 {
@@ -293,7 +300,7 @@ static void ohca_iommu_del(MemoryListener *listener, MemoryRegionSection *sec)
     }
 }
 
-/* Where a model has its region while it does not translate, too: or NULL. */
+/* Returns: the region of an IOMMU, also while it does not translate, or NULL */
 static MemoryRegion *ohca_iommu_find(MemoryRegion *root)
 {
     MemoryRegion *sub;
@@ -310,7 +317,7 @@ static MemoryRegion *ohca_iommu_find(MemoryRegion *root)
 }
 
 /**
- * ohca_hosted_iommu_check: whether the IOMMU, if there is one, tells of mappings
+ * ohca_hosted_iommu_check: check that the IOMMU, if any, has notifications
  */
 bool ohca_hosted_iommu_check(OhcaState *s, Error **errp)
 {
@@ -331,7 +338,7 @@ bool ohca_hosted_iommu_check(OhcaState *s, Error **errp)
 }
 
 /**
- * ohca_hosted_iommu_refused: why an IOMMU that the device sees is of no use, or NULL
+ * ohca_hosted_iommu_refused: why the device cannot use its IOMMU, or NULL
  */
 const char *ohca_hosted_iommu_refused(OhcaState *s)
 {

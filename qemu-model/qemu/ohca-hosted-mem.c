@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Guest memory for the fabric's process, which has the HCA.
+ * Guest memory for the process ohca-fabric.
  *
- * That process maps the files behind the machine's RAM, each as a block, and
- * gets a table of where on the bus it is. A memory listener makes the table, and
- * sends it when it changes: when that call returns the engine no longer reaches
- * what is gone. Blocks are told first, and taken back when a table without them
- * is in use.
+ * The process maps the files of the machine's RAM, each as a block, and
+ * receives a table of their bus addresses. A memory listener makes the table
+ * and sends it when it changes. When that call returns, the HCA does not access
+ * removed memory any more. QEMU announces blocks before the table that needs
+ * them, and removes them after a table without them is in use.
  *
- * Memory without a shared file behind it (firmware, frame buffers) is no target of
- * DMA. A file of a disk, as persistent memory has, is one if the process takes it.
- * While the guest has bus mastering off the table is empty, and the blocks stay.
+ * Memory without a shared file (firmware, frame buffers) is no target of DMA.
+ * The process may refuse a file on a disk, for example of persistent memory.
+ * While bus mastering is off, the table is empty and the blocks stay.
  */
 #include "qemu/osdep.h"
 #include "qapi/error.h"
@@ -18,7 +18,7 @@
 #include "ohca.h"
 #include "trace.h"
 
-/* Memory of more than this that cannot be shared is the machine's RAM. */
+/* A larger region that cannot be shared is taken for the machine's RAM. */
 #define OHCA_SMALL_RAM      (16 * MiB)
 
 #define OHCA_SHARE_IT       "-object memory-backend-memfd,id=ram,size=...," \
@@ -31,7 +31,7 @@
                             "--front-memory allows"
 
 /**
- * ohca_hosted_is_shared: whether a region is memory that can be given away
+ * ohca_hosted_is_shared: whether a region is memory that the process can map
  */
 bool ohca_hosted_is_shared(const MemoryRegion *mr)
 {
@@ -40,7 +40,7 @@ bool ohca_hosted_is_shared(const MemoryRegion *mr)
            RAM_SHARED;
 }
 
-/* Whether this is the machine's RAM, but cannot be given away. */
+/* Whether a region is the machine's RAM, but the process cannot map it. */
 static bool ohca_is_private(const MemoryRegion *mr, uint64_t len)
 {
     return len > OHCA_SMALL_RAM && mr->ram && !mr->ram_device &&
@@ -60,7 +60,7 @@ static bool ohca_find_private(Int128 start, Int128 len, const MemoryRegion *mr,
 }
 
 /**
- * ohca_hosted_mem_check: whether the machine's memory can be given away
+ * ohca_hosted_mem_check: check that the process can map the machine's memory
  */
 bool ohca_hosted_mem_check(OhcaState *s, Error **errp)
 {
@@ -84,7 +84,10 @@ static void ohca_block_clear(OhcaBlock *b)
     *b = (OhcaBlock) { };
 }
 
-/* The id of the block that is @mr; NULL: of a free one; OHCA_FRONT_BLOCKS: none. */
+/*
+ * Returns: the id of the block of @mr, or of a free block if @mr is NULL;
+ * OHCA_FRONT_BLOCKS: there is none
+ */
 static unsigned int ohca_block_find(OhcaState *s, const MemoryRegion *mr)
 {
     unsigned int i;
@@ -96,9 +99,9 @@ static unsigned int ohca_block_find(OhcaState *s, const MemoryRegion *mr)
 }
 
 /**
- * ohca_hosted_log: have the process note what it writes of a block
+ * ohca_hosted_log: give the process a log for a block
  *
- * Returns: false: there is no log, and the process is given up
+ * Returns: false: there is no log, and the connection has been ended
  */
 bool ohca_hosted_log(OhcaState *s, OhcaLog *log, MemoryRegion *mr,
                      unsigned int id, uint64_t size)
@@ -120,13 +123,13 @@ bool ohca_hosted_log(OhcaState *s, OhcaLog *log, MemoryRegion *mr,
     return !r;
 }
 
-/* Files of tmpfs and hugetlbfs alone may have seals. */
+/* Only files of tmpfs and hugetlbfs support seals. */
 static bool ohca_is_on_disk(const MemoryRegion *mr)
 {
     return fcntl(mr->ram_block->fd, F_GET_SEALS) < 0;
 }
 
-/* The free block @i is @mr. Returns: as ohca_hosted_say() */
+/* Announce @mr as block @i, which is free. Returns: as ohca_hosted_say() */
 static int ohca_block_tell(OhcaState *s, unsigned int i, MemoryRegion *mr)
 {
     uint64_t size = mr->ram_block->fd_offset +
@@ -146,16 +149,16 @@ static int ohca_block_tell(OhcaState *s, unsigned int i, MemoryRegion *mr)
     b->mr = mr;
     if (ohca_is_on_disk(mr) && !s->host.on_disk) {
         s->host.on_disk = true;
-        /* if a migration is under way already LEAVE will be refused */
+        /* on failure a migration is under way; the process will refuse LEAVE */
         ohca_hosted_stay(s, NULL);
     }
     return ohca_hosted_log(s, &b->log, mr, i, size) ? 0 : -1;
 }
 
 /**
- * ohca_hosted_block: the id of the block that is a region; it is told if it is new
+ * ohca_hosted_block: id of the block of a region; announces a new block
  *
- * Returns: -1: there is none, and the process is given up
+ * Returns: the id; -1: there is none, and the connection has been ended
  */
 int ohca_hosted_block(OhcaState *s, MemoryRegion *mr)
 {
@@ -183,13 +186,15 @@ int ohca_hosted_block(OhcaState *s, MemoryRegion *mr)
     return i;
 }
 
-/* A device, and memory that its process does not take. */
+/* A device, and memory that its process has refused. */
 typedef struct OhcaTaken {
     OhcaState *s;
     const MemoryRegion *refused;
 } OhcaTaken;
 
-/* Tell of @mr if it is on a disk. Returns: whether the process does not take it. */
+/*
+ * Announce @mr if it is on a disk. Returns: whether the process has refused it.
+ */
 static bool ohca_find_refused(Int128 start, Int128 len, const MemoryRegion *mr,
                               hwaddr offset, void *opaque)
 {
@@ -206,10 +211,9 @@ static bool ohca_find_refused(Int128 start, Int128 len, const MemoryRegion *mr,
 }
 
 /**
- * ohca_hosted_mem_take: whether the process takes memory that is on a disk
+ * ohca_hosted_mem_take: announce memory on a disk, which the process may refuse
  *
- * It is asked before the driver needs that memory, so that the device can be
- * refused.
+ * This is done when the device is realized, so that realize can fail.
  */
 bool ohca_hosted_mem_take(OhcaState *s, Error **errp)
 {
@@ -224,7 +228,7 @@ bool ohca_hosted_mem_take(OhcaState *s, Error **errp)
     return !t.refused;
 }
 
-/* Take back the blocks that are not in the table, and have no mapping of an IOMMU. */
+/* Remove blocks that neither the table nor a mapping of an IOMMU uses. */
 static void ohca_blocks_drop(OhcaState *s)
 {
     unsigned int i;
@@ -244,7 +248,7 @@ static void ohca_blocks_drop(OhcaState *s)
 
 /* ---- the table ---- */
 
-/* Add a stretch of memory to a table, or to its last entry. */
+/* Add a range of memory to a table, or to its last entry. */
 static void ohca_table_add(GByteArray *table, const OhcaRam *ram, int block)
 {
     uint64_t iova = ROUND_UP(ram->iova, OHCA_FRONT_ALIGN);
@@ -276,7 +280,7 @@ static void ohca_table_add(GByteArray *table, const OhcaRam *ram, int block)
     g_byte_array_append(table, (void *)&r, sizeof(r));
 }
 
-/* The message that says what the bus has; NULL: the process is lost. */
+/* Returns: the MEM message with the table; NULL: the connection is lost */
 static GByteArray *ohca_table_make(OhcaState *s)
 {
     OhcaHosted *h = &s->host;
@@ -313,7 +317,7 @@ static bool ohca_table_same(const GByteArray *a, const GByteArray *b)
            !memcmp(a->data + head, b->data + head, a->len - head);
 }
 
-/* Tell what the bus has, if that is not what was told. */
+/* Send the table if it differs from the last one. */
 static void ohca_table_send(OhcaState *s)
 {
     OhcaHosted *h = &s->host;
@@ -340,7 +344,7 @@ static void ohca_table_send(OhcaState *s)
     trace_ohca_mem(n);
     if (n > OHCA_FRONT_RANGES) {
         g_byte_array_unref(table);
-        /* until the machine's memory changes */
+        /* ohca_hosted_begin() clears @refused when the memory changes */
         h->refused = g_strdup_printf("guest memory has %u ranges, more than %u",
                                      n, OHCA_FRONT_RANGES);
         ohca_hosted_give_up(s, h->refused);
@@ -361,7 +365,7 @@ static void ohca_table_send(OhcaState *s)
 }
 
 /**
- * ohca_hosted_mem_send: tell of what has changed
+ * ohca_hosted_mem_send: send changes of memory and of mappings
  */
 void ohca_hosted_mem_send(OhcaState *s)
 {
@@ -370,7 +374,7 @@ void ohca_hosted_mem_send(OhcaState *s)
 }
 
 /**
- * ohca_hosted_mem_forget: the process is lost, with all that it was told
+ * ohca_hosted_mem_forget: free the state of a connection that is lost
  */
 void ohca_hosted_mem_forget(OhcaState *s)
 {
@@ -409,9 +413,9 @@ static void ohca_ram_free(GArray *ram)
 }
 
 /*
- * The memory of a section that the device may access
+ * Set @r to the memory of a section that the device may access.
  *
- * Returns: false: there is none. Else @r has a reference to its region.
+ * Returns: false: there is none; true: @r has a reference to its region
  */
 static bool ohca_ram_section(const MemoryRegionSection *sec, OhcaRam *r)
 {
@@ -479,7 +483,7 @@ static void ohca_hosted_commit(MemoryListener *listener)
     ohca_ram_free(old);
 }
 
-/* Somebody wants to know what of memory was written: the process' part of it. */
+/* The dirty log is synchronized: mark pages that the process has written. */
 static void ohca_hosted_log_sync(MemoryListener *listener, bool last_stage)
 {
     OhcaHosted *h = container_of(listener, OhcaHosted, listener);

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Live migration to another QEMU at the same process of the fabric.
+ * Live migration to another QEMU that uses the same process ohca-fabric.
  *
- * The HCA stays in that process, with its queue pairs and links: it knows guest
- * memory by bus addresses only. The state of the device has a token, by which the
- * front of the other QEMU takes the HCA over (core/front/proto.h), and the PCI
- * function.
+ * The HCA stays in the process, with its queue pairs and links, because it uses
+ * bus addresses only. The migration stream has the state of the PCI function
+ * and a token, by which the other QEMU takes the HCA over (core/front/proto.h).
  *
- * The order is: the machine stops, the process is told, and writes no memory after
- * its answer; what it has written until then is in its log; QEMU synchronizes
- * dirty memory for the last time, which takes that log, and sends the rest of RAM;
- * then the token is asked for. The other QEMU has all of RAM before it uses the
- * token. Whoever lets the machine go on first has the HCA.
+ * The order is:
+ * 1. The machine stops. QEMU sends RUN to the process, which writes no memory
+ *    after its answer. All earlier writes are in the logs.
+ * 2. QEMU synchronizes dirty memory for the last time, which reads the logs,
+ *    and sends the rest of RAM.
+ * 3. QEMU requests the token by LEAVE and sends the state of the device.
+ * 4. The other QEMU, which has all of RAM now, connects with the token.
+ *
+ * The first QEMU that runs the machine after that keeps the HCA.
  */
 #include "qemu/osdep.h"
 #include "qapi/error.h"
@@ -27,7 +30,7 @@
 #define OHCA_NO_SNAPSHOT    "%s: an InfiniBand adapter has no snapshot: its peers " \
                             "go on; only live migration is possible"
 
-/* ---- leaving ---- */
+/* ---- source ---- */
 
 static int ohca_pre_save(void *opaque)
 {
@@ -48,14 +51,15 @@ static int ohca_pre_save(void *opaque)
                      "on a disk?", ohca_name(s));
         return -EINVAL;
     }
-    /* r < 0: without its process the device is away at the other QEMU, too */
+    /* r < 0: there is no HCA; the device starts as AWAY at the other QEMU */
     return 0;
 }
 
-/* ---- coming ---- */
+/* ---- destination ---- */
 
 /*
- * Nothing asks for the HCA before the state comes.
+ * Prepare for -incoming: make no attempts to connect before the state is
+ * loaded.
  *
  * Returns: false: out of memory
  */
@@ -97,7 +101,7 @@ static int ohca_post_load(void *opaque, int version_id)
     h->hello.node_guid = cpu_to_le64(s->guid);
     h->awaited = false;
     ohca_hosted_iommu_loaded(s);
-    /* without a token the machine comes without an HCA, and asks for one when it runs */
+    /* without a token there is no HCA; QEMU connects when the machine runs */
     if (h->token && !ohca_hosted_connect(s, &err)) {
         error_reportf_err(err, "%s: ", ohca_name(s));
         return -EINVAL;
@@ -120,11 +124,11 @@ const VMStateDescription ohca_vmstate = {
     },
 };
 
-/* ---- what does not go ---- */
+/* ---- blockers ---- */
 
 #define OHCA_NO_POSTCOPY    "%s: ohca-fabric cannot wait for memory: no postcopy"
 
-/* The other QEMU is asked for postcopy. */
+/* At the destination: refuse postcopy. */
 static int ohca_no_postcopy(NotifierWithReturn *n, void *data, Error **errp)
 {
     struct PostcopyNotifyData *pnd = data;
@@ -137,7 +141,7 @@ static int ohca_no_postcopy(NotifierWithReturn *n, void *data, Error **errp)
     return -ENOENT;
 }
 
-/* A migration begins: with which capabilities? */
+/* At the source: refuse a migration with unsupported capabilities. */
 static int ohca_migration_begins(NotifierWithReturn *n, MigrationEvent *e,
                                  Error **errp)
 {
@@ -159,7 +163,7 @@ static int ohca_migration_begins(NotifierWithReturn *n, MigrationEvent *e,
     return -ENOTSUP;
 }
 
-/* What of the device would not be so at the other QEMU; NULL: nothing. */
+/* Returns: the state of the device that cannot migrate, or NULL */
 static const char *ohca_why_stay(OhcaState *s)
 {
     return qatomic_read(&s->deaf) ? "it is deaf (x-deaf)" :
@@ -168,11 +172,12 @@ static const char *ohca_why_stay(OhcaState *s)
 }
 
 /**
- * ohca_hosted_stay: migration is refused as long as something would not go
+ * ohca_hosted_stay: block migration while some state cannot migrate
  *
- * To be called when that may have changed.
+ * Call this after each change of such state.
  *
- * Returns: false: it is not, because one is under way, or --only-migratable says so
+ * Returns: false: it cannot be blocked, because of a migration that is under
+ * way or because of --only-migratable
  */
 bool ohca_hosted_stay(OhcaState *s, Error **errp)
 {
@@ -191,7 +196,7 @@ bool ohca_hosted_move_init(OhcaState *s, Error **errp)
 {
     OhcaHosted *h = &s->host;
 
-    /* device memory would be left behind, and the connection ends with its process */
+    /* CPR keeps neither the device memory nor the connection to the process */
     error_setg(&h->no_cpr, "%s: an InfiniBand adapter has live migration alone",
                ohca_name(s));
     if (ohca_block_cpr(&h->no_cpr, errp)) {

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The HCA is in the fabric's process; what it has here is the PCI device.
+ * Connection of the PCI device to its HCA, which runs in the process
+ * ohca-fabric.
  *
- * Doorbells, reads of registers, and interrupts go through a page that both
- * processes have mapped: no message, no lock. All else is a message that is
- * answered, under the BQL: writes of registers, reset, pause, and changes of
- * memory, which take effect before the call returns. None is waited for longer
- * than OHCA_FRONT_CALL_MS; a change of an IOMMU that ends many mappings is many of
- * them, of OHCA_FRONT_UNMAP_MS in all.
+ * Doorbells, reads of registers and interrupts use a page that both processes
+ * have mapped, without messages and locks. All else is a message with an
+ * answer, sent under the BQL: writes of registers, reset, pause, and changes of
+ * memory. They take effect before the call returns. A call waits at most
+ * OHCA_FRONT_CALL_MS. When an IOMMU removes many mappings, QEMU makes several
+ * calls, which wait at most OHCA_FRONT_UNMAP_MS together.
  *
- * A process that does not answer, or ends, is lost: doorbells do nothing, and
- * STATUS says AWAY. QEMU connects again; the device is then as after power-on.
+ * If the process ends or does not answer, the connection is lost: doorbells do
+ * nothing, and STATUS reads as AWAY. QEMU connects again; the device is then as
+ * after power-on.
  *
- * A doorbell may still be under way in a vCPU, where it needs no BQL, when its
- * connection is replaced: that is freed by RCU.
+ * A vCPU rings doorbells without the BQL, so it may use a connection that is
+ * being replaced. RCU frees the old connection.
  */
 #include "qemu/osdep.h"
 #include "qapi/error.h"
@@ -25,16 +27,16 @@
 #include "core/front/slice.h"
 #include "trace.h"
 
-/* For the process to answer HELLO: while QEMU starts, when plugged in, later. */
+/* Limits for the answer to HELLO: QEMU starts; hotplug; later attempts. */
 #define OHCA_START_MS       5000
 #define OHCA_PLUG_MS        1000
 #define OHCA_AGAIN_MS       2000
 
-/* Between attempts to connect again: at first, and at most. */
+/* Delay between attempts to connect: the first one, and the longest one. */
 #define OHCA_RETRY_MS       100
 #define OHCA_RETRY_MAX_MS   2000
 
-/* ---- losing ---- */
+/* ---- loss of the connection ---- */
 
 static void ohca_hosted_later(OhcaState *s, unsigned int ms)
 {
@@ -42,7 +44,7 @@ static void ohca_hosted_later(OhcaState *s, unsigned int ms)
 }
 
 /**
- * ohca_hosted_again: there is no HCA: connect, as after a loss
+ * ohca_hosted_again: start attempts to connect
  */
 void ohca_hosted_again(OhcaState *s)
 {
@@ -51,7 +53,7 @@ void ohca_hosted_again(OhcaState *s)
     ohca_hosted_later(s, OHCA_RETRY_MS);
 }
 
-/* Not connected: try again after a delay, and warn once. */
+/* An attempt to connect failed: try again after a delay, and warn once. */
 static void ohca_hosted_failed(OhcaState *s, const struct ohca_front_err *err)
 {
     OhcaHosted *h = &s->host;
@@ -65,7 +67,7 @@ static void ohca_hosted_failed(OhcaState *s, const struct ohca_front_err *err)
     ohca_hosted_later(s, h->retry_ms);
 }
 
-/* No more interrupts and messages of this connection; @why ends it. */
+/* End the connection because of @why. */
 static void ohca_hosted_end(OhcaState *s, const char *why)
 {
     OhcaHosted *h = &s->host;
@@ -75,14 +77,15 @@ static void ohca_hosted_end(OhcaState *s, const char *why)
     h->works = false;
     qemu_set_fd_handler(ohca_front_sock(f), NULL, NULL, NULL);
     ohca_front_lose(f, why);
-    /* it never waits for the BQL */
+    /* no deadlock: the thread never waits for the BQL */
     qemu_thread_join(&h->irq_thread);
     ohca_hosted_mem_forget(s);
 }
 
 /*
- * The connection is lost, if it is: say so, and connect again. One that never worked
- * is as an attempt to connect that failed: the process refuses what it is told.
+ * If the connection is lost, report that and connect again. If it was never
+ * usable, this is like a failed attempt to connect: the process refused the
+ * machine's memory, for example.
  */
 static void ohca_hosted_see(OhcaState *s)
 {
@@ -98,7 +101,7 @@ static void ohca_hosted_see(OhcaState *s)
     snprintf(err.text, sizeof(err.text), "%s", why);
     ohca_hosted_end(s, why);
     if (h->held) {
-        /* not the HCA of a machine that is elsewhere, until this one goes on */
+        /* do not connect: the machine may run at another QEMU */
         return;
     }
     if (!worked) {
@@ -122,9 +125,9 @@ void ohca_hosted_give_up(OhcaState *s, const char *why)
 }
 
 /**
- * ohca_hosted_say: a message, and its answer
+ * ohca_hosted_say: send a message and wait for its answer
  *
- * Returns: enum ohca_front_status; -1: the process is lost, or has been
+ * Returns: enum ohca_front_status; -1: the connection is lost
  */
 int ohca_hosted_say(OhcaState *s, enum ohca_front_type type, void *msg,
                     size_t len, int fd, uint64_t *value)
@@ -175,7 +178,7 @@ static uint64_t ohca_hosted_ctrl_read(void *opaque, hwaddr addr,
     return val;
 }
 
-/* The driver has reset the device, or something else has. */
+/* After a reset of the HCA, by the driver or by QEMU. */
 static void ohca_hosted_was_reset(OhcaState *s)
 {
     ohca_front_irq_clear(ohca_front_of(s));
@@ -225,7 +228,7 @@ const MemoryRegionOps ohca_hosted_ctrl_ops = {
     .impl.max_access_size = 8,
 };
 
-/* Any thread, as the next. */
+/* Any thread, like ohca_hosted_pages_write(). */
 static uint64_t ohca_hosted_pages_read(void *opaque, hwaddr addr,
                                        unsigned int size)
 {
@@ -286,14 +289,14 @@ static void *ohca_hosted_irqs(void *opaque)
     return NULL;
 }
 
-/* ---- what is told ---- */
+/* ---- pause, reset, lies ---- */
 
 static void ohca_hosted_run(OhcaState *s, bool running)
 {
     struct ohca_front_run m = { .running = cpu_to_le32(running) };
 
     ohca_hosted_say(s, OHCA_FRONT_RUN, &m, sizeof(m), -1, NULL);
-    /* what was raised before the pause */
+    /* deliver vectors that were raised before the pause */
     ohca_irq_flush(s);
 }
 
@@ -315,7 +318,9 @@ static void ohca_hosted_vm_state(void *opaque, bool running, RunState state)
 }
 
 /**
- * ohca_hosted_reset: power-on; when this returns all DMA has ended
+ * ohca_hosted_reset: reset the HCA to its state after power-on
+ *
+ * The HCA does no DMA after this.
  */
 void ohca_hosted_reset(OhcaState *s)
 {
@@ -327,7 +332,7 @@ void ohca_hosted_reset(OhcaState *s)
 }
 
 /**
- * ohca_hosted_lies: set the engine's lies to the properties x-lies*
+ * ohca_hosted_lies: send the properties x-lies* to the process
  */
 void ohca_hosted_lies(OhcaState *s)
 {
@@ -357,7 +362,7 @@ static void ohca_front_reclaim(OhcaFront *front)
     g_free(front);
 }
 
-/* The HCA is there: the device uses it from now on. */
+/* Use the connection @f from now on. */
 static void ohca_hosted_adopt(OhcaState *s, struct ohca_front *f)
 {
     OhcaHosted *h = &s->host;
@@ -393,7 +398,7 @@ static struct ohca_front_hello *ohca_hosted_hello(OhcaState *s)
     return m;
 }
 
-/* Who has said HELLO is not waited for any longer, or has been answered. */
+/* Returns: @trying, which the caller owns afterwards */
 static struct ohca_front *ohca_hosted_tried(OhcaState *s)
 {
     struct ohca_front *f = g_steal_pointer(&s->host.trying);
@@ -403,10 +408,10 @@ static struct ohca_front *ohca_hosted_tried(OhcaState *s)
 }
 
 /**
- * ohca_hosted_hold: ask for no HCA until the machine runs here
+ * ohca_hosted_hold: make no attempts to connect until the machine runs here
  *
- * It may run at another QEMU, which would find the place of its HCA taken. The HCA
- * that is there stays.
+ * The machine may run at another QEMU, and a new HCA here would use the fabric
+ * port that it needs. A present connection stays.
  */
 void ohca_hosted_hold(OhcaState *s)
 {
@@ -436,7 +441,7 @@ static void ohca_hosted_answer(void *opaque)
     timer_del(s->host.timer);
     ohca_hosted_adopt(s, f);
     ohca_hosted_mem_send(s);
-    /* it may have changed since HELLO */
+    /* the machine may have been paused or resumed since HELLO */
     ohca_hosted_run(s, runstate_is_running());
     if (s->host.there) {
         s->host.works = true;
@@ -470,10 +475,10 @@ static void ohca_hosted_due(void *opaque)
     ohca_hosted_later(s, OHCA_AGAIN_MS);
 }
 
-/* ---- life ---- */
+/* ---- realize and unrealize ---- */
 
 /**
- * ohca_hosted_check: whether the properties allow it
+ * ohca_hosted_check: check that the machine supports the device
  */
 bool ohca_hosted_check(OhcaState *s, Error **errp)
 {
@@ -486,9 +491,9 @@ bool ohca_hosted_check(OhcaState *s, Error **errp)
 }
 
 /**
- * ohca_hosted_init_dm: make the device memory, which the engine has, too
+ * ohca_hosted_init_dm: create the device memory and its file
  *
- * It is this process' own, so that it stays when the other ends.
+ * QEMU creates the file, so that the memory remains when the process ends.
  */
 bool ohca_hosted_init_dm(OhcaState *s, Error **errp)
 {
@@ -510,10 +515,10 @@ bool ohca_hosted_init_dm(OhcaState *s, Error **errp)
 }
 
 /**
- * ohca_hosted_connect: have the HCA made, or take over that of the token
+ * ohca_hosted_connect: create the HCA, or take over that of the token
  *
- * Waits OHCA_START_MS at most while QEMU starts, OHCA_PLUG_MS later. The HCA that was
- * taken over is told of memory, too.
+ * Waits at most OHCA_START_MS while QEMU starts, and OHCA_PLUG_MS later. Sends
+ * the memory table to an HCA that was taken over.
  */
 bool ohca_hosted_connect(OhcaState *s, Error **errp)
 {
@@ -549,7 +554,7 @@ bool ohca_hosted_connect(OhcaState *s, Error **errp)
 }
 
 /**
- * ohca_hosted_realize: the HCA is there from now on, or comes by migration
+ * ohca_hosted_realize: connect, or prepare for an incoming migration
  */
 bool ohca_hosted_realize(OhcaState *s, Error **errp)
 {
@@ -575,7 +580,7 @@ bool ohca_hosted_realize(OhcaState *s, Error **errp)
 }
 
 /**
- * ohca_hosted_unrealize: the HCA goes; also after a part of ohca_hosted_realize()
+ * ohca_hosted_unrealize: end the HCA; also after a failed ohca_hosted_realize()
  */
 void ohca_hosted_unrealize(OhcaState *s)
 {
@@ -602,7 +607,7 @@ void ohca_hosted_unrealize(OhcaState *s)
 }
 
 /**
- * ohca_hosted_finalize: the object is freed; no vCPU uses it
+ * ohca_hosted_finalize: free the connection; no vCPU uses the device any more
  */
 void ohca_hosted_finalize(OhcaState *s)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Interrupts, from the HCA to the guest.
+ * Interrupts from the HCA to the guest.
  *
- * The fabric's process collects vectors in the page that it shares with the
- * device, and a thread of ours waits for it to say that there are any. MSI-X
- * belongs to the BQL. A vCPU or the main loop that holds the BQL delivers at once.
- * Any other thread must not wait for the BQL and leaves it to a vCPU, between two
- * instructions of it or out of its sleep: that vCPU takes the BQL anyway to see
- * its interrupt. By way of the main loop one more thread would have to be
- * scheduled, which on a busy host doubles the time a completion event takes.
+ * The process ohca-fabric collects vectors in the page that it shares with the
+ * device. The thread "ohca-irq" waits until there are vectors. MSI-X needs the
+ * BQL. A thread that holds the BQL delivers the vectors at once. Other threads
+ * must not wait for the BQL: they queue the delivery on a vCPU, which takes the
+ * BQL anyway to handle its interrupt. A bottom half in the main loop would need
+ * one more thread switch, which on a busy host doubles the latency of a
+ * completion event.
  */
 #include "qemu/osdep.h"
 #include "hw/core/cpu.h"
@@ -16,7 +16,7 @@
 #include "ohca.h"
 #include "trace.h"
 
-/* BQL. */
+/* Under the BQL. */
 static void ohca_irq_deliver(OhcaState *s)
 {
     uint64_t vec[OHCA_PAGE_VECTORS / 64];
@@ -34,7 +34,7 @@ static void ohca_irq_deliver(OhcaState *s)
     }
 }
 
-/* In a vCPU's thread, under the BQL. */
+/* In the thread of a vCPU, under the BQL. */
 static void ohca_irq_on_cpu(CPUState *cpu, run_on_cpu_data data)
 {
     OhcaState *s = data.host_ptr;
@@ -47,8 +47,8 @@ static void ohca_irq_on_cpu(CPUState *cpu, run_on_cpu_data data)
 /**
  * ohca_irq_flush: deliver raised vectors; never waits
  *
- * In an RCU critical section, under the BQL, or of the thread that ends before its
- * front does.
+ * In an RCU critical section, under the BQL, or in the thread "ohca-irq", which
+ * ends before its connection is freed.
  */
 void ohca_irq_flush(OhcaState *s)
 {

@@ -2,7 +2,7 @@
 /*
  * OpenHCA, a native InfiniBand host channel adapter: the PCI device.
  *
- * The contract with the driver is core/firmware-if.
+ * core/firmware-if defines the interface to the driver.
  */
 #include "qemu/osdep.h"
 #include "qapi/error.h"
@@ -20,7 +20,7 @@
 
 /* ---- registers and doorbells ---- */
 
-/* What a register reads, after the properties that say something else. */
+/* Value of a register after the properties x-version and x-command-ms. */
 uint64_t ohca_read_as_told(OhcaState *s, hwaddr addr, uint64_t val)
 {
     if (addr == OHCA_REG_VERSION && s->version) {
@@ -33,7 +33,7 @@ uint64_t ohca_read_as_told(OhcaState *s, hwaddr addr, uint64_t val)
     return val;
 }
 
-/* Sets the stride of the UAR pages, which the driver chooses by PAGE_SHIFT. */
+/* Set the stride of the UAR pages, which the driver selects by PAGE_SHIFT. */
 void ohca_set_stride(OhcaState *s, uint64_t shift)
 {
     if (shift < OHCA_UAR_MIN_SHIFT || shift > OHCA_UAR_MAX_SHIFT) {
@@ -70,7 +70,7 @@ static uint64_t ohca_make_guid(void)
     return ohca_hello_guid(r);
 }
 
-/* Checks the sizes and features of the device. */
+/* Check the sizes and features of the device. */
 static bool ohca_check_device(OhcaState *s, Error **errp)
 {
     if (!s->ports || s->ports > OHCA_PORTS) {
@@ -127,7 +127,7 @@ static bool ohca_check_device(OhcaState *s, Error **errp)
     return true;
 }
 
-/* Checks the place in the fabric. */
+/* Check fabric= and fabric-port=. */
 static bool ohca_check_fabric(OhcaState *s, Error **errp)
 {
     if (!s->fabric) {
@@ -142,7 +142,7 @@ static bool ohca_check_fabric(OhcaState *s, Error **errp)
     return true;
 }
 
-/* Checks NodeDescription and NodeGUID, and sets a missing NodeGUID. */
+/* Check NodeDescription and NodeGUID, and set a missing NodeGUID. */
 static bool ohca_check_names(OhcaState *s, Error **errp)
 {
     const size_t most = sizeof(s->host.hello.desc) - 1;
@@ -162,7 +162,7 @@ static bool ohca_check_names(OhcaState *s, Error **errp)
     return true;
 }
 
-/* Checks the properties, and says in HELLO what the HCA is. */
+/* Check the properties, and describe the HCA in the HELLO message. */
 static bool ohca_parse(OhcaState *s, Error **errp)
 {
     struct ohca_front_hello *m = &s->host.hello;
@@ -196,12 +196,12 @@ static bool ohca_parse(OhcaState *s, Error **errp)
     return ohca_parse_rate(s, m, errp);
 }
 
-/* ---- life ---- */
+/* ---- realize and exit ---- */
 
 /*
- * Under the BQL, so that no other thread sees a partly removed device. The
- * device memory outlives this until the RCU grace period ends; its name is
- * free at once, for a device in the same slot.
+ * Under the BQL, so that no other thread uses a partly removed device. The
+ * device memory is freed after an RCU grace period; its name is unregistered
+ * at once, so that a device in the same slot can use it.
  */
 static void ohca_teardown(OhcaState *s)
 {
@@ -209,11 +209,11 @@ static void ohca_teardown(OhcaState *s)
         vmstate_unregister_ram(&s->dm, DEVICE(s));
     }
     ohca_hosted_unrealize(s);
-    /* a vCPU may be about to deliver interrupts, and MSI-X goes */
+    /* a vCPU may still deliver interrupts, but MSI-X is removed next */
     s->num_vectors = 0;
 }
 
-/* Makes the BARs but that of MSI-X. */
+/* Register all BARs except that of MSI-X. */
 static bool ohca_init_bars(OhcaState *s, Error **errp)
 {
     PCIDevice *pdev = PCI_DEVICE(s);
@@ -230,7 +230,7 @@ static bool ohca_init_bars(OhcaState *s, Error **errp)
                      PCI_BASE_ADDRESS_MEM_TYPE_64, &s->uar);
 
     if (s->dm_size) {
-        /* small enough for 32 bits: the other BARs leave only one */
+        /* a 32-bit BAR: the other BARs leave only one slot, and dm= is small */
         if (!ohca_hosted_init_dm(s, errp)) {
             return false;
         }
@@ -287,7 +287,7 @@ static void ohca_config_write(PCIDevice *pdev, uint32_t addr, uint32_t val,
     pcie_cap_flr_write_config(pdev, addr, val, len);
 }
 
-/* When this returns all DMA has ended. */
+/* The device does no DMA after this. */
 static void ohca_reset_hold(Object *obj, ResetType type)
 {
     OhcaState *s = OHCA(obj);
@@ -350,7 +350,7 @@ static void ohca_set_deaf(Object *obj, bool value, Error **errp)
     }
 }
 
-/* Properties that may be set while the VM runs; @offset: in OhcaState */
+/* Properties that may be set while the VM runs; @offset: offset in OhcaState */
 static void ohca_get_number(Object *obj, Visitor *v, const char *name,
                             void *offset, Error **errp)
 {
@@ -430,7 +430,7 @@ static void ohca_class_init(ObjectClass *oc, OhcaClassData *data)
                ", front protocol " stringify(OHCA_FRONT_VERSION);
     dc->vmsd = &ohca_vmstate;
     device_class_set_props(dc, ohca_props);
-    /* Unlike the others, for qom-set while the VM runs. */
+    /* Not in ohca_props, so that qom-set works while the VM runs. */
     object_class_property_add_bool(oc, "x-deaf", ohca_get_deaf, ohca_set_deaf);
     object_class_property_set_description(oc, "x-deaf",
                                           "admin doorbells are lost, until a "

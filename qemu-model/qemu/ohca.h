@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The PCI device "ohca": what its files share.
+ * The PCI device "ohca": declarations that its files share.
  *
- * ohca-pci.c             the QOM type: properties, BARs, MSI-X, reset
- * ohca-hosted.c          registers, doorbells, life
+ * ohca-pci.c             QOM type: properties, BARs, MSI-X, reset
+ * ohca-hosted.c          connection to the HCA, registers, doorbells
  * ohca-hosted-mem.c      guest memory
- * ohca-hosted-iommu.c    what an IOMMU translates of it
- * ohca-hosted-dirty.c    what was written of it
+ * ohca-hosted-iommu.c    mappings of an IOMMU
+ * ohca-hosted-dirty.c    dirty memory
  * ohca-hosted-move.c     migration
  * ohca-irq.c             interrupts
  *
- * The HCA itself is in the process of the fabric, ohca-fabric. This device is its
- * front: it gives that process the guest's memory and doorbells, and gets
- * interrupts (core/front).
+ * The HCA itself runs in the process of the fabric, ohca-fabric, below "the
+ * process". This device shares the guest's memory and doorbells with the
+ * process and receives interrupts from it (core/front).
  */
 #ifndef HW_RDMA_OHCA_H
 #define HW_RDMA_OHCA_H
@@ -40,7 +40,7 @@ OBJECT_DECLARE_SIMPLE_TYPE(OhcaState, OHCA)
 #define OHCA_MEM_MIN        (1 * MiB)
 #define OHCA_MEM_MAX        (1 * GiB)
 
-/* A stretch of the bus address space that is plain RAM. */
+/* A range of the bus address space that is RAM. */
 typedef struct OhcaRam {
     uint64_t iova;
     uint64_t len;
@@ -49,67 +49,69 @@ typedef struct OhcaRam {
     bool readonly;
 } OhcaRam;
 
-/* A connection to the process that hosts the engine. */
+/* A connection to the process, freed by RCU. */
 typedef struct OhcaFront {
     struct rcu_head rcu;
     struct ohca_front *f;
 } OhcaFront;
 
-/* What the process which hosts the engine has written of a block. */
+/* Log of the pages of a block that the process has written. */
 typedef struct OhcaLog {
-    void *mem;                  /* NULL: there is none */
+    void *mem;                  /* NULL: there is no log */
     size_t bytes;
     struct ohca_dirty dirty;
-    MemoryRegion *mr;           /* the block is */
+    MemoryRegion *mr;           /* the region of the block */
 } OhcaLog;
 
-/* Memory that the process which hosts the engine has mapped; its id is an index. */
+/* Memory that the process has mapped; its id is the index in @block. */
 typedef struct OhcaBlock {
-    MemoryRegion *mr;           /* NULL: there is none; else with a reference */
-    bool used;                  /* by what becomes the table */
+    MemoryRegion *mr;           /* with a reference; NULL: the block is free */
+    bool used;                  /* the table that is being made refers to it */
     OhcaLog log;
 } OhcaBlock;
 
-/* The HCA in that process: all of it is the BQL's, but where noted. */
+/*
+ * State of the connection to the HCA. The BQL protects it, except where noted.
+ */
 typedef struct OhcaHosted {
-    OhcaFront *front;           /* RCU: the last one; NULL before the first */
-    bool there;                 /* it is not lost */
-    bool works;                 /* the device was used with it: a loss is news */
+    OhcaFront *front;           /* last connection, by RCU; NULL at first */
+    bool there;                 /* connected */
+    bool works;                 /* @front was usable: warn if it is lost */
     struct ohca_front_hello hello;
-    int dm_fd;                  /* device memory, or -1; the region's */
+    int dm_fd;                  /* file of @dm, which owns it; -1: none */
     OhcaLog dm_log;
     QemuThread irq_thread;
-    QEMUTimer *timer;           /* connect again, or wait no longer */
-    struct ohca_front *trying;  /* has said HELLO */
-    unsigned int retry_ms;      /* between attempts to connect */
-    bool told;                  /* why the last one failed */
+    QEMUTimer *timer;           /* next attempt to connect, timeout of @trying */
+    struct ohca_front *trying;  /* has sent HELLO and waits for the answer */
+    unsigned int retry_ms;      /* delay before the next attempt to connect */
+    bool told;                  /* the last failure has been reported */
     VMChangeStateEntry *vmstate;
 
     /* migration, see ohca-hosted-move.c */
-    bool awaited;               /* by -incoming: the state has not come yet */
-    bool held;                  /* until it runs here it may run elsewhere */
-    uint64_t token;             /* by which it does; 0: there is none */
-    uint64_t move_guid;         /* NodeGUID of the machine that moves */
-    NotifierWithReturn postcopy;    /* and @begins: only with a function */
-    NotifierWithReturn begins;
-    Error *no_cpr, *no_move;    /* reasons of blockers */
+    bool awaited;               /* -incoming: the state is not loaded yet */
+    bool held;                  /* do not connect until the machine runs here */
+    uint64_t token;             /* for taking the HCA over; 0: none */
+    uint64_t move_guid;         /* NodeGUID of the machine that migrates */
+    NotifierWithReturn postcopy;    /* registered if begins.notify is set */
+    NotifierWithReturn begins;      /* the same */
+    Error *no_cpr, *no_move;    /* reasons of migration blockers */
 
     /* memory, see ohca-hosted-mem.c */
     MemoryListener listener;
-    GArray *ram;                /* OhcaRam, sorted: what the bus has */
-    GArray *next;               /* what becomes @ram at commit */
-    char *refused;              /* why @next cannot be given away, or NULL */
+    GArray *ram;                /* OhcaRam, sorted: accessible by the device */
+    GArray *next;               /* becomes @ram when the listener commits */
+    char *refused;              /* why @next cannot be shared, or NULL */
     OhcaBlock block[OHCA_FRONT_BLOCKS];
-    bool on_disk;               /* the process has had one that is there */
-    GByteArray *sent;           /* the last MEM */
-    bool iommu, next_iommu;     /* an IOMMU translates; as @ram and @next */
+    bool on_disk;               /* a block was shared whose file is on a disk */
+    GByteArray *sent;           /* the last MEM message */
+    bool iommu, next_iommu;     /* an IOMMU translates; like @ram and @next */
 
-    /* what an IOMMU translates, see ohca-hosted-iommu.c */
+    /* mappings of an IOMMU, see ohca-hosted-iommu.c */
     MemoryListener iommu_listener;
     QLIST_HEAD(, OhcaIommu) iommus;
     GTree *maps;                /* all mappings; NULL: there is no IOMMU */
-    bool maps_told;             /* the process has them, too */
-    char *iommu_refused;        /* why an IOMMU does not tell of them, or NULL */
+    bool maps_told;             /* they have been sent to the process */
+    char *iommu_refused;        /* why an IOMMU has no notifications, or NULL */
 } OhcaHosted;
 
 struct OhcaState {
@@ -117,10 +119,10 @@ struct OhcaState {
 
     MemoryRegion ctrl;
     MemoryRegion uar;
-    MemoryRegion dm;            /* device memory, if there is any */
+    MemoryRegion dm;            /* device memory, if @dm_size is not 0 */
     uint32_t page_shift;        /* log2 of the UAR stride; atomic */
     uint16_t num_vectors;
-    uint32_t irq_queued;        /* a vCPU is about to deliver them; atomic */
+    uint32_t irq_queued;        /* delivery is queued on a vCPU; atomic */
     OhcaHosted host;
 
     /* properties */
@@ -128,7 +130,7 @@ struct OhcaState {
     bool smp;
     uint8_t fabric_port;
     uint64_t guid;
-    bool guid_is_made;          /* no property has set it */
+    bool guid_is_made;          /* @guid is random: no property has set it */
     uint64_t sys_guid;
     uint8_t ports;
     uint8_t vls;
@@ -138,26 +140,28 @@ struct OhcaState {
     char *node_desc;
     char *mw_type2;
     uint64_t dm_size;
-    uint64_t mem_max;           /* what the guest's objects may take */
-    uint16_t vendor_id;         /* PCI */
+    uint64_t mem_max;           /* memory limit of the guest's objects, bytes */
+    uint16_t vendor_id;         /* PCI vendor ID */
     uint16_t vectors;
     uint16_t uars;
     uint8_t log_max_qp, log_max_cq, log_max_srq, log_max_mr;
-    uint64_t lacks;             /* features that are not offered */
-    uint32_t version;
-    bool deaf;                  /* admin doorbells are lost, until a reset;
-                                   atomic */
-    uint64_t lies, lies_kinds, lies_seed;   /* as of LIES (core/front/proto.h) */
-    uint64_t command_ms;        /* instead of the engine's; 0: that */
+    uint64_t lacks;             /* features that the device does not offer */
+    uint32_t version;           /* of register VERSION; 0: the real one */
+    bool deaf;                  /* ignore AQ doorbells until a reset; atomic */
+    uint64_t lies, lies_kinds, lies_seed;   /* see struct ohca_front_lies */
+    uint64_t command_ms;        /* command timeout; 0: the engine's */
 };
 
-/* Of the device, for messages. */
+/* Name of the device for messages. */
 static inline const char *ohca_name(OhcaState *s)
 {
     return DEVICE(s)->id ?: TYPE_OHCA;
 }
 
-/* The connection, perhaps a lost one: in an RCU critical section, or under the BQL. */
+/*
+ * The last connection, possibly lost. In an RCU critical section or under the
+ * BQL.
+ */
 static inline struct ohca_front *ohca_front_of(OhcaState *s)
 {
     return qatomic_rcu_read(&s->host.front)->f;
