@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What a channel adapter makes of BECNs, and what a switch keeps of congestion; see cc.h. */
+/* Congestion control: CCTIs of a channel adapter, settings and log of a switch; see cc.h. */
 #include "cc.h"
 
-/* The CCTI is not above the CCTI_Limit, nor behind the table, nor below the CCTI_Min. */
+/* Limit @ccti to CCTI_Min, CCTI_Limit and the size of the table. */
 static uint16_t clamp(const struct ib_cc_ca *ca, unsigned int sl, uint32_t ccti)
 {
 	const uint16_t limit = ca->ccti_limit < IB_CCT_ENTRIES ? ca->ccti_limit : IB_CCT_ENTRIES - 1;
@@ -16,7 +16,7 @@ uint16_t ib_cc_ccti(const struct ib_cc_ca *ca, struct ib_cc_flow *fl, unsigned i
 		    uint64_t now_ns, unsigned int scale)
 {
 	const uint64_t tick = (uint64_t)IB_CC_TIMER_NS * ca->sl[sl].ccti_timer * scale;
-	/* one timer of the port, whenever the flow's packets come */
+	/* count the ticks of one timer of the port, which does not restart with each packet */
 	const uint64_t ticks = tick ? now_ns / tick - fl->seen_ns / tick : 0;
 
 	fl->seen_ns = now_ns;

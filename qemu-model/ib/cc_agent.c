@@ -45,7 +45,7 @@ static const struct ib_field sl_fields[] = {
 #define PORT_LEN	4u
 #define SL_LEN		8u
 
-/* ---- attributes, in @d, which is cleared before they are written --------------- */
+/* ---- attributes, written to @d; each returns the status ------------------------ */
 
 static uint16_t cc_class_port_info(const struct ib_cc_node *n, uint8_t *d)
 {
@@ -64,7 +64,7 @@ static uint16_t congestion_info(const struct ib_cc_node *n, uint8_t *d)
 	return IB_MAD_OK;
 }
 
-/* @known: who asks has the key */
+/* @known: the request has the right key */
 static uint16_t key_info(struct ib_cc *cc, bool set, bool known, uint8_t *d)
 {
 	if (set) {
@@ -111,7 +111,7 @@ static uint16_t switch_log(struct ib_cc *cc, uint64_t now_ns, uint8_t *d)
 	return IB_MAD_OK;
 }
 
-/* No flow of a channel adapter has an event: its agent sees none. */
+/* The log of a channel adapter has no events, since its agent does not detect any. */
 static uint16_t ca_log(const struct ib_cc *cc, uint64_t now_ns, uint8_t *d)
 {
 	log_head(cc, LOG_CA, d);
@@ -219,7 +219,7 @@ static uint16_t time_stamp(uint64_t now_ns, uint8_t *d)
 
 /* ---- requests ------------------------------------------------------------------ */
 
-/* What @attr may be: 0: there is none of it, 1: a Get, 2: a Set, too. */
+/* Methods of @attr: 0: it does not exist, 1: Get, 2: Get and Set. */
 static unsigned int methods_of(const struct ib_cc_node *n, uint16_t attr)
 {
 	switch (attr) {
@@ -280,7 +280,7 @@ static uint16_t cc_dispatch(const struct ib_cc_node *n, struct ib_cc *cc, struct
 	}
 }
 
-/* A MAD with another key: counted, and the lease begins. */
+/* A MAD with another key: count it, and start the lease. */
 static void cc_violation(struct ib_cc *cc, uint64_t now_ns)
 {
 	cc->violations += cc->violations < UINT16_MAX;
@@ -308,7 +308,7 @@ enum ib_cc_verdict ib_cc_process(const struct ib_cc_node *n, struct ib_cc *cc, s
 		cc_violation(cc, now_ns);
 		return IB_CC_DROP;
 	}
-	/* who has the key is there: the lease does not run */
+	/* the manager with the key is active: stop the lease */
 	if (known)
 		cc->lease_ns = 0;
 	status = cc_dispatch(n, cc, mad, known, now_ns);

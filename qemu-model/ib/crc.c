@@ -30,7 +30,7 @@ int ib_icrc_iov(const struct iovec *iov, unsigned int n, uint32_t *icrc)
 	if (lnh == IB_LNH_IBA_LOCAL) {
 		m[0] |= 0xf0;			/* LRH.VL */
 	} else {
-		memset(m, 0xff, IB_LRH_LEN);	/* routers write another one */
+		memset(m, 0xff, IB_LRH_LEN);	/* routers replace the LRH */
 		m[8] |= 0x0f;			/* GRH traffic class, flow label */
 		m[9] = m[10] = m[11] = 0xff;
 		m[15] = 0xff;			/* hop limit */

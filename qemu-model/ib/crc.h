@@ -2,8 +2,8 @@
 /*
  * Invariant and variant CRCs (IBTA volume 1, 7.8).
  *
- * Pure functions. Tables are constant data, so there is nothing to initialize
- * and any thread may call.
+ * Functions without state: tables are constant data, nothing needs to be initialized, and any
+ * thread may call.
  */
 #ifndef OHCA_IB_CRC_H
 #define OHCA_IB_CRC_H
@@ -18,8 +18,8 @@
  * @n: number of pieces; the first holds LRH, GRH if any, and BTH
  * @icrc: the CRC as a number; use ib_icrc_put() to store it
  *
- * The variant fields count as ones, whatever they hold (7.8.1): LRH.VL, or with a GRH all of
- * the LRH and the GRH's traffic class, flow label and hop limit; the BTH's FECN/BECN byte.
+ * Variant fields count as ones, whatever they contain (7.8.1): LRH.VL, or with a GRH the whole LRH
+ * and the GRH's traffic class, flow label and hop limit; the FECN/BECN byte of the BTH.
  *
  * Return: 0, or -1 when the first piece does not hold the headers or the packet
  * is raw (raw packets have no ICRC).
@@ -29,7 +29,7 @@ int ib_icrc_iov(const struct iovec *iov, unsigned int n, uint32_t *icrc);
 /** ib_icrc() - ib_icrc_iov() of one contiguous piece. */
 int ib_icrc(const uint8_t *pkt, size_t len, uint32_t *icrc);
 
-/** ib_icrc_put() - store an ICRC as it goes on the wire (least significant byte first). */
+/** ib_icrc_put() - store an ICRC in wire order (least significant byte first). */
 static inline void ib_icrc_put(void *p, uint32_t icrc)
 {
 	uint8_t *b = p;
@@ -49,11 +49,11 @@ static inline uint32_t ib_icrc_get(const void *p)
 }
 
 /**
- * ib_icrc_ok() - the ICRC at the end of a whole packet agrees
+ * ib_icrc_ok() - check the ICRC at the end of a whole packet
  * @pkt: packet from LRH
  * @len: bytes from LRH to ICRC inclusive
  *
- * Return: true when it agrees; false also when the packet is too short or raw.
+ * Return: true if it is right; false also if the packet is too short or raw.
  */
 bool ib_icrc_ok(const uint8_t *pkt, size_t len);
 
@@ -68,13 +68,15 @@ static inline uint16_t ib_vcrc_final(uint16_t crc)
 	return (uint16_t)~crc;
 }
 
-/** ib_vcrc() - VCRC of LRH..ICRC (or ..payload of a raw packet), contiguous. */
+/**
+ * ib_vcrc() - VCRC of contiguous bytes: LRH through ICRC, or a raw packet's LRH through payload.
+ */
 static inline uint16_t ib_vcrc(const void *data, size_t len)
 {
 	return ib_vcrc_final(ib_vcrc_update(IB_VCRC_INIT, data, len));
 }
 
-/** ib_vcrc_put() - store a VCRC as it goes on the wire (least significant byte first). */
+/** ib_vcrc_put() - store a VCRC in wire order (least significant byte first). */
 static inline void ib_vcrc_put(void *p, uint16_t vcrc)
 {
 	uint8_t *b = p;

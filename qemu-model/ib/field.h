@@ -2,9 +2,8 @@
 /*
  * A table-driven bit field codec for MAD attributes.
  *
- * A layout is an array of fields; the same array packs and unpacks, so that the
- * two directions cannot disagree. Bit 0 is the most significant bit of byte 0,
- * as the specification numbers.
+ * A layout is an array of fields. The same array packs and unpacks, so the two directions always
+ * agree. Bit 0 is the most significant bit of byte 0, as in the specification. Any thread may call.
  */
 #ifndef OHCA_IB_FIELD_H
 #define OHCA_IB_FIELD_H
@@ -38,7 +37,7 @@ void ib_fields_unpack(const struct ib_field *f, unsigned int n, const uint8_t *b
 /** ib_bits_get() - @width (1..64) bits from bit @bit. */
 uint64_t ib_bits_get(const uint8_t *buf, unsigned int bit, unsigned int width);
 
-/** ib_bits_put() - write @width (1..64) bits at bit @bit; the bits around stay. */
+/** ib_bits_put() - write @width (1..64) bits at bit @bit; other bits do not change. */
 void ib_bits_put(uint8_t *buf, unsigned int bit, unsigned int width, uint64_t v);
 
 #endif

@@ -31,14 +31,14 @@ enum ib_mad_method {
 	IB_METHOD_TRAP		= 0x05,
 	IB_METHOD_REPORT	= 0x06,
 	IB_METHOD_TRAP_REPRESS	= 0x07,
-	IB_METHOD_GET_TABLE	= 0x12,	/* this and the next: of the subnet administration (15.2.2) */
+	IB_METHOD_GET_TABLE	= 0x12,	/* 0x12 to 0x15: subnet administration (15.2.2) */
 	IB_METHOD_GET_TRACE_TABLE = 0x13,
 	IB_METHOD_GET_MULTI	= 0x14,
 	IB_METHOD_DELETE	= 0x15,
 	IB_METHOD_RESP		= 0x80,	/* R bit */
 	IB_METHOD_GET_RESP	= 0x81,
 	IB_METHOD_REPORT_RESP	= 0x86,
-	IB_METHOD_GET_TABLE_RESP = 0x92,	/* of the subnet administration (15.2.2) */
+	IB_METHOD_GET_TABLE_RESP = 0x92,	/* subnet administration (15.2.2) */
 };
 
 /* Status of the common header (13.4.7); in DR SMPs bit 15 is D instead. */
@@ -79,25 +79,25 @@ struct ib_mad_hdr {
 } IB_PACKED;
 static_assert(sizeof(struct ib_mad_hdr) == 24, "MAD header");
 
-/** struct ib_mad - header and the rest. */
+/** struct ib_mad - a MAD: common header and data. */
 struct ib_mad {
 	struct ib_mad_hdr hdr;
 	uint8_t	data[232];
 } IB_PACKED;
 static_assert(sizeof(struct ib_mad) == IB_MAD_LEN, "MAD");
 
-/* Behind the common header of classes that have the RMPP (13.6.2). */
+/* The RMPP header, after the common header in classes that use RMPP (13.6.2). */
 enum ib_rmpp {
-	IB_RMPP_TYPE		= 1,	/* bytes of struct ib_mad.data */
-	IB_RMPP_FLAGS		= 2,	/* with RRespTime in bits 7:3 */
-	IB_RMPP_ACTIVE		= 0x01,
-	IB_RMPP_DATA		= 1,	/* of RMPPType */
+	IB_RMPP_TYPE		= 1,	/* offset of RMPPType in struct ib_mad.data */
+	IB_RMPP_FLAGS		= 2,	/* offset of RMPPFlags, with RRespTime in bits 7:3 */
+	IB_RMPP_ACTIVE		= 0x01,	/* RMPPFlags */
+	IB_RMPP_DATA		= 1,	/* this and the next: values of RMPPType */
 	IB_RMPP_ACK		= 2,
 	IB_RMPP_STOP		= 3,
 	IB_RMPP_ABORT		= 4,
 };
 
-/** ib_mad_is_smp() - subnet management class, LID or directed routed. */
+/** ib_mad_is_smp() - whether it is of a subnet management class, LID routed or directed route. */
 static inline bool ib_mad_is_smp(const struct ib_mad_hdr *h)
 {
 	return h->mgmt_class == IB_CLASS_SUBN_LID || h->mgmt_class == IB_CLASS_SUBN_DR;
@@ -111,7 +111,7 @@ static inline void ib_mad_make_resp(struct ib_mad_hdr *h, uint16_t status)
 }
 
 /**
- * ib_mad_refuse() - answer a MAD without a receiver that is no SMP
+ * ib_mad_refuse() - answer a MAD that has no receiver and is no SMP
  *
  * Return: true if it is a Get or Set, turned into the response with IB_MAD_BAD_METHOD_ATTR.
  */

@@ -6,13 +6,13 @@
 #include "mad.h"
 #include "packet.h"
 
-/* Bytes of a packet with a MAD, from LRH through ICRC; with a GRH there are IB_GRH_LEN more. */
+/* Bytes of a packet with a MAD, from LRH through ICRC, without a GRH; MAX includes a GRH. */
 #define IB_MAD_PKT_HDR	(IB_LRH_LEN + IB_BTH_LEN + IB_DETH_LEN)
 #define IB_MAD_PKT_LEN	(IB_MAD_PKT_HDR + IB_MAD_LEN + IB_ICRC_LEN)
 #define IB_MAD_PKT_MAX	(IB_MAD_PKT_LEN + IB_GRH_LEN)
 
 /**
- * struct ib_mad_path - where a packet with a MAD goes; host byte order
+ * struct ib_mad_path - header fields of a packet with a MAD; host byte order
  * @slid: source LID
  * @dlid: destination LID
  * @pkey: P_Key
@@ -20,7 +20,7 @@
  * @sl: service level
  * @dqpn: destination QP, 0 or 1
  * @sqpn: source QP
- * @qkey: of the DETH; not used by QP0
+ * @qkey: Q_Key of the DETH; QP0 does not use it
  * @global: there is a GRH
  * @tclass: TClass of the GRH
  * @hop_limit: HopLmt of the GRH
@@ -46,9 +46,9 @@ struct ib_mad_path {
 };
 
 /**
- * ib_build_mad() - a packet with a MAD
- * @pkt: written, up to IB_MAD_PKT_MAX bytes; the ICRC field is zero
- * @path: where it goes
+ * ib_build_mad() - build a packet with a MAD
+ * @pkt: result, up to IB_MAD_PKT_MAX bytes; the ICRC field is zero
+ * @path: its header fields
  * @mad: IB_MAD_LEN bytes
  *
  * Return: bytes from LRH through ICRC.

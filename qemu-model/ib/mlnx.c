@@ -10,7 +10,7 @@
 #define RESP_TIME	8u	/* 1 ms */
 
 /*
- * Device IDs that OpenSM asks for MLNXExtendedPortInfo whatever the vendor is: ConnectX-3 to
+ * Device IDs for which OpenSM queries MLNXExtendedPortInfo with any vendor ID: ConnectX-3 to
  * ConnectX-6, BlueField, and switches from SwitchX to Quantum.
  */
 static const struct {
@@ -59,7 +59,7 @@ uint16_t ib_mlnx_epi_set(struct ib_port_info *pi, const uint8_t d[IB_SMP_DATA_LE
 	return IB_MAD_OK;
 }
 
-/* ClassPortInfo (13.4.8.1): versions and a time; there are no traps and no redirection. */
+/* ClassPortInfo (13.4.8.1): versions and RespTimeValue; no traps, no redirection. */
 static void mlnx_class_port_info(uint8_t *d)
 {
 	d[0] = IB_MAD_BASE_VERSION;
@@ -68,8 +68,8 @@ static void mlnx_class_port_info(uint8_t *d)
 }
 
 /*
- * GeneralInfo: 8 reserved bytes, then what hardware, firmware, the longer firmware version and
- * software are. There is no firmware: its version is 0, its date as well.
+ * GeneralInfo: 8 reserved bytes, then the descriptions of hardware, firmware, extended firmware
+ * version and software. There is no firmware, so its version and its date are 0.
  */
 #define GI_HW_REVISION	8u
 #define GI_HW_DEVICE_ID	10u

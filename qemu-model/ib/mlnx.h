@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Vendor specific attributes that tools and subnet managers ask of nodes with vendor and device
- * IDs of Mellanox (NVIDIA) or of a vendor with the same chips. OpenSM, libibnetdisc and vendstat
- * decide by these IDs alone, so a node that has them has to answer.
+ * Vendor specific attributes of nodes with vendor and device IDs of Mellanox (NVIDIA), or of a
+ * vendor that uses the same chips. OpenSM, libibnetdisc and vendstat query these attributes if the
+ * IDs match, so a node with such IDs has to answer.
  *
- * MLNXExtendedPortInfo is an SMP attribute (sma.h) with FDR10, the speed that PortInfo does not
- * have. The class 0x0A has GeneralInfo, which vendstat -N and ibdiagnet show. The layouts are
- * those of ib_mlnx_ext_port_info_t (OpenSM) and of vendstat.c (infiniband-diags).
+ * MLNXExtendedPortInfo is an SMP attribute (sma.h) for FDR10, a speed that PortInfo does not
+ * define. GeneralInfo is an attribute of class 0x0A, which vendstat -N and ibdiagnet show. The
+ * layouts are those of ib_mlnx_ext_port_info_t (OpenSM) and of vendstat.c (infiniband-diags).
  */
 #ifndef OHCA_IB_MLNX_H
 #define OHCA_IB_MLNX_H
@@ -16,35 +16,35 @@
 /** ib_mlnx_ids() - whether a node with these IDs of its NodeInfo has the attributes */
 bool ib_mlnx_ids(uint32_t vendor_id, uint16_t device_id);
 
-/* MLNXExtendedPortInfo: offsets of its bytes, all other bytes are reserved */
-#define IB_MLNX_EPI_CHANGE	3u	/* StateChangeEnable: a Set writes the next but one */
+/* MLNXExtendedPortInfo: offsets of its fields; all other bytes are reserved */
+#define IB_MLNX_EPI_CHANGE	3u	/* StateChangeEnable: a Set changes LinkSpeedEnabled */
 #define IB_MLNX_EPI_SUPPORTED	7u	/* LinkSpeedSupported */
 #define IB_MLNX_EPI_ENABLED	11u	/* LinkSpeedEnabled */
 #define IB_MLNX_EPI_ACTIVE	15u	/* LinkSpeedActive */
-#define IB_MLNX_FDR10		1u	/* of the last three */
+#define IB_MLNX_FDR10		1u	/* bit of the last three */
 
-/** ib_mlnx_epi_get() - MLNXExtendedPortInfo of a port */
+/** ib_mlnx_epi_get() - write MLNXExtendedPortInfo of a port to @d */
 void ib_mlnx_epi_get(const struct ib_port_info *pi, uint8_t d[IB_SMP_DATA_LEN]);
 
 /**
- * ib_mlnx_epi_set() - a Set of MLNXExtendedPortInfo
- * @pi: the port's PortInfo, whose mask of enabled speeds has FDR10
- * @d: what was written
- * @changed: FDR10 is enabled now and was not, or the other way round: the next training uses it
+ * ib_mlnx_epi_set() - apply a Set of MLNXExtendedPortInfo
+ * @pi: PortInfo of the port; its mask of enabled speeds includes FDR10
+ * @d: the attribute of the Set
+ * @changed: result: FDR10 was enabled or disabled; the next training uses it
  *
- * Return: IB_MAD_OK, or IB_MAD_BAD_FIELD for a speed that is not supported, which changes nothing.
+ * Return: IB_MAD_OK, or IB_MAD_BAD_FIELD if the speed is not supported; then nothing changes.
  */
 uint16_t ib_mlnx_epi_set(struct ib_port_info *pi, const uint8_t d[IB_SMP_DATA_LEN], bool *changed);
 
-/* Attributes of the class IB_CLASS_MLNX beside ClassPortInfo */
+/* The attribute of class IB_CLASS_MLNX beside ClassPortInfo */
 #define IB_MLNX_ATTR_GENERAL_INFO	0x0017u
 
 /**
- * struct ib_mlnx_info - what GeneralInfo says of a node
- * @device_id: as of its NodeInfo
- * @revision: of its hardware
- * @uptime: seconds
- * @psid: name of its configuration, at most 16 characters
+ * struct ib_mlnx_info - contents of GeneralInfo
+ * @device_id: DeviceID of NodeInfo
+ * @revision: revision of the hardware
+ * @uptime: seconds since power-on
+ * @psid: name of the node's configuration, at most 16 characters
  */
 struct ib_mlnx_info {
 	uint16_t device_id;
@@ -54,13 +54,14 @@ struct ib_mlnx_info {
 };
 
 /**
- * ib_mlnx_process() - answer a MAD of the class IB_CLASS_MLNX, in place
- * @mad: the request; the response with true
+ * ib_mlnx_process() - answer a MAD of class IB_CLASS_MLNX, in place
+ * @info: contents of GeneralInfo
+ * @mad: the request; if true is returned, the response
  *
- * Get of ClassPortInfo and of GeneralInfo is answered. Any other Get or Set gets
- * IB_MAD_BAD_METHOD_ATTR, one with a wrong version IB_MAD_BAD_VERSION.
+ * It supports Get of ClassPortInfo and of GeneralInfo. The status of any other Get or Set is
+ * IB_MAD_BAD_METHOD_ATTR, that of a wrong version IB_MAD_BAD_VERSION.
  *
- * Return: false: it is no request, and nothing is to be sent.
+ * Return: true: send the response; false: it is no request, send nothing.
  */
 bool ib_mlnx_process(const struct ib_mlnx_info *info, struct ib_mad *mad);
 

@@ -14,8 +14,8 @@
 #define WQE	IB_OPF_RECV_WQE
 
 /*
- * Rows of SEND and WRITE for transport @t whose every request packet begins with
- * the extended headers @h of @l bytes.
+ * Rows of SEND and WRITE for transport @t named @n. All its request packets have the extended
+ * headers @h, of @l bytes.
  */
 #define SEND_ROWS(t, n, h, l)								\
 	ROW((t) | IB_OPN_SEND_FIRST, n " SEND First", h, SND | IB_OPF_FIRST, l),	\
@@ -43,7 +43,7 @@
 	    (h) | IB_HDR_RETH | IB_HDR_IMMDT, WRT | IB_OPF_ONLY | IB_OPF_IMM | WQE,	\
 	    (l) + IB_RETH_LEN + IB_IMMDT_LEN)
 
-/* Requests carry @h/@l, responses carry @rh/@rl. */
+/* Requests have the extended headers @h of @l bytes, responses have @rh of @rl bytes. */
 #define READ_ATOMIC_ROWS(t, n, h, l, rh, rl)						\
 	ROW((t) | IB_OPN_READ_REQUEST, n " RDMA READ Request", (h) | IB_HDR_RETH,	\
 	    REQ | IB_OPF_READ | IB_OPF_ONLY, (l) + IB_RETH_LEN),			\
@@ -99,7 +99,7 @@ const struct ib_opcode_info ib_opcodes[256] = {
 
 	SEND_ONLY_ROWS(IB_TRANS_UD, "UD", IB_HDR_DETH, IB_DETH_LEN),
 
-	/* The 16 reserved bytes of a CNP count as payload. */
+	/* the 16 reserved bytes of a CNP count as payload */
 	ROW(IB_TRANS_CNP, "CNP", 0, IB_OPF_ONLY | IB_OPF_PAYLOAD, 0),
 
 	SEND_ROWS(IB_TRANS_XRC, "XRC", IB_HDR_XRCETH, IB_XRCETH_LEN),
@@ -119,7 +119,7 @@ const char *ib_opcode_name(uint8_t opcode)
 	return ib_opcodes[opcode].name ? ib_opcodes[opcode].name : "reserved";
 }
 
-/* Skip a header of @len bytes if it is @present. Returns the new offset. */
+/* If the header is @present, store its offset in *@field. Return: the offset after it. */
 static unsigned int hdr_take(uint8_t *field, unsigned int off, bool present, unsigned int len)
 {
 	if (!present)
@@ -146,7 +146,7 @@ static int check_route(const struct ib_pkt_info *o)
 	return IB_PKT_OK;
 }
 
-/* Decodes the LRH. */
+/* Decode the LRH. */
 static int parse_lrh(const uint8_t *buf, size_t hdr_bytes, size_t pkt_len, unsigned int flags,
 		     struct ib_pkt_info *o)
 {
@@ -170,7 +170,7 @@ static int parse_lrh(const uint8_t *buf, size_t hdr_bytes, size_t pkt_len, unsig
 	return IB_PKT_OK;
 }
 
-/* Decodes the GRH at *@off, which moves to its end. */
+/* Decode the GRH at *@off; *@off becomes its end. */
 static int parse_grh(const uint8_t *buf, size_t hdr_bytes, size_t pkt_len, unsigned int flags,
 		     struct ib_pkt_info *o, unsigned int *off)
 {
@@ -189,7 +189,7 @@ static int parse_grh(const uint8_t *buf, size_t hdr_bytes, size_t pkt_len, unsig
 	return IB_PKT_OK;
 }
 
-/* Decodes the BTH at *@off, which moves to its end. */
+/* Decode the BTH at *@off; *@off becomes its end. */
 static int parse_bth(const uint8_t *buf, size_t hdr_bytes, struct ib_pkt_info *o,
 		     unsigned int *off)
 {
@@ -221,12 +221,12 @@ static int parse_bth(const uint8_t *buf, size_t hdr_bytes, struct ib_pkt_info *o
 	return IB_PKT_OK;
 }
 
-/* Sets the offsets of the opcode's extended transport headers, from @off. Returns their end. */
+/* Set the offsets of the opcode's extended headers, which begin at @off. Return: their end. */
 static unsigned int parse_eths(struct ib_pkt_info *o, unsigned int off)
 {
 	const unsigned int hdrs = o->op->hdrs;
 
-	/* most packets have none of a group */
+	/* most packets have no header of these groups, so one test skips a group */
 	if (hdrs & (IB_HDR_RDETH | IB_HDR_DETH | IB_HDR_XRCETH | IB_HDR_FETH)) {
 		off = hdr_take(&o->rdeth_off, off, hdrs & IB_HDR_RDETH, IB_RDETH_LEN);
 		off = hdr_take(&o->deth_off, off, hdrs & IB_HDR_DETH, IB_DETH_LEN);

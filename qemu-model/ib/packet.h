@@ -3,10 +3,10 @@
  * InfiniBand packet headers, opcodes, a bounded decoder and builders.
  *
  * IBTA volume 1: 7.7 (LRH), 8.3 (GRH), 9.2 (BTH and opcodes), 9.3 (extended
- * transport headers). Multi-byte fields are big-endian. All structures are
- * packed (alignment 1) and lie in the packet as they are declared.
+ * transport headers). Multi-byte fields are big-endian. All structures are packed (alignment 1) and
+ * have the layout of the packet.
  *
- * Nothing here allocates, blocks or keeps state: any thread may call any of it.
+ * No function allocates, blocks or keeps state, so any thread may call.
  */
 #ifndef OHCA_IB_PACKET_H
 #define OHCA_IB_PACKET_H
@@ -62,7 +62,7 @@ enum ib_lnh {
 /* LRH, GRH, BTH and the largest set of extended headers (the masked AtomicETH). */
 #define IB_MAX_HDR_LEN		(8u + 40u + 12u + 44u)
 #define IB_MAX_PAYLOAD		4096u
-/* Largest packet from LRH to ICRC that anything here builds. */
+/* Largest packet, LRH to ICRC. */
 #define IB_MAX_PKT_LEN		(IB_MAX_HDR_LEN + IB_MAX_PAYLOAD + IB_ICRC_LEN)
 
 /** struct ib_lrh - local route header (7.7), 8 bytes. */
@@ -165,8 +165,8 @@ static_assert(sizeof(struct ib_feth) == IB_FETH_LEN, "FETH");
 /**
  * struct ib_masked_atomic_eth - extended header of a masked atomic, 44 bytes
  *
- * An AtomicETH and the masks. It is OpenHCA's own, as are the opcodes that have it: the
- * specification leaves 0xC0 to 0xFF to manufacturers and knows no masked atomics.
+ * An AtomicETH and two masks. OpenHCA defines this header and the opcodes that use it: the
+ * specification reserves opcodes 0xC0 to 0xFF for manufacturers and defines no masked atomics.
  */
 struct ib_masked_atomic_eth {
 	struct ib_atomic_eth eth;
@@ -183,7 +183,7 @@ enum ib_transport {
 	IB_TRANS_UD	= 0x60,
 	IB_TRANS_CNP	= 0x80,
 	IB_TRANS_XRC	= 0xA0,
-	IB_TRANS_VENDOR	= 0xC0,	/* manufacturers'; used for opcodes of RC */
+	IB_TRANS_VENDOR	= 0xC0,	/* manufacturer's opcodes; used for RC */
 	IB_TRANS_MASK	= 0xE0,
 };
 
@@ -397,9 +397,9 @@ static inline uint32_t ib_aeth_msn(const struct ib_aeth *h)
 #define IB_AETH_CREDIT_INVALID	0x1f
 
 /**
- * ib_credit_code() - credit count code of an ACK (9.7.7.2): the most that is no more than @n
+ * ib_credit_code() - credit count code of an ACK (9.7.7.2): the largest whose count is at most @n
  *
- * Codes count 0, 1, 2, 3, 4, 6, 8, 12 and so on up to 32,768, which is code 30.
+ * The counts of the codes are 0, 1, 2, 3, 4, 6, 8, 12 and so on up to 32,768, which is code 30.
  */
 static inline uint8_t ib_credit_code(uint32_t n)
 {
@@ -413,7 +413,7 @@ static inline uint8_t ib_credit_code(uint32_t n)
 	return (uint8_t)(2 * log + (n >> (log - 1) & 1));
 }
 
-/** ib_credit_count() - what a credit count code other than IB_AETH_CREDIT_INVALID stands for */
+/** ib_credit_count() - count of a credit count code other than IB_AETH_CREDIT_INVALID */
 static inline uint32_t ib_credit_count(uint8_t code)
 {
 	return code < 2 ? code : (2u | (code & 1u)) << (code / 2 - 1);
@@ -457,10 +457,10 @@ static inline bool ib_gid_is_mcast(const uint8_t gid[16])
 }
 
 /**
- * ib_gid_is() - a GID of a packet is the GID @want of a port
+ * ib_gid_is() - whether GID @got of a packet addresses the port GID @want
  *
- * It is also with the default prefix FE80::/64 in the place of the subnet's: a port accepts
- * packets that are addressed so whatever prefix the SM has given it (4.1.1).
+ * True also if @got has the default prefix FE80::/64 instead of the subnet's: a port accepts it
+ * with any prefix that the SM has set (4.1.1).
  */
 static inline bool ib_gid_is(const uint8_t got[16], const uint8_t want[16])
 {
@@ -471,10 +471,10 @@ static inline bool ib_gid_is(const uint8_t got[16], const uint8_t want[16])
 }
 
 /**
- * ib_pkey_match() - P_Keys agree (10.9.3)
+ * ib_pkey_match() - whether two P_Keys match (10.9.3)
  *
- * Equal low 15 bits, at least one of them a full member, and a base other than
- * zero: 0x0000 and 0x8000 are invalid and match nothing.
+ * Their low 15 bits are equal and not zero, and at least one of them is a full member. 0x0000 and
+ * 0x8000 are invalid and match nothing.
  */
 static inline bool ib_pkey_match(uint16_t a, uint16_t b)
 {
@@ -483,11 +483,11 @@ static inline bool ib_pkey_match(uint16_t a, uint16_t b)
 }
 
 /**
- * ib_pkey_sends() - a port whose P_KeyTable has @entry may send packets with P_Key @pkey
+ * ib_pkey_sends() - whether a port with P_KeyTable entry @entry may send packets with P_Key @pkey
  *
- * A full member may send as a limited one, but not the other way round. This is what a switch asks
- * of a packet that comes in from a port whose table it has (PartitionEnforcementInbound): a limited
- * member sends its own P_Key, which does not match its own entry by 10.9.3.
+ * A full member may send as a limited one, but a limited member may not send as a full one. A
+ * switch uses this check for PartitionEnforcementInbound. ib_pkey_match() would be wrong there: the
+ * P_Key of a limited member does not match its own entry (10.9.3).
  */
 static inline bool ib_pkey_sends(uint16_t entry, uint16_t pkey)
 {
@@ -502,13 +502,13 @@ enum ib_pkt_err {
 	IB_PKT_OK		= 0,
 	IB_PKT_ERR_SHORT	= -1,	/* buffer ends inside a header */
 	IB_PKT_ERR_LVER		= -2,	/* LRH.LVer is not 0 */
-	IB_PKT_ERR_LEN		= -3,	/* PktLen disagrees with the bytes, or is too small */
+	IB_PKT_ERR_LEN		= -3,	/* PktLen is not the packet's length, or too small */
 	IB_PKT_ERR_RAW		= -4,	/* raw packet: no BTH (LRH fields are valid) */
 	IB_PKT_ERR_GRH		= -5,	/* IPVer, NxtHdr or PayLen wrong */
 	IB_PKT_ERR_TVER		= -6,	/* BTH.TVer is not 0 */
 	IB_PKT_ERR_OPCODE	= -7,	/* opcode not assigned */
-	IB_PKT_ERR_PAYLOAD	= -8,	/* payload where none is allowed, or PadCnt > payload */
-	IB_PKT_ERR_VL15		= -9,	/* VL15 but not a UD packet to QP0, or QP0 elsewhere */
+	IB_PKT_ERR_PAYLOAD	= -8,	/* the opcode allows no payload, or PadCnt > payload */
+	IB_PKT_ERR_VL15		= -9,	/* VL15 but not a UD packet to QP0, or QP0 on another VL */
 	IB_PKT_ERR_DLID		= -10,	/* DLID 0, or multicast without GRH, or on VL15 */
 	IB_PKT_ERR_SLID		= -11,	/* SLID multicast or 0 */
 };
@@ -549,7 +549,7 @@ struct ib_pkt_info {
 	uint8_t xrceth_off;
 	uint8_t feth_off;
 	uint8_t reth_off;
-	uint8_t atomic_off;	/* of the masked AtomicETH, too */
+	uint8_t atomic_off;	/* AtomicETH or masked AtomicETH */
 	uint8_t aeth_off;
 	uint8_t atomic_ack_off;
 	uint8_t imm_off;
@@ -568,9 +568,8 @@ struct ib_pkt_info {
  * @flags: IB_PARSE_*
  * @out: result, always fully written
  *
- * Reads no byte at or beyond @hdr_bytes, and no loop depends on the packet. With
- * IB_PARSE_NO_LEN, payload_len is computed from @pkt_len when that
- * fits 16 bits, and is not meaningful otherwise.
+ * Reads no byte at or beyond @hdr_bytes; no loop depends on the packet. payload_len is computed
+ * from @pkt_len; with IB_PARSE_NO_LEN it is not meaningful if it does not fit 16 bits.
  *
  * Return: IB_PKT_OK or a negative enum ib_pkt_err.
  */
@@ -580,16 +579,16 @@ int ib_hdr_parse(const uint8_t *buf, size_t hdr_bytes, size_t pkt_len, unsigned 
 /**
  * ib_pkt_parse() - decode a contiguous packet
  * @buf: packet from LRH
- * @len: 4 * PktLen, or 2 more when the VCRC is there too; anything else is an error
+ * @len: 4 * PktLen, or 2 more if the buffer includes the VCRC; any other length is an error
  * @out: result, always fully written
  *
- * CRCs are not checked here, see crc.h.
+ * Does not check CRCs, see crc.h.
  *
  * Return: IB_PKT_OK or a negative enum ib_pkt_err.
  */
 int ib_pkt_parse(const uint8_t *buf, size_t len, struct ib_pkt_info *out);
 
-/* Headers of a parsed packet; the caller knows from op->hdrs that they are there. */
+/* Headers of a parsed packet; NULL: it does not have the header. */
 static inline const struct ib_lrh *ib_pkt_lrh(const uint8_t *buf)
 {
 	return (const struct ib_lrh *)(const void *)buf;
@@ -616,8 +615,8 @@ IB_PKT_HDR(ib_pkt_ieth, ib_ieth, ieth_off)
 
 /* ---- builders ----
  *
- * Each writes one header at @p and returns the address after it. Values wider
- * than their field are cut to the field.
+ * Each writes one header at @p and returns the address after it. Values are truncated to the width
+ * of their field.
  */
 
 /** ib_build_lrh() - @words: PktLen, see ib_pkt_words(). */
@@ -662,25 +661,25 @@ static inline uint8_t *ib_build_bth(uint8_t *p, uint8_t opcode, uint8_t bits, ui
 	return p + IB_BTH_LEN;
 }
 
-/** ib_set_fecn() - the packet with the BTH at @bth has met congestion; no ICRC covers that */
+/** ib_set_fecn() - set FECN in the BTH at @bth; the ICRC does not cover it */
 static inline void ib_set_fecn(uint8_t *bth)
 {
 	bth[4] |= 0x80;
 }
 
-/** ib_set_becn() - that BTH tells the sender so */
+/** ib_set_becn() - set BECN in the BTH at @bth; the ICRC does not cover it */
 static inline void ib_set_becn(uint8_t *bth)
 {
 	bth[4] |= 0x40;
 }
 
-/** ib_set_ackreq() - the BTH at @bth asks for an acknowledgement */
+/** ib_set_ackreq() - set AckReq in the BTH at @bth */
 static inline void ib_set_ackreq(uint8_t *bth)
 {
 	bth[8] |= 0x80;
 }
 
-/** ib_set_psn() - the BTH at @bth has PSN @psn, and @ackreq, from now on */
+/** ib_set_psn() - set PSN and AckReq in the BTH at @bth */
 static inline void ib_set_psn(uint8_t *bth, bool ackreq, uint32_t psn)
 {
 	ib_put_be32(bth + 8, (ackreq ? 1u << 31 : 0) | (psn & IB_PSN_MASK));

@@ -90,7 +90,7 @@ static const struct ib_field psc_fields[] = {
 	SC(counter_masks_hi, 65, 15),
 	SC(sample_mechanisms, 80, 8),
 	SC(sample_status, 94, 2),
-	/* 96..223: OptionMask and VendorMask, no counter of which can be sampled */
+	/* 96..223: OptionMask and VendorMask: 0, since none of their counters can be sampled */
 	SC(sample_start, 224, 32),
 	SC(sample_interval, 256, 32),
 	SC(tag, 288, 16),

@@ -3,8 +3,8 @@
  * Performance management: port counters, attribute layouts, counter semantics
  * (IBTA volume 1, 16.1).
  *
- * struct ohca_port_counters is what the data path of an HCA port or a switch port
- * counts; everything that a PMA shows is derived from it (pma_agent.h).
+ * The data path of an HCA port or a switch port counts in struct ohca_port_counters. The PMA
+ * derives all its attributes from it (pma_agent.h).
  */
 #ifndef OHCA_IB_PMA_H
 #define OHCA_IB_PMA_H
@@ -53,15 +53,13 @@ enum ib_pma_attr {
 /**
  * struct ohca_port_counters - the counters of one port since the engine was created
  *
- * Only ever incremented by the port's owner thread; 64 bits do not wrap. Reading
- * attributes subtracts the base of the last reset and saturates (ib_pma_*), so a
- * reset never races with the data path.
+ * The port's owner thread only increments them; 64 bits do not wrap. A reset sets no counter to 0:
+ * the agent stores the current values as a base, and attributes are the difference to it,
+ * saturated. So a reset does not race with the data path.
  *
- * Data counters are in 4-byte words from the first byte of the LRH to the last of the ICRC.
- * Data and packet counters have the packets of all VLs, VL15 among them, and packets with
- * errors; they leave out only link packets. That is what 16.1.3.5 says of PortXmitPkts,
- * PortRcvPkts and the data counters. ibsim counts each SMP in them as well, and hfi1 has VL15
- * among the lanes that it adds up.
+ * Data counters are in 4-byte words from the first byte of the LRH to the last byte of the ICRC.
+ * Data and packet counters include packets of all VLs, also of VL15, and packets with errors, but
+ * no link packets (16.1.3.5). ibsim and hfi1 also count VL15 in them.
  */
 struct ohca_port_counters {
 	uint64_t xmit_data;
@@ -84,7 +82,7 @@ struct ohca_port_counters {
 	uint64_t local_link_integrity_errors;
 	uint64_t excessive_buffer_overruns;
 	uint64_t vl15_dropped;
-	uint64_t xmit_wait;			/* ticks with a packet and nothing sent */
+	uint64_t xmit_wait;			/* ticks with a packet to send, but none sent */
 	uint64_t qp1_dropped;
 	/* PortRcvErrorDetails: parts of rcv_errors and rcv_switch_relay_errors */
 	uint64_t rcv_local_phys_errors;
@@ -102,16 +100,19 @@ struct ohca_port_counters {
 	uint64_t xmit_wait_vl[16];
 	uint64_t xmit_data_sl[16];
 	uint64_t rcv_data_sl[16];
-	/* of a switch: how often a VL has become congested, and ticks that it, or any of them, was */
+	/*
+	 * Switch only: how often each VL has become congested; ticks during which any VL was
+	 * congested, and each VL was
+	 */
 	uint64_t vl_congestion[16];
 	uint64_t xmit_time_cong;
 	uint64_t xmit_time_cong_vl[16];
-	/* of a channel adapter: packets with FECN and BECN, also by SL */
+	/* Channel adapter only: received packets with FECN and with BECN, also by SL */
 	uint64_t rcv_fecn, rcv_becn;
 	uint64_t rcv_fecn_sl[16], rcv_becn_sl[16];
 };
 
-/** ib_pma_count_xmit() - a packet of @len bytes, LRH to ICRC, has left by SL @sl */
+/** ib_pma_count_xmit() - count a sent packet of @len bytes, LRH to ICRC, on SL @sl */
 static inline void ib_pma_count_xmit(struct ohca_port_counters *c, uint32_t len, unsigned int sl,
 				     bool mcast)
 {
@@ -124,7 +125,7 @@ static inline void ib_pma_count_xmit(struct ohca_port_counters *c, uint32_t len,
 		c->ucast_xmit_pkts++;
 }
 
-/** ib_pma_count_rcv() - the same for a received packet, with errors or without */
+/** ib_pma_count_rcv() - count a received packet, with or without errors; as ib_pma_count_xmit() */
 static inline void ib_pma_count_rcv(struct ohca_port_counters *c, uint32_t len, unsigned int sl,
 				    bool mcast)
 {
@@ -137,7 +138,7 @@ static inline void ib_pma_count_rcv(struct ohca_port_counters *c, uint32_t len, 
 		c->ucast_rcv_pkts++;
 }
 
-/** ib_pma_count_xmits() - @n unicast packets, each of @len bytes, have left by SL @sl */
+/** ib_pma_count_xmits() - count @n sent unicast packets, each of @len bytes, on SL @sl */
 static inline void ib_pma_count_xmits(struct ohca_port_counters *c, uint32_t n, uint32_t len,
 				      unsigned int sl)
 {
@@ -149,7 +150,7 @@ static inline void ib_pma_count_xmits(struct ohca_port_counters *c, uint32_t n, 
 	c->xmit_data_sl[sl & 15] += data;
 }
 
-/** ib_pma_count_rcvs() - the same for received packets */
+/** ib_pma_count_rcvs() - count @n received unicast packets; as ib_pma_count_xmits() */
 static inline void ib_pma_count_rcvs(struct ohca_port_counters *c, uint32_t n, uint32_t len,
 				     unsigned int sl)
 {
@@ -233,7 +234,7 @@ void ib_pma_pce_unpack(const uint8_t d[IB_PMA_DATA_LEN], struct ib_pma_port_coun
 
 /* The tick of PortXmitWait and of sampling, in ns. */
 #define IB_PMA_TICK_NS		1000u
-/** ib_pma_ticks() - whole ticks from *@since to @now, both in ns; *@since moves on by them. */
+/** ib_pma_ticks() - whole ticks from *@since to @now, both in ns; adds their time to *@since. */
 static inline uint64_t ib_pma_ticks(uint64_t *since, uint64_t now)
 {
 	uint64_t n = (now - *since) / IB_PMA_TICK_NS;
@@ -243,9 +244,9 @@ static inline uint64_t ib_pma_ticks(uint64_t *since, uint64_t now)
 }
 
 /*
- * PortSamplesControl.Tick: 250 units of 4 ns, less one. The unit is ten bit times of a lane at
- * 2.5 Gb/s; no value of the field names a microsecond in bit times of the faster speeds, so the
- * tick is the same at all of them.
+ * PortSamplesControl.Tick: 250 units of 4 ns, minus one. The unit is ten bit times of a lane at
+ * 2.5 Gb/s. In bit times of faster speeds no value of the field is a microsecond, so the tick is
+ * the same at all speeds.
  */
 #define IB_PMA_TICK		(IB_PMA_TICK_NS / 4 - 1)
 #define IB_PMA_SAMPLE_COUNTERS	15u
@@ -253,8 +254,8 @@ static inline uint64_t ib_pma_ticks(uint64_t *since, uint64_t now)
 /* PortSamplesControl.SampleStatus (16.1.3.2) */
 enum ib_pma_sample_status {
 	IB_PMA_SAMPLE_DONE	= 0,
-	IB_PMA_SAMPLE_STARTED	= 1,	/* SampleStart runs */
-	IB_PMA_SAMPLE_RUNNING	= 2,	/* SampleInterval runs */
+	IB_PMA_SAMPLE_STARTED	= 1,	/* during SampleStart */
+	IB_PMA_SAMPLE_RUNNING	= 2,	/* during SampleInterval */
 };
 
 /* CounterSelect: the quantities that any agent can sample (16.1.3.2) */
@@ -284,7 +285,7 @@ struct ib_pma_samples_control {
 void ib_pma_psc_pack(const struct ib_pma_samples_control *v, uint8_t d[IB_PMA_DATA_LEN]);
 void ib_pma_psc_unpack(const uint8_t d[IB_PMA_DATA_LEN], struct ib_pma_samples_control *v);
 
-/** ib_sat() - @v limited to what @bits (1..32) hold; how classic counters stick at the top. */
+/** ib_sat() - @v limited to the largest value of @bits (1..32) bits, for saturating counters. */
 static inline uint32_t ib_sat(uint64_t v, unsigned int bits)
 {
 	uint64_t max = (1ull << bits) - 1;

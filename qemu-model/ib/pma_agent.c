@@ -94,21 +94,21 @@ static const struct ctr_field rcv_cong_ctrs[] = {
 static const struct ctr_field fecn_sl_ctrs[] = { EACH(32, 32, rcv_fecn_sl) };
 static const struct ctr_field becn_sl_ctrs[] = { EACH(32, 32, rcv_becn_sl) };
 static const struct ctr_field xmit_cong_ctrs[] = { { 32, 32, 0, C(xmit_time_cong) } };
-/* 15 of them: there is none of VL 15 */
+/* the attribute has 15 counters, none for VL 15 */
 static const struct ctr_field vl_time_cong_ctrs[] = { EACH(32, 32, xmit_time_cong_vl) };
 static const struct ctr_field xmit_sl_ctrs[] = { EACH(32, 32, xmit_data_sl) };
 static const struct ctr_field rcv_sl_ctrs[] = { EACH(32, 32, rcv_data_sl) };
 static const struct ctr_field xmit_sl_ext_ctrs[] = { EACH(64, 64, xmit_data_sl) };
 static const struct ctr_field rcv_sl_ext_ctrs[] = { EACH(64, 64, rcv_data_sl) };
 
-/* An attribute made of counters. */
+/* An attribute that consists of counters. */
 struct ctr_attr {
 	uint16_t attr;
 	uint8_t n;
 	bool ext;		/* resets ext_base instead of base */
-	bool select32;		/* CounterSelect2: bits 32..63; else, if any, 144..151 */
-	bool select8;
-	bool select64;		/* CounterSelect is bits 64..127, and nothing is at 16..31 */
+	bool select32;		/* CounterSelect2 is bits 32..63 */
+	bool select8;		/* CounterSelect2 is bits 144..151 */
+	bool select64;		/* CounterSelect is bits 64..127; bits 16..31 are reserved */
 	const struct ctr_field *f;
 };
 
@@ -143,8 +143,8 @@ static const struct ctr_attr ctr_attrs[] = {
 	{ IB_PMA_ATTR_RCV_DATA_SL_EXT, IB_ARRAY_SIZE(rcv_sl_ext_ctrs), true, false, false,
 	  false, rcv_sl_ext_ctrs },
 	/*
-	 * What there is none of: credits go without flow control packets, and a link has no lanes,
-	 * codes or FEC blocks of which one could be wrong.
+	 * Without counters: links use no flow control packets, and have no lanes, codes or FEC
+	 * blocks that could have errors.
 	 */
 	{ IB_PMA_ATTR_FLOW_CTL, 0, false, false, false, false, NULL },
 	{ IB_PMA_ATTR_VL_FLOW_CTL_ERRORS, 0, false, false, false, false, NULL },
@@ -205,7 +205,7 @@ static void show_counters(const struct ib_pma_port *p, const struct ctr_attr *ca
 			     ctr_get(p->ctr, ca->f[i].src) - ctr_get(base, ca->f[i].src));
 }
 
-/* The next port of @select from *@num on; *@num moves past it. NULL: no more. */
+/* The next port of @select from *@num on; *@num becomes the number after it. NULL: no more. */
 static struct ib_pma_port *next_port(const struct ib_pma *a, uint8_t select, unsigned int *num)
 {
 	while (*num - a->first_port < a->nports) {
@@ -259,7 +259,7 @@ static uint16_t counters(struct ib_pma *a, const struct ctr_attr *ca, bool set, 
 
 /* ---- sampling ---- */
 
-/* Counter @i of the session in @c, 0: it has none. */
+/* Value in @c of counter @i of the session; 0: the session does not use counter @i. */
 static uint64_t sampled(const struct ib_pma *a, unsigned int i, const struct ohca_port_counters *c)
 {
 	static const uint16_t src[] = {
@@ -330,7 +330,7 @@ void ib_pma_timer(struct ib_pma *a, uint64_t now_ns)
 	}
 }
 
-/* A Set while a session runs has no effect; the response has the running session (16.1.3.2). */
+/* A Set during a session has no effect; the response contains that session (16.1.3.2). */
 static uint16_t samples_control(struct ib_pma *a, bool set, uint64_t now_ns, uint8_t *d)
 {
 	struct ib_pma_samples_control want, show;
@@ -347,12 +347,12 @@ static uint16_t samples_control(struct ib_pma *a, bool set, uint64_t now_ns, uin
 		ib_pma_timer(a, now_ns);
 	}
 	show = s->ctl;
-	/* before the first session the port of the request is used */
+	/* a Get returns the port of the request */
 	if (!set)
 		show.port_select = want.port_select;
 	show.tick = IB_PMA_TICK;
 	show.counter_width = 4;
-	/* octal, a digit for each counter: 1, it can sample the mandatory quantities */
+	/* octal, one digit for each counter; 1: it can sample the mandatory quantities */
 	show.counter_masks = 01111111111;
 	show.counter_masks_hi = 011111;
 	show.sample_mechanisms = 0;
@@ -361,7 +361,7 @@ static uint16_t samples_control(struct ib_pma *a, bool set, uint64_t now_ns, uin
 	return IB_MAD_OK;
 }
 
-/* PortSamplesResult and, with counters of 64 bits, PortSamplesResultExtended. */
+/* PortSamplesResult or, if @ext, PortSamplesResultExtended with 64-bit counters. */
 static uint16_t samples_result(const struct ib_pma *a, bool ext, uint8_t *d)
 {
 	const struct ib_pma_samples *s = &a->samples;
@@ -407,7 +407,7 @@ static uint16_t dispatch(struct ib_pma *a, const struct ib_mad_hdr *h, uint8_t *
 		return IB_MAD_BAD_VERSION;
 	if (h->method != IB_METHOD_GET && !set)
 		return IB_MAD_BAD_METHOD;
-	/* A Set of ClassPortInfo could only enable traps, which this agent does not send. */
+	/* a Set of ClassPortInfo could only enable traps, which this agent does not send */
 	if (attr == IB_PMA_ATTR_CLASS_PORT_INFO)
 		return set ? IB_MAD_BAD_METHOD_ATTR : pma_class_port_info(a, d);
 	if (attr == IB_PMA_ATTR_SAMPLES_CONTROL)
@@ -418,7 +418,7 @@ static uint16_t dispatch(struct ib_pma *a, const struct ib_mad_hdr *h, uint8_t *
 		return h->attr_mod ? IB_MAD_BAD_FIELD :
 		       samples_result(a, attr == IB_PMA_ATTR_SAMPLES_RESULT_EXT, d);
 	}
-	/* switches mark packets, channel adapters receive them */
+	/* a switch does not count received marks, a channel adapter counts nothing else of these */
 	if (attr >= IB_PMA_ATTR_SW_VL_CONGESTION && attr <= IB_PMA_ATTR_VL_XMIT_TIME_CONG &&
 	    !a->first_port == (attr >= IB_PMA_ATTR_RCV_CON_CTRL && attr <= IB_PMA_ATTR_SL_RCV_BECN))
 		return IB_MAD_BAD_METHOD_ATTR;
@@ -442,7 +442,7 @@ enum ib_pma_verdict ib_pma_process(struct ib_pma *a, const struct ib_mad *in, st
 		return IB_PMA_DROP;
 	if (out != in)
 		memcpy(out, in, sizeof(*out));
-	/* the clock may be ahead of the owner's timer */
+	/* an event may be due for which the owner has not called ib_pma_timer() yet */
 	ib_pma_timer(a, now_ns);
 	status = dispatch(a, &out->hdr, (uint8_t *)out + IB_PMA_DATA_OFF, now_ns);
 	ib_mad_make_resp(&out->hdr, status);

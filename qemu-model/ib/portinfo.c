@@ -7,7 +7,7 @@
 #define PI_SPEEDS	IB_SPEED_SET_SUPPORTED		/* bits of LinkSpeedEnabled */
 #define PI_EXT_SPEEDS	IB_SPEED_EXT_SET_SUPPORTED	/* bits of LinkSpeedExtEnabled */
 
-/* An enable mask: 0 keeps, @all means every supported one, else a subset. */
+/* An enabled mask: 0 keeps the old one, @all enables all supported bits, else a subset of these. */
 static bool enable_ok(uint8_t v, uint8_t supported, uint8_t all)
 {
 	return v == 0 || v == all || (v & ~supported) == 0;
@@ -20,7 +20,7 @@ static uint8_t enable_value(uint8_t v, uint8_t old, uint8_t supported, uint8_t a
 	return v == all ? supported : v;
 }
 
-/* LinkSpeedExtEnabled and LinkSpeedExtEnabled2, one above the other. */
+/* LinkSpeedExtEnabled in the low bits, LinkSpeedExtEnabled2 above. */
 static bool ext_enable_ok(uint8_t v, uint8_t supported)
 {
 	const uint8_t low = v & PI_EXT_SPEEDS, high = v >> IB_SPEED_EXT2_SHIFT;
@@ -44,7 +44,7 @@ static uint8_t ext_enable_value(uint8_t v, const struct ib_port_info *pi)
 				      IB_SPEED_EXT_SET_SUPPORTED) | high << IB_SPEED_EXT2_SHIFT);
 }
 
-/* Width and speed enables; returns false if one is not supported. */
+/* Set the enabled widths and speeds. Return: false if one is not supported. */
 static bool set_width_speed(struct ib_port_info *pi, const struct ib_port_info *new,
 			    uint32_t *eff)
 {
@@ -60,7 +60,7 @@ static bool set_width_speed(struct ib_port_info *pi, const struct ib_port_info *
 	} else {
 		ok = false;
 	}
-	/* FDR10 is no speed of PortInfo: it stays as it is */
+	/* PortInfo does not define FDR10, so its bit does not change */
 	if (enable_ok(new->speed_enabled & PI_SPEEDS, pi->speed_supported & PI_SPEEDS,
 		      IB_SPEED_SET_SUPPORTED)) {
 		v = enable_value(new->speed_enabled & PI_SPEEDS, pi->speed_enabled & PI_SPEEDS,
@@ -83,7 +83,7 @@ static bool set_width_speed(struct ib_port_info *pi, const struct ib_port_info *
 	return ok;
 }
 
-/* MTU, VLs, thresholds: components of every kind of port. */
+/* Set the components that every kind of port has: MTU, VLs, thresholds. */
 static bool set_link(struct ib_port_info *pi, const struct ib_port_info *new,
 		     enum ib_pi_kind kind, uint32_t *eff)
 {
@@ -130,7 +130,7 @@ static bool set_link(struct ib_port_info *pi, const struct ib_port_info *new,
 	return ok;
 }
 
-/* LIDs, keys and timeouts: components of an end port. */
+/* Set the components of an end port: LIDs, keys, timeouts. */
 static bool set_endport(struct ib_port_info *pi, const struct ib_port_info *new, uint32_t *eff)
 {
 	bool ok = true;
@@ -166,7 +166,7 @@ static bool set_endport(struct ib_port_info *pi, const struct ib_port_info *new,
 		pi->mkey_lease = new->mkey_lease;
 		*eff |= IB_PI_EFF_MKEY;
 	}
-	/* Violation counters: 0 resets, anything else leaves them. */
+	/* violation counters: 0 resets them, other values have no effect */
 	if (new->mkey_violations == 0)
 		pi->mkey_violations = 0;
 	if (new->pkey_violations == 0)
@@ -182,7 +182,7 @@ static bool set_endport(struct ib_port_info *pi, const struct ib_port_info *new,
 	return ok;
 }
 
-/* PortState and PortPhysicalState together; false changes nothing. */
+/* Set PortState and PortPhysicalState. Return: false if they are invalid; then nothing changes. */
 static bool set_state(struct ib_port_info *pi, const struct ib_port_info *new,
 		      enum ib_pi_kind kind, uint32_t *eff)
 {
@@ -192,7 +192,7 @@ static bool set_state(struct ib_port_info *pi, const struct ib_port_info *new,
 		return false;
 	if (phys != IB_PHYS_NO_CHANGE && state > IB_PS_DOWN)
 		return false;
-	/* A switch's management port has no link to take down. */
+	/* a switch's management port has no link */
 	if (kind == IB_PI_SWITCH_PORT0 && (phys != IB_PHYS_NO_CHANGE || state == IB_PS_DOWN))
 		return false;
 
@@ -221,7 +221,7 @@ static bool set_state(struct ib_port_info *pi, const struct ib_port_info *new,
 
 	if (phys == IB_PHYS_NO_CHANGE && pi->phys_state == IB_PHYS_DISABLED)
 		return true;
-	/* Down alone: LinkDownDefaultState (14.2.5.6) */
+	/* Down without a physical state: LinkDownDefaultState (14.2.5.6) */
 	if (phys == IB_PHYS_NO_CHANGE)
 		phys = pi->down_default;
 	*eff |= phys == IB_PHYS_DISABLED ? IB_PI_EFF_LINK_DISABLE : IB_PI_EFF_LINK_DOWN;
@@ -336,7 +336,7 @@ int ib_port_negotiate(struct ib_port_info *pi, uint8_t width, uint8_t speed, uin
 	if (!w || (!s && !e) || !ib_mtu_bytes(mtu_cap) || !ib_opvls_count(vl_cap))
 		return -1;
 	pi->width_active = w;
-	/* With an extended speed LinkSpeedActive tells the best classic one. */
+	/* with an extended speed, LinkSpeedActive is the best classic speed */
 	pi->speed_active = s ? s : IB_SPEED_SDR;
 	pi->speed_ext_active = e;
 	pi->mtu = mtu_cap < pi->mtu_cap ? mtu_cap : pi->mtu_cap;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What an HCA port and a switch port have in common when a subnet manager sets
- * PortInfo: which values are acceptable, the port state machine (IBTA volume 1,
- * 7.2 and 14.2.5.6) and M_Key protection (14.2.4).
+ * PortInfo of HCA ports and switch ports: the check of a SubnSet, the port state machine (IBTA
+ * volume 1, 7.2 and 14.2.5.6) and M_Key protection (14.2.4).
  */
 #ifndef OHCA_IB_PORTINFO_H
 #define OHCA_IB_PORTINFO_H
@@ -16,7 +15,7 @@ enum ib_pi_kind {
 	IB_PI_SWITCH_EXT,	/* external switch port */
 };
 
-/* ib_port_info_set() *@effects: what the caller has to do or tell */
+/* ib_port_info_set() *@effects: what the caller has to do or report */
 #define IB_PI_EFF_STATE		(1u << 0)	/* PortState changed by ARMED/ACTIVE */
 #define IB_PI_EFF_LINK_DOWN	(1u << 1)	/* link must go down and train again */
 #define IB_PI_EFF_LINK_DISABLE	(1u << 2)	/* link must go down and stay there */
@@ -30,48 +29,49 @@ enum ib_pi_kind {
 #define IB_PI_EFF_WIDTH_SPEED	(1u << 10)	/* enabled widths or speeds changed */
 #define IB_PI_EFF_MKEY		(1u << 11)	/* M_Key, protection or lease written */
 #define IB_PI_EFF_ENFORCE	(1u << 12)	/* partition enforcement or raw filter */
-#define IB_PI_EFF_LINK_SLEEP	(1u << 13)	/* with LINK_DOWN: it does not poll then */
+#define IB_PI_EFF_LINK_SLEEP	(1u << 13)	/* with LINK_DOWN: the link does not poll */
 
 /**
  * ib_port_info_set() - apply a SubnSet(PortInfo)
- * @pi: the port's PortInfo, changed in place; all read-only parts are its own
- * @new: what the SM wrote
+ * @pi: the port's PortInfo, changed in place; read-only components do not change
+ * @new: PortInfo of the Set
  * @kind: kind of port
- * @effects: IB_PI_EFF_*, a set of bits
+ * @effects: result: IB_PI_EFF_*, a set of bits
  *
- * Invalid components keep their value and make the status IB_MAD_BAD_FIELD; the
- * valid ones are still applied, except that with a bad PortState/PhysicalState
- * combination no state changes. PortState DOWN and the physical states are
- * only reported in @effects: the caller moves the link and calls
- * ib_port_link_down()/ib_port_link_up() when it has moved.
+ * An invalid component keeps its value, and the status is IB_MAD_BAD_FIELD; valid components are
+ * still applied. If the combination of PortState and PortPhysicalState is invalid, no state
+ * changes. PortState DOWN and physical states are only reported in @effects: the caller changes the
+ * link and then calls ib_port_link_down() or ib_port_link_up().
  *
  * Return: enum ib_mad_status for the response.
  */
 uint16_t ib_port_info_set(struct ib_port_info *pi, const struct ib_port_info *new,
 			  enum ib_pi_kind kind, uint32_t *effects);
 
-/** ib_port_due_phys() - PortPhysicalState of a port whose link has done @due, IB_PI_EFF_LINK_* */
+/** ib_port_due_phys() - PortPhysicalState after the change @due of the link, IB_PI_EFF_LINK_* */
 static inline uint8_t ib_port_due_phys(uint32_t due)
 {
 	return due & IB_PI_EFF_LINK_DISABLE ? IB_PHYS_DISABLED :
 	       due & IB_PI_EFF_LINK_SLEEP ? IB_PHYS_SLEEP : IB_PHYS_POLLING;
 }
 
-/** ib_port_link_up() - training finished: LinkUp, Init. Return: true if it was down. */
+/** ib_port_link_up() - training finished: set LinkUp and Init. Return: true if it was down. */
 bool ib_port_link_up(struct ib_port_info *pi);
 
 /**
- * ib_port_link_down() - the link is gone: PortState Down
- * @phys: physical state now, IB_PHYS_SLEEP, IB_PHYS_POLLING or IB_PHYS_DISABLED
+ * ib_port_link_down() - the link went down: set PortState Down
+ * @phys: new physical state: IB_PHYS_SLEEP, IB_PHYS_POLLING or IB_PHYS_DISABLED
  * Return: true if the link was up before.
  */
 bool ib_port_link_down(struct ib_port_info *pi, uint8_t phys);
 
-/** ib_port_rx_data() - a data packet arrived: Armed becomes Active. Return: true if so. */
+/**
+ * ib_port_rx_data() - a data packet arrived: Armed becomes Active. Return: true if it was Armed.
+ */
 bool ib_port_rx_data(struct ib_port_info *pi);
 
 /**
- * struct ib_port_profile - what a port can do, to fill in a fresh PortInfo
+ * struct ib_port_profile - capabilities of a port, for ib_port_info_init()
  * @width: LinkWidthSupported mask
  * @speed: LinkSpeedSupported mask, with IB_SPEED_FDR10
  * @speed_ext: LinkSpeedExtSupported mask, with the bits of LinkSpeedExtSupported2
@@ -89,17 +89,18 @@ struct ib_port_profile {
 };
 
 /**
- * ib_port_info_init() - PortInfo of a port whose link is down
+ * ib_port_info_init() - set PortInfo of a port whose link is down
  *
- * Widths, speeds, MTU and VLs are set so that two ports of the same profile need
- * no retraining by the SM; EDR and faster set the capability bits they need.
+ * Widths, speeds, MTU and VLs are set so that the SM need not retrain a link between two ports with
+ * the same profile. Speeds and widths set the capability bits that they need. Port 0 of a switch is
+ * Active.
  */
 void ib_port_info_init(struct ib_port_info *pi, const struct ib_port_profile *prof,
 		       uint8_t local_port, enum ib_pi_kind kind);
 
 /**
- * ib_port_negotiate() - what a link between two ports trains to
- * @pi: this port; width_active, speed_active, speed_ext_active, mtu and op_vls are set
+ * ib_port_negotiate() - set the result of the training of a link between two ports
+ * @pi: this port; sets width_active, speed_active, speed_ext_active, mtu and op_vls
  * @width: peer's enabled widths
  * @speed: peer's enabled speeds
  * @speed_ext: peer's enabled extended speeds
@@ -114,16 +115,16 @@ int ib_port_negotiate(struct ib_port_info *pi, uint8_t width, uint8_t speed, uin
 /* ib_mkey_check() results */
 enum ib_mkey_verdict {
 	IB_MKEY_OK,		/* proceed */
-	IB_MKEY_OK_HIDE,	/* proceed, but return M_Key as zero */
-	IB_MKEY_BAD,		/* violation: no answer; count, start lease, trap 256 */
+	IB_MKEY_OK_HIDE,	/* proceed, but return the M_Key as zero */
+	IB_MKEY_BAD,		/* violation: no answer; count it, start the lease, trap 256 */
 };
 
 /**
- * ib_mkey_check() - M_Key protection of an SMP (14.2.4, table 141)
- * @pi: PortInfo that holds M_Key and protection bits
+ * ib_mkey_check() - check the M_Key of an SMP (14.2.4, table 141)
+ * @pi: PortInfo with M_Key and protection bits
  * @s: the SMP
  *
- * Get, Set and TrapRepress are checked; a zero M_Key protects nothing.
+ * Checks Get, Set and TrapRepress; other methods, and ports whose M_Key is zero, need no M_Key.
  */
 enum ib_mkey_verdict ib_mkey_check(const struct ib_port_info *pi, const struct ib_smp *s);
 

@@ -23,7 +23,7 @@ uint32_t ib_width_lanes(uint8_t width)
 	}
 }
 
-/* Mb/s of one lane as rates are named: FDR 14, EDR 25, HDR 50, NDR 100, XDR 200. */
+/* Nominal rate of one lane, Mb/s; 0 if a code is invalid. */
 static uint32_t lane_mbps(uint8_t speed, uint8_t ext)
 {
 	switch (ext) {

@@ -26,8 +26,9 @@ enum ib_width_bits {
 };
 
 /*
- * PortInfo.LinkSpeed*: one bit each. PortInfo has no FDR10 and shows it as QDR; it is in
- * MLNXExtendedPortInfo (mlnx.h). Here it is one more bit of the same mask, above the field's.
+ * PortInfo.LinkSpeed*: one bit each. PortInfo does not define FDR10 and shows it as QDR; it is in
+ * MLNXExtendedPortInfo (mlnx.h). Masks of speeds have an additional bit for it, above those of the
+ * field.
  */
 enum ib_speed_bits {
 	IB_SPEED_SDR	= 1,
@@ -39,7 +40,7 @@ enum ib_speed_bits {
 
 /*
  * PortInfo.LinkSpeedExt* and, from IB_SPEED_EXT2_SHIFT on, PortInfo.LinkSpeedExt*2: one bit each.
- * Masks of speeds here have both, so that a later speed is a higher bit.
+ * Masks of extended speeds contain both fields, so a faster speed is a higher bit.
  */
 #define IB_SPEED_EXT2_SHIFT	5u
 enum ib_speed_ext_bits {
@@ -48,7 +49,7 @@ enum ib_speed_ext_bits {
 	IB_SPEED_EXT_HDR = 4,
 	IB_SPEED_EXT_NDR = 8,
 	IB_SPEED_EXT_XDR = 1 << IB_SPEED_EXT2_SHIFT,
-	IB_SPEED_EXT_DISABLE = 30,	/* LinkSpeedExtEnabled: no extended speed, of both fields */
+	IB_SPEED_EXT_DISABLE = 30,	/* LinkSpeedExtEnabled: no speed of either field */
 	IB_SPEED_EXT_SET_SUPPORTED = 31,
 	IB_SPEED_EXT2_SET_SUPPORTED = 7,	/* LinkSpeedExtEnabled2 */
 };
@@ -95,20 +96,21 @@ uint8_t ib_mtu_code(uint32_t bytes);
 uint32_t ib_width_lanes(uint8_t width);
 
 /**
- * ib_link_mbps() - data rate of a link in Mb/s as the specification names it
+ * ib_link_mbps() - nominal rate of a link, Mb/s
  * @width: LinkWidthActive
- * @speed: LinkSpeedActive
- * @ext: LinkSpeedExtActive, wins over @speed when not 0
+ * @speed: LinkSpeedActive; ignored if @ext is not 0
+ * @ext: LinkSpeedExtActive
  *
  * SDR 4X is 10000, EDR 4X 100000. Return: 0 if a code is invalid.
  */
 uint32_t ib_link_mbps(uint8_t width, uint8_t speed, uint8_t ext);
 
 /**
- * ib_link_data_kbps() - kb/s of data that a link carries, without what its encoding adds
+ * ib_link_data_kbps() - data rate of a link, without the bits that its encoding adds, kb/s
  *
- * Arguments as of ib_link_mbps(). SDR, DDR and QDR send 10 bits for 8, so SDR 4X has 8,000,000; FDR
- * sends 66 for 64 at 14.0625 Gb/s a lane. The later speeds are named by their data rates.
+ * Arguments: as of ib_link_mbps(). SDR, DDR and QDR send 10 bits for 8, so SDR 4X has 8,000,000.
+ * FDR sends 66 bits for 64 at 14.0625 Gb/s a lane. The nominal rates of later speeds are their data
+ * rates.
  *
  * Return: 0 if a code is invalid.
  */
@@ -117,26 +119,26 @@ uint32_t ib_link_data_kbps(uint8_t width, uint8_t speed, uint8_t ext);
 /** ib_rate_mbps() - Mb/s of a rate code, 0 if the code is invalid. */
 uint32_t ib_rate_mbps(uint8_t rate);
 
-/** ib_rate_code() - rate code of a link, 0 if none has its speed. */
+/** ib_rate_code() - rate code of a link, 0 if there is none. */
 uint8_t ib_rate_code(uint8_t width, uint8_t speed, uint8_t ext);
 
-/** ib_best_bit() - the highest bit set of a width or speed mask, 0 if none is. */
+/** ib_best_bit() - the highest bit that is set in a speed mask, 0 if none is. */
 uint8_t ib_best_bit(uint8_t mask);
 
 /** ib_best_width() - the widest bit of a LinkWidth mask (2X is between 1X and 4X). */
 uint8_t ib_best_width(uint8_t mask);
 
 /**
- * ib_time_ns() - 4.096 us * 2^code, the encoding of ack timeout and packet lifetime
+ * ib_time_ns() - 4.096 us * 2^code, the encoding of ACK timeout and packet lifetime
  *
- * Return: nanoseconds; codes above 31 count as 31.
+ * Return: ns; a code above 31 counts as 31.
  */
 static inline uint64_t ib_time_ns(uint8_t code)
 {
 	return 4096ull << (code < 31 ? code : 31);
 }
 
-/** ib_rnr_timer_ns() - delay of an RNR NAK timer code 0..31 (9.7.5.2.8, table 45). */
+/** ib_rnr_timer_ns() - delay of an RNR NAK timer code 0..31, ns (9.7.5.2.8, table 45). */
 uint64_t ib_rnr_timer_ns(uint8_t code);
 
 #endif

@@ -5,24 +5,24 @@
 #include "rate.h"
 #include "sma.h"
 
-#define AM_EXT_SPEEDS	0x80000000u	/* PortInfo: the manager knows extended speeds */
+#define AM_EXT_SPEEDS	0x80000000u	/* PortInfo: the manager supports extended speeds */
 #define AM_PORT		0x000000ffu	/* PortInfo: the port; the other bits are reserved */
-#define AM_ALL_OUT	0x00010000u	/* SLtoVLMappingTable: of all output ports, ... */
-#define AM_ALL_IN	0x00020000u	/* ... of all input ports */
+#define AM_ALL_OUT	0x00010000u	/* SLtoVLMappingTable: for all output ports */
+#define AM_ALL_IN	0x00020000u	/* SLtoVLMappingTable: for all input ports */
 
-/* One request being answered. */
+/* The request that is being answered. */
 struct req {
 	const struct ib_sma *s;
 	const struct ib_sma_in *in;
-	struct ib_smp *out;		/* starts as the request */
-	struct ib_sma_port end;		/* the end port that it is for */
+	struct ib_smp *out;		/* the request, which becomes the response */
+	struct ib_sma_port end;		/* the end port that answers */
 	unsigned int end_num;
 	uint32_t mod;			/* AttributeModifier */
 	bool set;
 	bool hide_mkey;
 };
 
-/* The end port that answers what came by port @num. */
+/* The end port that answers a request received by port @num. */
 static unsigned int end_port(const struct ib_sma *s, unsigned int num)
 {
 	return s->si ? 0 : num;
@@ -43,7 +43,7 @@ static void changed(const struct req *r, unsigned int num, uint32_t what)
 	r->s->ops->changed(r->s->ctx, num, what);
 }
 
-/* Where the tables of @num lie, a port that an AttributeModifier names; false: there is none. */
+/* Get the state of port @num, from an AttributeModifier. Return: false: there is no such port. */
 static bool port_named(const struct req *r, unsigned int num, struct ib_sma_port *p)
 {
 	if (num > r->s->num_ports)
@@ -61,7 +61,7 @@ static uint16_t node_desc(struct req *r)
 	if (r->mod)
 		return IB_MAD_BAD_FIELD;
 	if (r->set) {
-		/* Only the node itself names itself. */
+		/* only the node's own driver may set it */
 		if (r->in->from_wire || !ops->set_node_desc)
 			return IB_MAD_BAD_METHOD_ATTR;
 		ops->set_node_desc(r->s->ctx, (const char *)r->out->data, r->in->now_ns);
@@ -137,7 +137,7 @@ static uint16_t guid_info(struct req *r)
 	for (unsigned int i = 0; i < IB_GUIDS_PER_BLOCK; i++) {
 		uint64_t g = ib_guid_block_get(r->out->data, i);
 
-		/* GUID 0 is the hardware's and read only. */
+		/* GUID 0 belongs to the hardware and is read only */
 		if (r->set && first + i != 0 && tbl[first + i] != g) {
 			tbl[first + i] = g;
 			any = true;
@@ -151,7 +151,7 @@ static uint16_t guid_info(struct req *r)
 
 static uint16_t pkey_table(struct req *r)
 {
-	/* Modifier 31:16 is a switch's port; a channel adapter ignores it. */
+	/* bits 31:16 of the modifier are a switch's port; a channel adapter ignores them */
 	unsigned int num = r->s->si ? r->mod >> 16 : r->end_num;
 	unsigned int block = r->mod & 0xffff;
 	struct ib_sma_port p;
@@ -175,13 +175,13 @@ static uint16_t pkey_table(struct req *r)
 	return IB_MAD_OK;
 }
 
-/* The ports that the modifier names; only a Set of a switch that can do it names all of them. */
+/* The ports in the modifier. Only a Set at a switch with opt_sl2vl may name all ports. */
 static bool sl2vl_ports(const struct req *r, unsigned int *in, unsigned int *out)
 {
 	const uint32_t all = r->mod & (AM_ALL_OUT | AM_ALL_IN);
 
 	if (!r->s->si) {
-		/* a channel adapter ignores it */
+		/* a channel adapter ignores the modifier */
 		*in = r->end_num;
 		*out = r->end_num;
 		return true;
@@ -212,7 +212,7 @@ static uint16_t sl2vl(struct req *r)
 
 static uint16_t vlarb(struct req *r)
 {
-	/* Modifier 15:0 is a switch's port; a channel adapter ignores it. */
+	/* bits 15:0 of the modifier are a switch's port; a channel adapter ignores them */
 	unsigned int num = r->s->si ? r->mod & 0xffff : r->end_num;
 	struct ib_vlarb_entry e[IB_VLARB_BLOCK];
 	uint32_t block = r->mod >> 16;
@@ -232,7 +232,7 @@ static uint16_t vlarb(struct req *r)
 	return IB_MAD_OK;
 }
 
-/* The port that PortInfo's modifier names; 0 is the one that was asked. */
+/* The port in the modifier of PortInfo; 0 at an HCA is the port that received the request. */
 static unsigned int port_info_num(const struct req *r)
 {
 	unsigned int num = r->mod & AM_PORT;
@@ -251,10 +251,10 @@ static uint16_t set_port_info(struct req *r, unsigned int num, const struct ib_s
 	uint16_t status;
 
 	ib_port_info_unpack(r->out->data, &new);
-	/* A manager that does not say so does not know extended speeds. */
+	/* without this bit the manager does not support extended speeds */
 	if (!(r->mod & AM_EXT_SPEEDS))
 		new.speed_ext_enabled = 0;
-	/* for this Set, what is due to the link by the one before has happened */
+	/* apply the Set as if a previous, pending change of the link had happened */
 	if (due)
 		ib_port_link_down(p->pi, ib_port_due_phys(due));
 	status = ib_port_info_set(p->pi, &new, kind, eff);
@@ -289,10 +289,10 @@ static uint16_t port_info(struct req *r)
 	if (r->hide_mkey)
 		show.mkey = 0;
 	show.client_reregister = eff & IB_PI_EFF_REREG ? 1 : 0;
-	/* What is about to happen to the link. */
+	/* show a pending change of the link as done */
 	if (*p.link_due)
 		ib_port_link_down(&show, ib_port_due_phys(*p.link_due));
-	/* Hardware shows this of a port without a link, and parsers of ibnetdiscover -p expect it. */
+	/* as hardware shows a port without a link; parsers of ibnetdiscover -p expect it */
 	if (show.state == IB_PS_DOWN) {
 		show.speed_active = IB_SPEED_SDR;
 		show.speed_ext_active = 0;
@@ -301,7 +301,7 @@ static uint16_t port_info(struct req *r)
 	return status;
 }
 
-/* MLNXExtendedPortInfo; the modifier names the port as that of PortInfo does. */
+/* MLNXExtendedPortInfo; the modifier contains the port, as for PortInfo. */
 static uint16_t mlnx_ext_port_info(struct req *r)
 {
 	unsigned int num = port_info_num(r);
@@ -357,7 +357,7 @@ static uint16_t sma_mft(struct req *r)
 	return IB_MAD_OK;
 }
 
-/* The oldest trap that waits for its repress; Set with the same trap removes it. */
+/* Notice: a Get returns the oldest trap that was not repressed, a Set with a trap removes it. */
 static uint16_t notice(struct req *r)
 {
 	struct ib_notice n = { .type = IB_NOTICE_EMPTY };
@@ -408,7 +408,7 @@ static uint16_t sma_attribute(struct req *r)
 
 /* ---- M_Keys ---- */
 
-/* An M_Key violation: count, start the lease, tell the manager, stay silent. */
+/* An M_Key violation: count it, start the lease, raise trap 256, do not answer. */
 static enum ib_sma_verdict mkey_violation(const struct req *r, unsigned int num)
 {
 	struct ib_sma_port p;
@@ -423,13 +423,16 @@ static enum ib_sma_verdict mkey_violation(const struct req *r, unsigned int num)
 	return IB_SMA_DISCARD;
 }
 
-/* M_Keys of the end port that was asked and, for PortInfo, of the one that it is about. */
+/*
+ * Check the M_Key of the end port that answers and, for PortInfo of another port, of that port.
+ * *@bad: the port whose M_Key is violated.
+ */
 static enum ib_mkey_verdict check_mkeys(const struct req *r, unsigned int *bad)
 {
 	enum ib_mkey_verdict all = IB_MKEY_OK;
 	unsigned int about = r->end_num;
 
-	/* without the M_Key a driver may only read, and the response does not have it */
+	/* without the M_Key a driver may only read, and the response does not contain the M_Key */
 	if (r->in->ignore_mkey && !r->in->from_wire && r->out->hdr.method == IB_METHOD_GET)
 		return IB_MKEY_OK_HIDE;
 	if (!r->s->si && ib_be16(r->out->hdr.attr_id) == IB_SMP_ATTR_PORT_INFO &&
@@ -457,8 +460,8 @@ static enum ib_mkey_verdict check_mkeys(const struct req *r, unsigned int *bad)
 /* ---- SMPs ---- */
 
 /*
- * Responses, traps and reports are for managers in software. So is what needs no response: a
- * Send (13.4.5).
+ * Whether it is for a manager in software: responses, traps and reports, and a Send, which needs no
+ * response (13.4.5).
  */
 static bool sma_for_manager(const struct ib_mad_hdr *h)
 {
@@ -466,7 +469,7 @@ static bool sma_for_manager(const struct ib_mad_hdr *h)
 	       h->method == IB_METHOD_TRAP || h->method == IB_METHOD_REPORT;
 }
 
-/* The hop rules for what came by the wire. Return: IB_SMA_CONSUMED if it is for this node. */
+/* Apply the hop rules to an SMP from the wire. Return: IB_SMA_CONSUMED if it is for this node. */
 static enum ib_sma_verdict sma_arrive(const struct ib_sma *s, const struct ib_sma_in *in,
 				      struct ib_smp *smp, uint8_t *out_port)
 {
@@ -476,14 +479,14 @@ static enum ib_sma_verdict sma_arrive(const struct ib_sma *s, const struct ib_sm
 	case IB_DR_FORWARD:
 		return IB_SMA_FORWARD;
 	case IB_DR_LOCAL:
-		/* a request does not return */
+		/* a request with D set is invalid */
 		return ib_smp_returning(smp) ? IB_SMA_DISCARD : IB_SMA_CONSUMED;
 	default:
 		return IB_SMA_DISCARD;
 	}
 }
 
-/* Put the way back into a response to the wire. */
+/* Make the response; to the wire, with its return route. */
 static enum ib_sma_verdict sma_reply(const struct ib_sma *s, const struct ib_sma_in *in,
 				     struct ib_smp *smp, uint16_t status, uint8_t *out_port)
 {
@@ -495,7 +498,9 @@ static enum ib_sma_verdict sma_reply(const struct ib_sma *s, const struct ib_sma
 	case IB_DR_FORWARD:
 		return IB_SMA_REPLY;
 	case IB_DR_LOCAL:
-		/* without hops there is no way back but the one that it came */
+		/*
+		 * a route without hops: the response leaves by the port that received the request
+		 */
 		*out_port = (uint8_t)in->port;
 		return IB_SMA_REPLY;
 	default:
@@ -503,7 +508,7 @@ static enum ib_sma_verdict sma_reply(const struct ib_sma *s, const struct ib_sma
 	}
 }
 
-/* A request for this node, at the end of its route. */
+/* Process a request for this node. */
 static enum ib_sma_verdict sma_request(struct req *r, uint8_t *out_port)
 {
 	struct ib_smp *smp = r->out;
@@ -525,7 +530,7 @@ static enum ib_sma_verdict sma_request(struct req *r, uint8_t *out_port)
 	}
 	if (smp->hdr.method != IB_METHOD_GET && !r->set)
 		return sma_reply(r->s, r->in, smp, IB_MAD_BAD_METHOD, out_port);
-	/* A subnet manager runs here: the question is for it. */
+	/* a subnet manager runs at this port and answers SMInfo */
 	if (ib_be16(smp->hdr.attr_id) == IB_SMP_ATTR_SM_INFO && (r->end.pi->cap_mask & IB_CAP_SM))
 		return IB_SMA_UNHANDLED;
 	return sma_reply(r->s, r->in, smp, sma_attribute(r), out_port);
@@ -547,7 +552,7 @@ enum ib_sma_verdict ib_sma_process(const struct ib_sma *s, const struct ib_sma_i
 	*out_port = IB_DR_PORT_BY_LID;
 	if (!ib_mad_is_smp(&smp->hdr))
 		return IB_SMA_UNHANDLED;
-	/* In an HCA the hop rules of what returns are those of the manager's side. */
+	/* in an HCA the manager's software applies the hop rules of returning SMPs */
 	if (!s->si && sma_for_manager(&smp->hdr))
 		return IB_SMA_UNHANDLED;
 	v = sma_arrive(s, in, smp, out_port);
@@ -586,7 +591,7 @@ bool ib_sma_trap(const struct ib_sma *s, unsigned int num, enum ib_notice_type t
 	};
 
 	s->ops->port(s->ctx, num, &p);
-	/* Before Active there is no path to the manager, and it will sweep anyway. */
+	/* before Active there is no path to the manager, which will sweep the port later */
 	if (p.pi->state != IB_PS_ACTIVE || p.pi->sm_lid == 0)
 		return false;
 	memcpy(n.details, details, sizeof(n.details));
@@ -617,7 +622,7 @@ static void send_traps(const struct ib_sma *s, unsigned int num, const struct ib
 	struct ib_notice n;
 	struct ib_smp smp;
 
-	/* Each call reschedules one of the slots into the future. */
+	/* each call of ib_trap_due() reschedules one slot to a later time, so the loop ends */
 	while ((t = ib_trap_due(&p->end->traps, now_ns, timeout))) {
 		n = t->n;
 		n.issuer_lid = p->pi->lid;
@@ -632,7 +637,7 @@ void ib_sma_timer(const struct ib_sma *s, uint64_t now_ns)
 		struct ib_sma_port p;
 
 		s->ops->port(s->ctx, i, &p);
-		/* The lease ran out: anybody may now read and take the M_Key (14.2.4.2). */
+		/* the lease has ended: any manager may read the M_Key now (14.2.4.2) */
 		if (p.end->lease_ns <= now_ns) {
 			p.end->lease_ns = UINT64_MAX;
 			p.pi->mkey_prot = 0;

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The subnet management agent of any node (IBTA volume 1, 14.2 and 14.3): an HCA's, with a
- * driver and perhaps a subnet manager above it, or a switch's, with neither.
+ * The subnet management agent of an HCA or a switch (IBTA volume 1, 14.2 and 14.3). An HCA has a
+ * driver and perhaps a subnet manager; a switch has neither.
  *
- * Pure logic: no memory but the caller's, no clock (time is passed in), nothing is sent but
- * through struct ib_sma_ops. The owner says where the state of a port lies when it is asked for,
- * and struct ib_sma has none that changes: a node with few means may make it up for each MAD.
- * Owner thread only.
+ * The agent uses only the memory of its owner, reads no clock (the caller passes the time) and
+ * sends only through struct ib_sma_ops. It gets the state of a port by a callback. It does not
+ * change struct ib_sma, so a node may build one for each MAD. Owner thread only.
  *
- * Ports have the numbers of the specification: an HCA's count from 1, a switch has port 0 for
- * itself. An end port is one with a LID: each port of an HCA, port 0 of a switch.
+ * Port numbers are those of the specification: ports of an HCA count from 1, and port 0 of a switch
+ * is the switch itself. An end port is a port with a LID: each port of an HCA, port 0 of a switch.
  *
- * An M_Key violation is the one request that the specification forbids to answer (14.2.4);
- * everything else that is a request gets a response.
+ * The agent answers every request, except an M_Key violation, which the specification forbids to
+ * answer (14.2.4).
  */
 #ifndef OHCA_IB_SMA_H
 #define OHCA_IB_SMA_H
@@ -22,36 +21,36 @@
 #include "trap.h"
 #include "vl.h"
 
-/** enum ib_sma_verdict - what is to be done with an SMP */
+/** enum ib_sma_verdict - what to do with an SMP */
 enum ib_sma_verdict {
-	IB_SMA_UNHANDLED,	/* for a manager in software, as it came */
+	IB_SMA_UNHANDLED,	/* deliver it to a manager in software */
 	IB_SMA_CONSUMED,	/* done, nothing to send */
-	IB_SMA_REPLY,		/* it is the response now */
-	IB_SMA_FORWARD,		/* a switch passes it on along its directed route */
-	IB_SMA_DISCARD,		/* a route that is none, or a bad M_Key: no answer */
+	IB_SMA_REPLY,		/* send it: it is the response now */
+	IB_SMA_FORWARD,		/* a switch forwards it along its directed route */
+	IB_SMA_DISCARD,		/* invalid route, or a bad M_Key: no answer */
 };
 
 /* ib_sma_ops.changed(): what a Set has written, beside IB_PI_EFF_* of portinfo.h */
-#define IB_SMA_CH_PORT_INFO	(1u << 16)	/* PortInfo, whether or not anything is new */
-#define IB_SMA_CH_PKEYS		(1u << 17)	/* another value in the P_Key table */
-#define IB_SMA_CH_GUIDS		(1u << 18)	/* another value in GUIDInfo */
-#define IB_SMA_CH_SL2VL		(1u << 19)	/* a table that leads out of it; 0: of all */
+#define IB_SMA_CH_PORT_INFO	(1u << 16)	/* PortInfo, even if no value changed */
+#define IB_SMA_CH_PKEYS		(1u << 17)	/* a value of the P_Key table changed */
+#define IB_SMA_CH_GUIDS		(1u << 18)	/* a value of GUIDInfo changed */
+#define IB_SMA_CH_SL2VL		(1u << 19)	/* table of an output port; port 0: of all */
 #define IB_SMA_CH_VLARB		(1u << 20)
 #define IB_SMA_CH_SWITCH	(1u << 21)	/* SwitchInfo or a forwarding table */
 
 #define IB_SMA_ALL_PORTS	0x100u		/* ib_sma_ops.sl2vl(): every port of a switch */
 
 /**
- * struct ib_sma_end - what the agent itself keeps of an end port
- * @traps: ib_trap_init() by the owner
- * @lease_ns: the M_Key lease runs out then; UINT64_MAX: it does not run
+ * struct ib_sma_end - state of the agent for an end port
+ * @traps: the owner calls ib_trap_init()
+ * @lease_ns: time when the M_Key lease ends, ns; UINT64_MAX: it does not run
  */
 struct ib_sma_end {
 	struct ib_trap_queue traps;
 	uint64_t lease_ns;
 };
 
-/** ib_sma_end_deadline() - when ib_sma_timer() must run for this end port; UINT64_MAX: never */
+/** ib_sma_end_deadline() - when ib_sma_timer() must run for an end port, ns; UINT64_MAX: never */
 static inline uint64_t ib_sma_end_deadline(const struct ib_sma_end *end)
 {
 	uint64_t t = ib_trap_deadline(&end->traps);
@@ -60,16 +59,16 @@ static inline uint64_t ib_sma_end_deadline(const struct ib_sma_end *end)
 }
 
 /**
- * struct ib_sma_port - where the state of a port lies
+ * struct ib_sma_port - pointers to the state of a port
  * @pi: PortInfo in force
- * @link_due: IB_PI_EFF_LINK_*: what the owner has to do to the link once the answer has left,
- *	and takes back then
+ * @link_due: IB_PI_EFF_LINK_*: change of the link that the owner makes after the answer has left;
+ *	then the owner clears it
  * @pkey: P_Key table, host order; 0: free
  * @num_pkeys: entries of @pkey, whole blocks
  * @arb: VL arbiter with the tables in force
- * @guid: of an end port: GUIDInfo, the first the PortGUID; 0: free
+ * @guid: GUIDInfo of an end port, the first is the PortGUID; 0: free
  * @num_guids: entries of @guid, whole blocks
- * @end: of an end port, else NULL
+ * @end: state of an end port, else NULL
  */
 struct ib_sma_port {
 	struct ib_port_info *pi;
@@ -83,21 +82,21 @@ struct ib_sma_port {
 };
 
 /**
- * struct ib_sma_ops - how a node gives its agent what it needs
+ * struct ib_sma_ops - functions of the node that the agent calls
  * @port: fill in @p for port @num, which exists
- * @sl2vl: the table for packets from @in to @out; in an HCA both are the port. For a Set either of
- *	them may be IB_SMA_ALL_PORTS, port 0 among them, if SwitchInfo says that the switch can do
- *	so (14.2.5.8): what is written there is the table of all of them
- * @changed: a Set has written @what of port @num (of a switch as such: 0): refresh copies,
- *	raise events. Not called for a Set that was refused as a whole
- * @send_trap: send a LID routed SMP from QP0 of end port @num, to the SM LID of its PortInfo,
- *	by its SM SL
- * @set_node_desc: the driver renames the node; NULL: it has no driver
- * @lft: [IB_LFT_PER_BLOCK] ports of block @block, which is below LinearFDBCap; NULL in an HCA
- * @mft: the port mask at @pos of the multicast LID with index @entry, which is below
+ * @sl2vl: return the table for packets from port @in to port @out; in an HCA both are the port. For
+ *	a Set, @in or @out may be IB_SMA_ALL_PORTS, which includes port 0, if SwitchInfo allows that
+ *	(14.2.5.8): then the agent writes the table of all of them
+ * @changed: a Set has written @what of port @num (0: of the switch): refresh copies, raise events.
+ *	Not called for a Set that was refused completely
+ * @send_trap: send a LID routed SMP from QP0 of end port @num, to the SM LID of its PortInfo, on
+ *	its SM SL
+ * @set_node_desc: set NodeDescription for the driver; NULL: the node has no driver
+ * @lft: return the [IB_LFT_PER_BLOCK] ports of @block, which is below LinearFDBCap; NULL in an HCA
+ * @mft: return the port mask at @pos of the multicast LID with index @entry, which is below
  *	MulticastFDBCap; NULL in an HCA
  *
- * None of them may call the agent, but ib_sma_trap() may be called from @set_node_desc.
+ * They may not call the agent, except that @set_node_desc may call ib_sma_trap().
  */
 struct ib_sma_ops {
 	void (*port)(void *ctx, unsigned int num, struct ib_sma_port *p);
@@ -110,11 +109,11 @@ struct ib_sma_ops {
 };
 
 /**
- * struct ib_sma - what a node is
- * @ctx: of @ops
+ * struct ib_sma - description of a node
+ * @ctx: first argument of @ops
  * @sys_guid: SystemImageGUID
  * @desc: NodeDescription, 64 bytes
- * @type: enum ib_node_type; a router answers as an HCA does
+ * @type: enum ib_node_type; a router answers like an HCA
  * @si: SwitchInfo of a switch, else NULL
  */
 struct ib_sma {
@@ -125,20 +124,20 @@ struct ib_sma {
 	uint32_t vendor_id;
 	uint32_t revision;
 	uint16_t device_id;
-	uint8_t num_ports;		/* without a switch's port 0 */
+	uint8_t num_ports;		/* without port 0 of a switch */
 	uint8_t type;
 	const char *desc;
 	struct ib_switch_info *si;
 };
 
 /**
- * struct ib_sma_in - how an SMP came
- * @port: by this port
- * @from_wire: in a packet for QP0; false: handed in by the driver, which has done the directed
- *	route's hop rules itself
- * @ignore_mkey: a Get needs no M_Key, and its response does not have it (driver only)
- * @slid: LRH.SLID, for trap 256
- * @now_ns: time
+ * struct ib_sma_in - how an SMP arrived
+ * @port: the port that received it
+ * @from_wire: it was received in a packet for QP0; false: the driver passed it, after it had
+ *	applied the hop rules of a directed route itself
+ * @ignore_mkey: a Get needs no M_Key, and its response does not contain it (driver only)
+ * @slid: SLID of the LRH, for trap 256
+ * @now_ns: time, ns
  */
 struct ib_sma_in {
 	unsigned int port;
@@ -149,22 +148,22 @@ struct ib_sma_in {
 };
 
 /**
- * ib_sma_process() - one SMP, for this node or, at a switch, perhaps for another
- * @smp: a private copy; changed in place as the verdict says. With IB_SMA_UNHANDLED a directed
- *	route may have been moved past its end
- * @out_port: of IB_SMA_FORWARD and IB_SMA_REPLY: the port to send it out of. IB_DR_PORT_BY_LID:
- *	by the LID that the directed route ends in front of, or, of the reply to a request that
- *	came by LIDs, by the SLID of that
+ * ib_sma_process() - process one SMP, for this node or, at a switch, perhaps for another node
+ * @smp: a private copy; changed in place according to the verdict. With IB_SMA_UNHANDLED the hop
+ *	pointer of a directed route may have been advanced past its end
+ * @out_port: result, for IB_SMA_FORWARD and IB_SMA_REPLY: the port to send it from.
+ *	IB_DR_PORT_BY_LID: send it to the LID after the directed route; the reply to a LID routed
+ *	request: to the SLID of the request
  *
- * A trap that the SMP causes is left to ib_sma_timer(). What it wants of links is left to the
- * owner, so that the reply still leaves; it is shown as done already.
+ * ib_sma_timer() sends a trap that the SMP causes. The owner makes the changes of links after the
+ * reply has left; the reply shows them as done.
  */
 enum ib_sma_verdict ib_sma_process(const struct ib_sma *s, const struct ib_sma_in *in,
 				   struct ib_smp *smp, uint8_t *out_port);
 
 /**
- * ib_sma_unclaimed() - nobody takes an SMP that was IB_SMA_UNHANDLED
- * @smp: as it came
+ * ib_sma_unclaimed() - answer an SMP that was IB_SMA_UNHANDLED and has no receiver
+ * @smp: the SMP as received; changed in place
  * @out_port: as of ib_sma_process()
  *
  * Return: IB_SMA_REPLY with status IB_MAD_BAD_METHOD_ATTR for a Get or Set, else
@@ -175,23 +174,22 @@ enum ib_sma_verdict ib_sma_unclaimed(const struct ib_sma *s, const struct ib_sma
 
 /**
  * ib_sma_trap() - raise a trap of end port @num
- * @details: as one of the packers of smp.h wrote
+ * @details: written by one of the ib_trap*() functions of smp.h
  *
- * Before the port is Active and knows its subnet manager there is nobody to tell, and none.
- * ib_sma_timer() sends it.
+ * ib_sma_timer() sends it. No trap is raised before the port is Active and has an SM LID.
  *
  * Return: true if ib_sma_timer() has more to send than before.
  */
 bool ib_sma_trap(const struct ib_sma *s, unsigned int num, enum ib_notice_type type,
 		 enum ib_trap_num trap, const uint8_t details[54], uint64_t now_ns);
 
-/** ib_sma_deadline() - when ib_sma_timer() must run; UINT64_MAX: never */
+/** ib_sma_deadline() - when ib_sma_timer() must run, ns; UINT64_MAX: never */
 uint64_t ib_sma_deadline(const struct ib_sma *s);
 
-/** ib_sma_timer() - send and repeat traps, run out leases */
+/** ib_sma_timer() - send and repeat traps, end M_Key leases */
 void ib_sma_timer(const struct ib_sma *s, uint64_t now_ns);
 
-/** ib_sma_count16() - one more violation; such counters stick at the top (14.2.5.6) */
+/** ib_sma_count16() - increment a violation counter, which saturates (14.2.5.6) */
 static inline void ib_sma_count16(uint16_t *v)
 {
 	*v = (uint16_t)(*v + (*v != 0xffff));

@@ -129,7 +129,7 @@ static const struct ib_field port_info_fields[] = {
 	PI(speed_ext_enabled, 507, 5),
 };
 
-/* LinkSpeedExt*2 are the upper bits of the masks. FDR10 is not in PortInfo, which shows QDR. */
+/* LinkSpeedExt*2 are the upper bits of the masks. PortInfo does not define FDR10 and shows QDR. */
 #define PI_EXT_ACTIVE2		449u, 2u
 #define PI_EXT_SUPPORTED2	451u, 2u
 #define PI_EXT_ENABLED2		453u, 3u
@@ -234,10 +234,10 @@ static enum ib_dr_verdict recv_outgoing(struct ib_smp *s, bool is_switch, uint8_
 	uint8_t ptr = ib_smp_hop_ptr(s), cnt = ib_smp_hop_cnt(s);
 
 	if (cnt && ptr == 0) {
-		/* with a directed part only, the sender has to move it to 1 */
+		/* without a LID routed part the sender must have set the hop pointer to 1 */
 		if (!is_switch || !ib_smp_begins_by_lid(s))
 			return IB_DR_DISCARD;
-		/* here the part by LIDs ends, and the directed one begins */
+		/* the LID routed part ends and the directed part begins at this switch */
 		ib_smp_set_hops(s, 1, cnt);
 		return forward(s->init_path[1], nports, out_port);
 	}
@@ -267,7 +267,7 @@ static enum ib_dr_verdict recv_returning(struct ib_smp *s, bool is_switch, uint8
 
 	if (ptr == 0)
 		return IB_DR_LOCAL;
-	/* without hops it was by LIDs all the way */
+	/* beyond the hop count only a LID routed part is valid */
 	if (ptr > cnt && !ib_smp_ends_by_lid(s))
 		return IB_DR_DISCARD;
 	ptr--;
@@ -304,7 +304,7 @@ enum ib_dr_verdict ib_dr_send(struct ib_smp *s, bool is_switch, uint8_t nports,
 		ib_smp_set_hops(s, 1, cnt);
 		if (cnt)
 			return forward(s->init_path[1], nports, out_port);
-		/* No directed hops: local unless a LID routed part follows. */
+		/* no directed hops: local unless a LID routed part follows */
 		if (ib_be16(s->dr_dlid) == 0xffff)
 			return IB_DR_LOCAL;
 		*out_port = IB_DR_PORT_BY_LID;
@@ -312,7 +312,7 @@ enum ib_dr_verdict ib_dr_send(struct ib_smp *s, bool is_switch, uint8_t nports,
 	}
 	if (ptr == 0 || ptr != cnt + 1)
 		return IB_DR_DISCARD;
-	/* the switch at the end of the part by LIDs moves the pointer */
+	/* the switch at the end of the LID routed part changes the hop pointer */
 	if (ib_smp_ends_by_lid(s)) {
 		*out_port = IB_DR_PORT_BY_LID;
 		return IB_DR_FORWARD;

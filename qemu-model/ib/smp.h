@@ -3,9 +3,9 @@
  * Subnet management packets: formats, attributes, directed routes
  * (IBTA volume 1, 14.2).
  *
- * Attributes have a host structure with natural types in host order and a
- * pack/unpack pair. Packing writes the whole attribute with reserved bits zero;
- * unpacking accepts any bytes. Checking values is up to the agent (portinfo.h).
+ * Each attribute has a structure with natural types in host order and a pair of pack and unpack
+ * functions. Packing writes the whole attribute, with reserved bits zero. Unpacking accepts any
+ * bytes; the agent checks the values (portinfo.h).
  */
 #ifndef OHCA_IB_SMP_H
 #define OHCA_IB_SMP_H
@@ -79,15 +79,16 @@ static inline bool ib_smp_returning(const struct ib_smp *s)
 	return ib_be16(s->hdr.status) & IB_SMP_DIRECTION;
 }
 
-/** ib_smp_is_dr() - the MAD is a directed route SMP. */
+/** ib_smp_is_dr() - whether the MAD is a directed route SMP. */
 static inline bool ib_smp_is_dr(const struct ib_smp *s)
 {
 	return s->hdr.mgmt_class == IB_CLASS_SUBN_DR;
 }
 
 /*
- * A request whose route begins with a part by LIDs (14.2.2): its packet has LIDs, its sender does
- * not move the hop pointer. The switch with the DLID begins the directed part.
+ * Whether it is a request whose route begins with a LID routed part (14.2.2). Its packet has LIDs,
+ * and its sender does not change the hop pointer. The directed part begins at the switch with the
+ * DLID.
  */
 static inline bool ib_smp_begins_by_lid(const struct ib_smp *s)
 {
@@ -96,8 +97,9 @@ static inline bool ib_smp_begins_by_lid(const struct ib_smp *s)
 }
 
 /*
- * A route ends with a part by LIDs, and the SMP is in it: a request behind its directed part, or
- * its response in front of that. The packet has LIDs: a response that of the requester's packet.
+ * Whether the route ends with a LID routed part and the SMP is in it: a request after its directed
+ * part, or the response before that part. The packet has LIDs; a response is sent to the SLID of
+ * the request.
  */
 static inline bool ib_smp_ends_by_lid(const struct ib_smp *s)
 {
@@ -105,44 +107,45 @@ static inline bool ib_smp_ends_by_lid(const struct ib_smp *s)
 	       ib_be16(s->dr_dlid) != 0xffff;
 }
 
-/* What ib_dr_recv() and ib_dr_send() decide. */
+/* Results of ib_dr_recv() and ib_dr_send() */
 enum ib_dr_verdict {
 	IB_DR_DISCARD,		/* the route is malformed or does not fit this node */
 	IB_DR_LOCAL,		/* for this node's agent (outgoing) or manager (returning) */
-	IB_DR_FORWARD,		/* send out of *@out_port (after the update of the SMP) */
+	IB_DR_FORWARD,		/* send the updated SMP from port *@out_port */
 };
 
 /**
- * ib_dr_recv() - an SMP with a directed route arrived from the wire (14.2.2)
+ * ib_dr_recv() - apply the hop rules to a directed route SMP from the wire (14.2.2)
  * @s: the SMP, updated in place (return path, hop pointer)
  * @is_switch: node type; only a switch forwards
- * @in_port: the port that it came in by
+ * @in_port: the port that received it
  * @nports: external ports of the node
- * @out_port: the port to send it out of, with IB_DR_FORWARD
+ * @out_port: result, with IB_DR_FORWARD: the port to send it from
  *
- * The caller has looked at the packet's DLID: it is the node's, or permissive, and
- * not permissive if ib_smp_begins_by_lid().
+ * The caller has checked the packet's DLID: it is the node's, or permissive, and not permissive if
+ * ib_smp_begins_by_lid().
  *
- * An outgoing SMP for this node is IB_DR_LOCAL with the hop pointer already
- * moved past its end, as the agent's answer needs it for ib_dr_send(). An
- * outgoing SMP whose directed part ends in front of a LID routed part (DrDLID
- * not permissive) is IB_DR_FORWARD with *@out_port = 0xFF: route it by its
- * DrDLID; likewise on return by DrSLID. A returning SMP that ib_smp_ends_by_lid() goes on with
- * its directed part at the switch where that of the request has ended.
+ * For an outgoing SMP to this node the result is IB_DR_LOCAL, and the hop pointer is already
+ * advanced past its end, as ib_dr_send() needs it for the answer. For an outgoing SMP whose
+ * directed part is followed by a LID routed part (DrDLID not permissive) the result is
+ * IB_DR_FORWARD with *@out_port = 0xFF: route it by its DrDLID; a returning one by its DrSLID. A
+ * returning SMP for which ib_smp_ends_by_lid() is true continues with its directed part at the
+ * switch where that of the request ended.
  */
 enum ib_dr_verdict ib_dr_recv(struct ib_smp *s, bool is_switch, uint8_t in_port, uint8_t nports,
 			      uint8_t *out_port);
 #define IB_DR_PORT_BY_LID 0xFFu
 
 /**
- * ib_dr_send() - the node itself wants to send an SMP with a directed route
+ * ib_dr_send() - apply the hop rules to a directed route SMP that the node itself sends
  * @s: the SMP, updated in place (hop pointer)
- * @out_port: the port to send it out of, with IB_DR_FORWARD
+ * @is_switch, @nports: as of ib_dr_recv()
+ * @out_port: result, with IB_DR_FORWARD: the port to send it from
  *
- * Covers a manager's fresh request (hop pointer 0) and an agent's answer
- * (returning). IB_DR_LOCAL: it never reaches the wire (no hops, or the way back
- * has ended). IB_DR_FORWARD with *@out_port = 0xFF: by LIDs; an answer, if
- * ib_smp_ends_by_lid(), to where its request's packet came from.
+ * For a new request of a manager (hop pointer 0) and for an answer of an agent (returning).
+ * IB_DR_LOCAL: it is not sent, because the route has no hops or the return route has ended.
+ * IB_DR_FORWARD with *@out_port = 0xFF: route it by LIDs; an answer, if ib_smp_ends_by_lid(), to
+ * the SLID of its request's packet.
  */
 enum ib_dr_verdict ib_dr_send(struct ib_smp *s, bool is_switch, uint8_t nports,
 			      uint8_t *out_port);
@@ -151,7 +154,7 @@ enum ib_dr_verdict ib_dr_send(struct ib_smp *s, bool is_switch, uint8_t nports,
  * ib_smp_make_resp() - turn a request, in place, into its response
  * @status: enum ib_mad_status; D is set in a directed route SMP
  *
- * Clears the M_Key, which responses never carry (14.2.4).
+ * Clears the M_Key, which responses never contain (14.2.4).
  */
 void ib_smp_make_resp(struct ib_smp *s, uint16_t status);
 
@@ -186,7 +189,7 @@ struct ib_switch_info {
 	uint8_t def_mcast_not_primary;
 	uint8_t life_time;
 	uint8_t port_state_change;	/* Set: 1 clears */
-	uint8_t opt_sl2vl;		/* OptimizedSLtoVLMappingProgramming: 1: it can */
+	uint8_t opt_sl2vl;		/* OptimizedSLtoVLMappingProgramming: 1: supported */
 	uint16_t lids_per_port;
 	uint16_t part_enforce_cap;
 	uint8_t inb_enforce_cap;
@@ -199,17 +202,19 @@ struct ib_switch_info {
 void ib_switch_info_pack(const struct ib_switch_info *v, uint8_t d[IB_SMP_DATA_LEN]);
 void ib_switch_info_unpack(const uint8_t d[IB_SMP_DATA_LEN], struct ib_switch_info *v);
 /**
- * ib_switch_info_init() - SwitchInfo after power-on of a switch that can filter raw packets and
- * enforce P_Keys in both directions, and has OptimizedSLtoVLMappingProgramming
+ * ib_switch_info_init() - set SwitchInfo of a switch after power-on
  * @linear_cap: LinearFDBCap, LIDs
  * @mcast_cap: MulticastFDBCap, MLIDs
  * @pkeys: PartitionEnforcementCap, P_Keys of a port
  * @enhanced_port0: EnhancedPort0
+ *
+ * The switch can filter raw packets and enforce P_Keys in both directions, and supports
+ * OptimizedSLtoVLMappingProgramming.
  */
 void ib_switch_info_init(struct ib_switch_info *v, uint16_t linear_cap, uint16_t mcast_cap,
 			 uint16_t pkeys, bool enhanced_port0);
 
-/** struct ib_port_info - PortInfo (14.2.5.6), 64 bytes; in memory without gaps. */
+/** struct ib_port_info - PortInfo (14.2.5.6), 64 bytes; the structure has no gaps. */
 struct ib_port_info {
 	uint64_t mkey;
 	uint64_t gid_prefix;
@@ -317,7 +322,7 @@ enum ib_phys_state {
 #define IB_CAP_MCAST_PKEY_TRAP_SUP	(1u << 29)
 #define IB_CAP_MCAST_FDB_TOP		(1u << 30)
 #define IB_CAP_HIERARCHY_INFO		(1u << 31)
-/* Of port 0 of each switch here */
+/* CapabilityMask of port 0 of a switch */
 #define IB_CAPS_SWITCH	(IB_CAP_NOTICE | IB_CAP_TRAP | IB_CAP_SL_MAP | IB_CAP_SYS_IMAGE_GUID | \
 			 IB_CAP_MCAST_FDB_TOP | IB_CAP_PKEY_SW_EXT_PORT_TRAP)
 
@@ -343,7 +348,7 @@ struct ib_sm_info {
 void ib_sm_info_pack(const struct ib_sm_info *v, uint8_t d[IB_SMP_DATA_LEN]);
 void ib_sm_info_unpack(const uint8_t d[IB_SMP_DATA_LEN], struct ib_sm_info *v);
 
-/* GUIDInfo: 8 GUIDs a block; AttributeModifier = block. */
+/* GUIDInfo: 8 GUIDs in a block; AttributeModifier = block. */
 #define IB_GUIDS_PER_BLOCK	8u
 static inline uint64_t ib_guid_block_get(const uint8_t d[IB_SMP_DATA_LEN], unsigned int i)
 {
@@ -354,7 +359,7 @@ static inline void ib_guid_block_put(uint8_t d[IB_SMP_DATA_LEN], unsigned int i,
 	ib_put_be64(d + 8 * i, g);
 }
 
-/* P_KeyTable: 32 P_Keys a block; AttributeModifier = switch port << 16 | block. */
+/* P_KeyTable: 32 P_Keys in a block; AttributeModifier = switch port << 16 | block. */
 #define IB_PKEYS_PER_BLOCK	32u
 static inline uint16_t ib_pkey_block_get(const uint8_t d[IB_SMP_DATA_LEN], unsigned int i)
 {
@@ -366,8 +371,8 @@ static inline void ib_pkey_block_put(uint8_t d[IB_SMP_DATA_LEN], unsigned int i,
 }
 
 /*
- * SLtoVLMappingTable: AttributeModifier = switch input port << 8 | output port; in a Set bit 17 is
- * for all input ports, bit 16 for all output ports.
+ * SLtoVLMappingTable: AttributeModifier = switch input port << 8 | output port; in a Set bit 17
+ * means all input ports, bit 16 all output ports.
  */
 void ib_sl2vl_pack(const struct ib_sl2vl *t, uint8_t d[IB_SMP_DATA_LEN]);
 void ib_sl2vl_unpack(const uint8_t d[IB_SMP_DATA_LEN], struct ib_sl2vl *t);
@@ -378,11 +383,11 @@ void ib_vlarb_block_pack(const struct ib_vlarb_entry e[IB_VLARB_BLOCK],
 void ib_vlarb_block_unpack(const uint8_t d[IB_SMP_DATA_LEN],
 			   struct ib_vlarb_entry e[IB_VLARB_BLOCK]);
 
-/* LinearForwardingTable: 64 port bytes a block; AttributeModifier = block. */
+/* LinearForwardingTable: 64 ports of one byte in a block; AttributeModifier = block. */
 #define IB_LFT_PER_BLOCK	64u
 #define IB_LFT_NO_PORT		0xFFu
 
-/* MulticastForwardingTable: 32 masks of 16 ports; modifier = position << 28 | block. */
+/* MulticastForwardingTable: 32 masks of 16 ports; AttributeModifier = position << 28 | block. */
 #define IB_MFT_PER_BLOCK	32u
 #define IB_MFT_PORTS_PER_MASK	16u
 static inline uint16_t ib_mft_block_get(const uint8_t d[IB_SMP_DATA_LEN], unsigned int i)
@@ -418,7 +423,7 @@ enum ib_trap_num {
 	IB_TRAP_BAD_PKEY_SWITCH		= 259,
 };
 
-/** struct ib_notice - Notice (13.4.8.2); @details as one of the packers below wrote. */
+/** struct ib_notice - Notice (13.4.8.2); @details: written by an ib_trap*() function below. */
 struct ib_notice {
 	uint8_t generic;
 	uint8_t type;
@@ -432,10 +437,10 @@ struct ib_notice {
 void ib_notice_pack(const struct ib_notice *v, uint8_t d[IB_SMP_DATA_LEN]);
 void ib_notice_unpack(const uint8_t d[IB_SMP_DATA_LEN], struct ib_notice *v);
 
-/** ib_trap128() - LID of the switch whose port changed state. */
+/** ib_trap128() - details of trap 128; @lid: LID of the switch whose port changed state. */
 void ib_trap128(uint8_t details[54], uint16_t lid);
 
-/** ib_trap129_131() - LID and port of a failing link. */
+/** ib_trap129_131() - details of traps 129 to 131; @lid, @port: LID and port of a failing link. */
 void ib_trap129_131(uint8_t details[54], uint16_t lid, uint8_t port);
 
 /* ib_trap144() @changes, with OtherLocalChanges set */
@@ -443,14 +448,14 @@ void ib_trap129_131(uint8_t details[54], uint16_t lid, uint8_t port);
 #define IB_TRAP144_WIDTH	0x0002u
 #define IB_TRAP144_SPEED	0x0004u
 #define IB_TRAP144_SM_PRIORITY	0x0008u
-/** ib_trap144() - capability mask changed; @changes: other local changes, 0 if none. */
+/** ib_trap144() - details of trap 144; @changes: other local changes, 0 if none. */
 void ib_trap144(uint8_t details[54], uint16_t lid, uint32_t cap_mask, uint16_t changes,
 		uint16_t cap_mask2);
 
-/** ib_trap256() - bad M_Key in @s, which came from @slid (LRH.SLID). */
+/** ib_trap256() - details of trap 256: bad M_Key in @s, whose packet had the SLID @slid. */
 void ib_trap256(uint8_t details[54], uint16_t slid, const struct ib_smp *s);
 
-/** struct ib_key_violation - what traps 257, 258 and 259 report. */
+/** struct ib_key_violation - contents of traps 257, 258 and 259. */
 struct ib_key_violation {
 	uint16_t lid1;			/* source */
 	uint16_t lid2;			/* destination */
@@ -464,17 +469,17 @@ struct ib_key_violation {
 	uint8_t port;			/* 259 only */
 	uint16_t data_valid;		/* 259 only */
 };
-/** ib_trap257_258() - P_Key (257) or Q_Key (258) violation at a channel adapter. */
+/** ib_trap257_258() - details of a P_Key (257) or Q_Key (258) violation at a channel adapter. */
 void ib_trap257_258(uint8_t details[54], const struct ib_key_violation *v);
-/** ib_trap259() - P_Key violation at a switch port. */
+/** ib_trap259() - details of a P_Key violation at a switch port. */
 void ib_trap259(uint8_t details[54], const struct ib_key_violation *v);
 
 /**
- * ib_trap_build() - a LID routed Trap SMP to the subnet manager
- * @s: written whole
- * @tid: transaction ID, changed for every new trap, kept by repeats
+ * ib_trap_build() - build a LID routed Trap SMP to the subnet manager
+ * @s: result, written completely
+ * @tid: transaction ID; each new trap has another one, repeats have the same
  * @mkey: PortInfo.M_Key of the sender
- * @n: what happened
+ * @n: the Notice
  */
 void ib_trap_build(struct ib_smp *s, uint64_t tid, uint64_t mkey, const struct ib_notice *n);
 

@@ -18,7 +18,7 @@ void ib_trap_clear(struct ib_trap_queue *q)
 	q->next_ns = UINT64_MAX;
 }
 
-/* Recomputes the earliest due time after a change of a slot. */
+/* Update the earliest due time after a change of a slot. */
 static void earliest(struct ib_trap_queue *q)
 {
 	q->next_ns = UINT64_MAX;
@@ -32,13 +32,13 @@ static bool same_event(const struct ib_notice *a, const struct ib_notice *b)
 	return a->trap == b->trap && !memcmp(a->details, b->details, sizeof(a->details));
 }
 
-/* Whether a trap about @b repeats that about @a, which may have an old LID. */
+/* Whether a trap about @b replaces the waiting one about @a, which may contain an old LID. */
 static bool says(const struct ib_notice *a, const struct ib_notice *b)
 {
 	return same_event(a, b) || (a->trap == b->trap && a->trap == IB_TRAP_LINK_STATE_CHANGE);
 }
 
-/* An event has occurred again while its trap waits. */
+/* The event of a waiting trap has occurred again. */
 static bool again(struct ib_trap_queue *q, struct ib_trap *t, const struct ib_notice *n,
 		  uint64_t now_ns)
 {

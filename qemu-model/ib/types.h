@@ -2,10 +2,9 @@
 /*
  * Big-endian wire types and unaligned access helpers.
  *
- * InfiniBand headers and MADs are big-endian. A value that has a __beNN type is
- * still in wire order; the helpers below are the only way in and out. The type
- * names are those of <linux/types.h>, so this header may be mixed with
- * firmware-if headers, and sparse sees __bitwise types.
+ * InfiniBand headers and MADs are big-endian. A value of a __beNN type is in wire order; only the
+ * helpers below convert it. The type names are those of <linux/types.h>, so this header can be used
+ * with firmware-if headers, and sparse checks __bitwise types. Any thread may call.
  */
 #ifndef OHCA_IB_TYPES_H
 #define OHCA_IB_TYPES_H
@@ -58,8 +57,7 @@ static inline uint64_t ib_get_be64(const void *p)
 }
 
 /*
- * Stores as the host makes them: a compiler does not always see that bytes which follow each other
- * are one store.
+ * For single stores in host order: a compiler does not always combine stores of successive bytes.
  */
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define IB_SWAP(bits, v)	__builtin_bswap##bits(v)

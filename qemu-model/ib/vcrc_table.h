@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * CRC-16 0x100B, least significant bit first (reflected 0xD008): row k is the CRC
- * of a byte followed by k zero bytes. tests/ib checks it against the bitwise form.
+ * Tables of CRC-16 with polynomial 0x100B, least significant bit first (reflected 0xD008). Row k
+ * contains the CRCs of each byte followed by k zero bytes. tests/ib compares them with a bitwise
+ * CRC.
  */
 #ifndef OHCA_IB_VCRC_TABLE_H
 #define OHCA_IB_VCRC_TABLE_H

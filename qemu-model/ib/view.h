@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The payload of a packet that is not behind its headers, but still where the sender has it: in
- * pieces of memory, which are good until the call returns that the view was given to. Nobody keeps
- * a view; who has to keep the packet copies it. The bytes may change meanwhile, as a machine may
- * write to its memory at any time: who looks at them before he copies them copies them first.
+ * A view: the payload of a packet that is still in the sender's memory and does not follow its
+ * headers. Its pieces are valid until the call returns that the view was passed to. No function
+ * stores a view; one that has to store the packet copies the payload. A guest may write to its
+ * memory at any time, so a function that checks the bytes copies them first.
  */
 #ifndef OHCA_IB_VIEW_H
 #define OHCA_IB_VIEW_H
@@ -21,15 +21,17 @@ struct ib_piece {
 };
 
 /**
- * struct ib_view - where a payload is
- * @hdr_len: bytes of the headers before it
- * @packets: it is of so many packets, all of one length, without pad, whose headers differ in the
- *	PSN, which counts up, and as @ext says
- * @len: bytes of it: all pieces, without the pad
- * @num: pieces
- * @ext_len, @ext: not 0: each packet is a message of its own, and has its own last @ext_len bytes
- *	of the headers, one after the other at @ext; 0: they are of one message, and only the last
- *	may have AckReq
+ * struct ib_view - the payload of one packet, or of several
+ * @hdr_len: bytes of the headers of each packet
+ * @packets: number of packets, all of the same length; several have no pad. Their headers differ
+ *	only in the PSN, which increases by one, and in @ext
+ * @len: bytes of all pieces, without the pad
+ * @num: number of pieces
+ * @ext_len: bytes of each packet in @ext; 0: the packets are one message, and only the last may
+ *	have AckReq
+ * @ext: if @ext_len is not 0, each packet is a message, and this is the end of its headers, packet
+ *	after packet
+ * @piece: the pieces
  */
 struct ib_view {
 	uint32_t hdr_len;
@@ -41,14 +43,14 @@ struct ib_view {
 	struct ib_piece piece[IB_VIEW_PIECES];
 };
 
-/** ib_view_begin() - nothing is in @v yet; it will be of @packets packets */
+/** ib_view_begin() - begin an empty view @v of @packets packets */
 static inline void ib_view_begin(struct ib_view *v, uint32_t packets)
 {
 	v->packets = packets;
 	v->len = v->num = v->ext_len = 0;
 }
 
-/** ib_view_add() - @len bytes at @p follow. Return: false: there are too many pieces. */
+/** ib_view_add() - append @len bytes at @p. Return: false if there are too many pieces. */
 static inline bool ib_view_add(struct ib_view *v, const void *p, uint32_t len)
 {
 	struct ib_piece *last = &v->piece[v->num ? v->num - 1 : 0];
@@ -64,7 +66,7 @@ static inline bool ib_view_add(struct ib_view *v, const void *p, uint32_t len)
 	return true;
 }
 
-/** ib_view_part() - @part becomes the payload of packet @i of @v */
+/** ib_view_part() - set @part to the payload of packet @i of @v */
 static inline void ib_view_part(const struct ib_view *v, uint32_t i, struct ib_view *part)
 {
 	uint32_t len = v->len / v->packets, skip = i * len;
@@ -85,13 +87,13 @@ static inline void ib_view_part(const struct ib_view *v, uint32_t i, struct ib_v
 	}
 }
 
-/** ib_view_ends_whole() - the last 8 bytes of @v are in one piece */
+/** ib_view_ends_whole() - whether the last 8 bytes of @v, or all if fewer, are in one piece */
 static inline bool ib_view_ends_whole(const struct ib_view *v)
 {
 	return v->num == 1 || v->piece[v->num - 1].len >= 8;
 }
 
-/** ib_view_copy() - all of @v to @to */
+/** ib_view_copy() - copy all of @v to @to */
 static inline void ib_view_copy(uint8_t *to, const struct ib_view *v)
 {
 	for (uint32_t i = 0; i < v->num; i++) {

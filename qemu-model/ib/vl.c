@@ -83,9 +83,9 @@ int ib_vlarb_get_block(const struct ib_vlarb *a, unsigned int block,
 }
 
 /*
- * The entry to serve next: the current one while it has weight and its VL is
- * ready, else the next such one, which may be the current one again, with fresh
- * weight. If none can, the current one keeps what it has left.
+ * Choose the entry to serve next: the current one while it has weight left and its VL is ready,
+ * else the next entry with a weight whose VL is ready, with its full weight; this may be the
+ * current one again. If there is none, the current one keeps the weight that it has left.
  */
 static int table_pick(struct ib_vlarb_table *t, uint16_t ready)
 {
@@ -126,7 +126,7 @@ int ib_vlarb_pick(struct ib_vlarb *a, uint16_t ready)
 			a->last_table = IB_VLARB_LOW;
 			return vl;
 		}
-		/* Low priority had its opportunity and nothing to send. */
+		/* low priority had its opportunity, but nothing to send */
 		a->high_sent = 0;
 	}
 	a->last_table = IB_VLARB_HIGH;
