@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Input that is nearly right: every truncation of it, and every single bit of it flipped. */
+/* Input that is nearly valid: every truncation of it, and every single bit of it flipped. */
 #ifndef BAD_H
 #define BAD_H
 
@@ -8,9 +8,9 @@
 #define NO_BIT	SIZE_MAX
 
 /**
- * struct bad - input that is to be tried
- * @p: [@len] it, in memory of its own, so that no byte beyond it is read unnoticed
- * @bit: that was flipped, NO_BIT: none, it is truncated
+ * struct bad - one variant of the input
+ * @p: [@len] the input, in memory of exactly its size, so that ASan detects reads past it
+ * @bit: the bit that is flipped; NO_BIT: none, the input is truncated
  * @ctx: the caller's
  */
 struct bad {
@@ -20,7 +20,7 @@ struct bad {
 	void *ctx;
 };
 
-/* @try gets all truncations of @good, the empty one first, but not @good itself. */
+/* Calls @try with all truncations of @good, the empty one first, but not with @good itself. */
 static inline void each_truncation(const void *good, size_t len, void (*try)(struct bad *b),
 				   void *ctx)
 {
@@ -34,7 +34,7 @@ static inline void each_truncation(const void *good, size_t len, void (*try)(str
 	}
 }
 
-/* @try gets @good with each of the bits from byte @from to byte @to flipped. */
+/* Calls @try with @good and one bit flipped, for each bit from byte @from to byte @to. */
 static inline void each_flip(const void *good, size_t len, size_t from, size_t to,
 			     void (*try)(struct bad *b), void *ctx)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What there is of the ports of a fabric, to see which of them bad input has changed. */
+/* The state of all ports of a fabric, to find those that bad input has changed. */
 #ifndef BAD_STATE_H
 #define BAD_STATE_H
 
@@ -7,7 +7,7 @@
 
 #include "fabric/fault/fault.h"
 
-/* struct port_state - a port as a manager sees it, and of port 0 what its switch has */
+/* struct port_state - a port from a manager's view; for port 0 also the state of its switch */
 struct port_state {
 	struct ib_port_info pi;
 	uint64_t guid;
@@ -59,7 +59,7 @@ static inline void port_state(const struct fab *f, uint32_t p, struct port_state
 		s->mft[i] = sw->mft[0][i * sw->mft_positions];
 }
 
-/* The state of all ports; the caller frees it. */
+/* Return: the state of all ports; the caller frees it. */
 static inline struct port_state *state_of(const struct fab *f)
 {
 	struct port_state *s = calloc(f->ports, sizeof(*s));
@@ -70,7 +70,7 @@ static inline struct port_state *state_of(const struct fab *f)
 	return s;
 }
 
-/* Port @p is not as it was in @was. */
+/* Return: whether port @p differs from its state in @was. */
 static inline bool has_changed(const struct fab *f, const struct port_state *was, uint32_t p)
 {
 	struct port_state s;
@@ -79,7 +79,7 @@ static inline bool has_changed(const struct fab *f, const struct port_state *was
 	return memcmp(&s, &was[p], sizeof(s));
 }
 
-/* The first port that has changed, or FAB_NO_PORT. */
+/* Return: the first port that has changed, or FAB_NO_PORT. */
 static inline uint32_t first_change(const struct fab *f, const struct port_state *was)
 {
 	for (uint32_t p = 1; p < f->ports; p++)
@@ -88,14 +88,14 @@ static inline uint32_t first_change(const struct fab *f, const struct port_state
 	return FAB_NO_PORT;
 }
 
-/* Whether port @p is one of @node's, or the other end of a cable of one. */
+/* Return: whether port @p is one of @node's, or the other end of one of its cables. */
 static inline bool is_near(const struct fab *f, uint32_t p, uint32_t node)
 {
 	const struct fab_node *n = &f->node[f->port[p].node];
 
 	if (f->port[p].node == node)
 		return true;
-	/* a switch says that the state of one of its ports has changed */
+	/* port 0 of such a switch shows the change of one of its ports */
 	for (unsigned int i = 1; i <= n->nports; i++) {
 		const uint32_t peer = f->port[fab_port_of(n, i)].peer;
 
@@ -106,7 +106,7 @@ static inline bool is_near(const struct fab *f, uint32_t p, uint32_t node)
 	return false;
 }
 
-/* Only @node, and what is at the other ends of its cables, has changed. */
+/* Return: whether only @node, and ports at the other ends of its cables, have changed. */
 static inline bool only_near(const struct fab *f, const struct port_state *was, uint32_t node)
 {
 	for (uint32_t p = 1; p < f->ports; p++)

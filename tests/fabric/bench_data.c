@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What a data packet costs the fabric's thread, from one socket into another one. End ports and the
- * data path are in one thread, so that nothing sleeps. Prints ns a packet over 1, 3 and 5 switches,
- * to a host that reads at once and to one that reads late, so that packets wait in each buffer on
- * their way.
+ * Measures the cost of a data packet for the fabric's thread, from one socket to another. End ports
+ * and the data path run in one thread, so nothing sleeps. Prints ns a packet over 1, 3 and 5
+ * switches, to a host that reads at once and to one that reads late, so that packets wait in each
+ * buffer on their way.
  */
 #include "hosts.h"
 
 #define ROUNDS	2000
 #define BATCH	24
 
-/* Processor time, which others on the machine change little. */
+/* Processor time, which other processes change little. */
 static double seconds(void)
 {
 	struct timespec ts;
@@ -29,7 +29,7 @@ static void drain(unsigned int i)
 	} while (simple_step(host[i].l));
 }
 
-/* As many packets of @len bytes from host[from] to host[to] as there are credits for. */
+/* Sends as many packets of @len bytes from host[from] to host[to] as the credits allow. */
 static void send_batch(unsigned int from, unsigned int to, size_t len)
 {
 	for (int i = 0; i < BATCH; i++) {
@@ -45,7 +45,7 @@ static void send_batch(unsigned int from, unsigned int to, size_t len)
 	simple_step(host[from].l);
 }
 
-/* Seconds until the fabric has moved all that it can, from host[from] to host[to]. */
+/* Return: seconds until the fabric has moved all that it can, from host[from] to host[to]. */
 static double moves(unsigned int from, unsigned int to)
 {
 	const double begin = seconds();
@@ -57,7 +57,7 @@ static double moves(unsigned int from, unsigned int to)
 	return seconds() - begin;
 }
 
-/* ns a packet from host[from] to host[to]; @late: that one reads every 32nd time. */
+/* Return: ns a packet from host[from] to host[to]; @late: the receiver reads every 32nd time. */
 static double cost(unsigned int from, unsigned int to, size_t len, bool late)
 {
 	const uint64_t before = d->n.delivered;
@@ -70,7 +70,7 @@ static double cost(unsigned int from, unsigned int to, size_t len, bool late)
 			drain(to);
 	}
 	spent /= (double)(d->n.delivered - before);
-	/* the next one begins with nothing on its way */
+	/* all packets have arrived before the next measurement */
 	do {
 		drain(to);
 		pump(NULL);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What ohca-fabric moves and how long a packet takes through a switch of it: its process and
- * two end ports, one thread each.
+ * Measures the throughput of ohca-fabric and the latency through its switch: its process and two
+ * end ports, one thread each.
  *
  *	bench_link FABRIC [SECONDS [SPINNERS [OPTION...]]]
  *
  * SPINNERS: processes that spin meanwhile, as virtual CPUs do. Environment: IDLE: machines that are
- * attached beside the two and send nothing (0).
+ * attached, too, and send nothing (0).
  */
 #include "ep.h"
 #include "front/slice.h"
@@ -175,7 +175,7 @@ static void run(const char *what, size_t len, double seconds, void *(*fa)(void *
 		       (cpu(true) - c1) / (double)frames * 1e9,
 		       (cpu(false) - c0) / (double)frames * 1e9);
 	}
-	/* Drain what is under way. */
+	/* Receives what is still on its way. */
 	for (int i = 0; i < 20; i++) {
 		uint8_t in[256];
 

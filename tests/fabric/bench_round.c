@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * How long a fabric does not see to anybody else: processor time of the longest round of its loop, in
- * a fat tree of 11,664 hosts, while much happens at once. Each case has a bound.
+ * Measures the longest round of a fabric's loop, in processor time: for that time it serves no
+ * other client. A fat tree of 11,664 hosts has much to do at once. Each case has a bound.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static uint64_t now = 1000 * MS;
 static bool failed;
 static struct fab_attach *door;
 static struct ohca_link *machine[MACHINES];
-static bool flaps_machine;	/* the link of the first one comes and goes */
+static bool flaps_machine;	/* the link of the first machine goes down and up */
 static char dir[32], sock[48];
 static int epfd;
 
@@ -58,7 +58,7 @@ static double cpu_ms(void)
 	return (double)ts.tv_sec * 1e3 + (double)ts.tv_nsec / 1e6;
 }
 
-/* What the loop does between two looks at its sockets, and the look. Return: ms that it took. */
+/* One pass of the loop between two checks of its sockets, with the check. Return: its ms. */
 static double one_round(void)
 {
 	const double begin = cpu_ms();
@@ -78,7 +78,7 @@ static double one_round(void)
 	return cpu_ms() - begin;
 }
 
-/* The other end of @l does what it has to do. */
+/* Lets the other end of @l do its work. */
 static void machine_turn(struct ohca_link *l)
 {
 	enum ohca_link_event e;
@@ -98,7 +98,7 @@ static void train(struct ohca_link *l, bool enabled)
 	machine_turn(l);
 }
 
-/* The longest of @n rounds, each @step_ns after the one before. */
+/* Return: ms of the longest of @n rounds, each @step_ns after the one before. */
 static double longest(unsigned int n, uint64_t step_ns)
 {
 	double most = 0;
@@ -188,7 +188,10 @@ static void stop(void)
 	fab_free(f);
 }
 
-/* Lines that pull and plug cables of the last switches each millisecond, and one that is wrong. */
+/*
+ * Lines that pull and plug in cables of the last switches each millisecond, and one that is
+ * invalid.
+ */
 static void script(bool wrong)
 {
 	static struct fab_script_error error[FAB_SCRIPT_ERRORS];

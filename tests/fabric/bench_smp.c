@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What an SMP costs the fabric itself, without sockets and without a subnet manager: microseconds
- * by attribute and number of hops, in a fat tree of 11,664 hosts.
+ * Measures the cost of an SMP for the fabric itself, without sockets and without a subnet manager:
+ * microseconds by attribute and number of hops, in a fat tree of 11,664 hosts.
+ *
  *	bench_smp [SPEC]
  */
 #include <inttypes.h>

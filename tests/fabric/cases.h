@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the tests of fabrics share: cmocka's headers, errors that are kept, text of a fabric. */
+/* Shared by the tests of fabrics: cmocka's headers, collected errors, the text of a fabric. */
 #ifndef CASES_H
 #define CASES_H
 
@@ -33,7 +33,7 @@ static inline void keep_error(void *ctx, unsigned int line, const char *text)
 	e->n++;
 }
 
-/* A sealed fabric, or NULL with @e filled in. */
+/* Return: a sealed fabric, or NULL with @e filled in. */
 static inline struct fab *from_text(const char *text, size_t len, struct errors *e)
 {
 	const struct fab_report r = { .say = keep_error, .ctx = e };
@@ -62,7 +62,7 @@ static inline struct fab *from_spec(const char *spec)
 	return f;
 }
 
-/* What fab_topology_write() says; the caller frees it. */
+/* Return: the text of fab_topology_write(); the caller frees it. */
 static inline char *text_of(const struct fab *f, size_t *len)
 {
 	char *text;
@@ -74,7 +74,7 @@ static inline char *text_of(const struct fab *f, size_t *len)
 	return text;
 }
 
-/* Number of cables, each of which has two ends. */
+/* Return: the number of cables, each of which has two ends. */
 static inline unsigned int cables_of(const struct fab *f)
 {
 	unsigned int n = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Counts what a program sends by libibumad: LD_PRELOAD this before libumad2sim. The file that
- * COUNT_SMPS names has a line "CLASS METHOD ATTRIBUTE COUNT", all hexadecimal but the count, for
- * each kind of MAD when the program ends.
+ * Counts the MADs that a program sends by libibumad: LD_PRELOAD this before libumad2sim. When the
+ * program ends, the file that COUNT_SMPS names gets a line "CLASS METHOD ATTRIBUTE COUNT" for each
+ * kind of MAD, all hexadecimal except the count.
  */
 #include <dlfcn.h>
 #include <infiniband/umad.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * An end port for tests: a link to a switch, directed-route SMPs, and the few Sets
- * that a subnet manager would do to let traffic through.
+ * An end port for tests: a link to a switch, directed-route SMPs, and the few Sets of a subnet
+ * manager that let traffic pass.
  */
 #ifndef EP_H
 #define EP_H
@@ -27,9 +27,9 @@
 /**
  * struct ep - one end port
  * @l: its link
- * @port: switch port it is attached to
- * @lid: LID given to it
- * @drive: lets the rest of the world run for a moment
+ * @port: port of the switch that it is attached to
+ * @lid: its LID
+ * @drive: runs the rest of the fabric for a moment
  * @arg: of @drive
  * @tid: last transaction ID
  */
@@ -42,7 +42,7 @@ struct ep {
 	uint64_t tid;
 };
 
-/** ep_build() - a UD packet with a MAD in it. Return: length. */
+/** ep_build() - builds a UD packet with a MAD. Return: its length. */
 static inline size_t ep_build(uint8_t *pkt, uint8_t vl, uint8_t sl, uint16_t dlid, uint16_t slid,
 			      uint32_t qpn, uint32_t qkey, uint16_t pkey, const void *mad)
 {
@@ -60,7 +60,7 @@ static inline size_t ep_build(uint8_t *pkt, uint8_t vl, uint8_t sl, uint16_t dli
 	return ib_build_mad(pkt, &path, mad);
 }
 
-/** ep_send_raw() - any packet. Return: false if there was no room. */
+/** ep_send_raw() - sends any packet. Return: false if there was no room. */
 static inline bool ep_send_raw(struct ep *e, unsigned int vl, const void *pkt, size_t len)
 {
 	void *b = ohca_link_tx_begin(e->l, vl, len);
@@ -77,7 +77,7 @@ static inline bool ep_send_raw(struct ep *e, unsigned int vl, const void *pkt, s
 	return true;
 }
 
-/** ep_send_smp() - an SMP by VL15; directed-route ones are addressed permissively. */
+/** ep_send_smp() - sends an SMP by VL15; directed-route ones with the permissive LID. */
 static inline bool ep_send_smp(struct ep *e, const struct ib_smp *smp, uint16_t dlid)
 {
 	uint8_t pkt[EP_SMP_PKT];
@@ -88,7 +88,7 @@ static inline bool ep_send_smp(struct ep *e, const struct ib_smp *smp, uint16_t 
 				    dr ? IB_LID_PERMISSIVE : e->lid, 0, 0, IB_DEFAULT_PKEY, smp));
 }
 
-/** ep_recv() - next packet of a lane into @pkt. Return: its length, 0 if none. */
+/** ep_recv() - reads the next packet of a lane into @pkt. Return: its length, 0 if none. */
 static inline size_t ep_recv(struct ep *e, unsigned int vl, uint8_t *pkt, size_t size)
 {
 	struct ohca_link_frame f;
@@ -105,7 +105,7 @@ static inline size_t ep_recv(struct ep *e, unsigned int vl, uint8_t *pkt, size_t
 	return len;
 }
 
-/** ep_recv_smp() - next SMP. Return: whether there was one, in a packet without a GRH. */
+/** ep_recv_smp() - reads the next SMP. Return: whether there was one, in a packet without a GRH. */
 static inline bool ep_recv_smp(struct ep *e, struct ib_smp *smp)
 {
 	uint8_t pkt[512];
@@ -117,7 +117,7 @@ static inline bool ep_recv_smp(struct ep *e, struct ib_smp *smp)
 	return true;
 }
 
-/** ep_smp_init() - a directed-route request along @path of @hops ports. */
+/** ep_smp_init() - makes a directed-route request along @path of @hops ports. */
 static inline void ep_smp_init(struct ep *e, struct ib_smp *smp, uint8_t method, uint16_t attr,
 			       uint32_t mod, const uint8_t *data, unsigned int hops,
 			       const uint8_t *path)
@@ -135,12 +135,13 @@ static inline void ep_smp_init(struct ep *e, struct ib_smp *smp, uint8_t method,
 		memcpy(smp->data, data, sizeof(smp->data));
 	if (hops)
 		memcpy(&smp->init_path[1], path, hops);
-	ib_smp_set_hops(smp, 1, (uint8_t)hops);	/* as it stands when on the wire */
+	ib_smp_set_hops(smp, 1, (uint8_t)hops);	/* its state on the wire */
 }
 
 /**
- * ep_query() - send an SMP and wait for the answer, up to half a minute
- * Return: status without the D bit, or -1 if none came; @smp is then as sent.
+ * ep_query() - sends an SMP and waits for the answer, up to half a minute
+ *
+ * Return: status without the D bit, or -1 without an answer; @smp is unchanged then.
  */
 static inline int ep_query(struct ep *e, struct ib_smp *smp)
 {
@@ -166,7 +167,7 @@ static inline int ep_query(struct ep *e, struct ib_smp *smp)
 	return -1;
 }
 
-/** ep_switch() - Get or Set of the switch that @e is attached to; @data in and out. */
+/** ep_switch() - Get or Set at the switch that @e is attached to; @data in and out. */
 static inline int ep_switch(struct ep *e, uint8_t method, uint16_t attr, uint32_t mod,
 			    uint8_t data[64])
 {
@@ -181,7 +182,7 @@ static inline int ep_switch(struct ep *e, uint8_t method, uint16_t attr, uint32_
 	return status;
 }
 
-/** ep_set_state() - PortState of switch port @n through Armed to @state. */
+/** ep_set_state() - moves PortState of switch port @n through Armed to @state. */
 static inline int ep_set_state(struct ep *e, unsigned int n, uint8_t state)
 {
 	struct ib_port_info pi;
@@ -200,7 +201,7 @@ static inline int ep_set_state(struct ep *e, unsigned int n, uint8_t state)
 	return status;
 }
 
-/** ep_bring_up() - LIDs: the switch has 1, eps[i] has i + 2; all ports Active. */
+/** ep_bring_up() - sets LIDs: 1 for the switch, i + 2 for eps[i]; makes all ports Active. */
 static inline int ep_bring_up(struct ep *eps, unsigned int n)
 {
 	struct ib_switch_info si;

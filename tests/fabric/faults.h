@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Two machines at hosts of a tree, and the wires between them, which get faults. */
+/* Two machines at hosts of a tree, and the wires between them, for faults. */
 #ifndef TESTS_FABRIC_FAULTS_H
 #define TESTS_FABRIC_FAULTS_H
 
@@ -15,7 +15,7 @@ static inline int setup_hosts(void **st)
 	return 0;
 }
 
-/* The first wire between switches from host[0] to host[1]. */
+/* Return: the first wire between switches from host[0] to host[1]. */
 static inline uint32_t inner(void)
 {
 	uint32_t out[8];
@@ -24,7 +24,7 @@ static inline uint32_t inner(void)
 	return out[0];
 }
 
-/* Sends @n packets. Return: how many arrived. */
+/* Sends @n packets. Return: the number that arrived. */
 static inline unsigned int send_many(unsigned int n)
 {
 	unsigned int got = 0;
@@ -38,7 +38,7 @@ static inline unsigned int send_many(unsigned int n)
 	return got + count_data(1, 0);
 }
 
-/* A GMP from host[0] to the agent of @lid. */
+/* Sends a GMP from host[0] to the agent of @lid. */
 static inline void send_gmp(uint16_t lid)
 {
 	struct fab_mad mad = new_mad(IB_CLASS_PERF, IB_METHOD_GET, IB_ATTR_CLASS_PORT_INFO, 0);
@@ -50,7 +50,7 @@ static inline void send_gmp(uint16_t lid)
 	assert_true(ep_send_raw(&host[0], 0, pkt, fab_mad_packet(pkt, &mad, 0)));
 }
 
-/* The trap 129 that waits at the end port of port @p, or NULL. */
+/* Return: the trap 129 that waits at the end port of port @p, or NULL. */
 static inline const struct ib_notice *integrity_trap(uint32_t p)
 {
 	const struct fab_extra *x = fab_extra_of(f, fab_end_port(f, p));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A program that forks with a port open: nothing works in the child, everything does in the parent.
- * The status is 0 if it is so.
+ * A program that forks with a port open: in the child every call fails, in the parent all work. The
+ * status is 0 if that is so.
  */
 #include <errno.h>
 #include <infiniband/umad.h>
@@ -11,7 +11,7 @@
 
 #define MAD_LEN	256
 
-/* A Get of the switch's NodeDescription. Return: umad_send()'s. */
+/* Sends a Get of the switch's NodeDescription. Return: the result of umad_send(). */
 static int send_get(int fd, int agent, unsigned char *umad)
 {
 	unsigned char *mad = umad_get_mad(umad);

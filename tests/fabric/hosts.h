@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Hosts of a fabric that have the place of a virtual machine: end ports that are connected by
- * links. All in one thread: nothing happens but in pump(), and time passes only by now.
+ * Hosts of a fabric with the place of a virtual machine: end ports that are attached by links. All
+ * run in one thread: nothing happens except in pump(), and time passes only by now.
  */
 #ifndef HOSTS_H
 #define HOSTS_H
@@ -21,11 +21,11 @@
 static struct fab_data *d;
 static struct fab_attach *door;
 static struct ep host[HOSTS];
-static uint32_t node_of[HOSTS];	/* whose place it has */
+static uint32_t node_of[HOSTS];	/* the host whose place it has */
 static int epfd = -1;
 static char dir[32], sock[48];
-static bool counts_anew[128];	/* nodes that were switched off and on */
-static char said[8192];		/* what the data path reported */
+static bool counts_anew[128];	/* nodes that were switched off and on, or have other cables */
+static char said[8192];		/* reports of the data path */
 
 static inline uint64_t test_clock(void *arg)
 {
@@ -44,7 +44,7 @@ static inline void keep_log(void *arg, const char *fmt, va_list ap)
 	strcat(said, "\n");
 }
 
-/* Whether anything has moved. */
+/* Runs once. Return: whether anything has moved. */
 static inline bool pump_once(void)
 {
 	struct epoll_event ev[16];
@@ -63,7 +63,7 @@ static inline bool pump_once(void)
 	return moved;
 }
 
-/* Until nothing moves. */
+/* Runs until nothing moves. */
 static inline void pump(void *arg)
 {
 	(void)arg;
@@ -73,13 +73,13 @@ static inline void pump(void *arg)
 	}
 }
 
-/* The port of the switch that host node @node is at. */
+/* Return: the port of the switch that host node @node is at. */
 static inline uint32_t port_of_host(uint32_t node)
 {
 	return f->port[fab_port_of(&f->node[node], 1)].peer;
 }
 
-/* @e connects and gets a place. Return: false: it was refused, @err says why. */
+/* Connects @e and gets it a place. Return: false if it was refused, with the reason in @err. */
 static inline bool connect_host(struct ep *e, const struct ohca_link_cfg *cfg,
 				struct ohca_link_err *err)
 {
@@ -101,7 +101,9 @@ static inline bool connect_host(struct ep *e, const struct ohca_link_cfg *cfg,
 	return true;
 }
 
-/* The SM makes the link of host node @node Active again, after its place has changed hands. */
+/*
+ * Makes the link of host node @node Active again, as the SM does after its place has changed hands.
+ */
 static inline void activate(uint32_t node)
 {
 	const uint32_t p = port_of_host(node), sw = f->port[p].node;
@@ -114,7 +116,7 @@ static inline void activate(uint32_t node)
 	free(w);
 }
 
-/* host[i] has the place of @node, whose LID it has, and can talk. */
+/* Attaches host[i] at the place of @node, with its LID, and makes its link Active. */
 static inline void place(unsigned int i, uint32_t node)
 {
 	struct ohca_link_cfg cfg;
@@ -132,7 +134,7 @@ static inline void place(unsigned int i, uint32_t node)
 	pump(NULL);
 }
 
-/* A subnet that is up, and a socket to connect to. The manager is at a host of the graph. */
+/* A subnet that is up, and a socket for machines. The manager is at a host of the graph. */
 static inline void begin_hosts(struct fab *fabric)
 {
 	const struct fab_data_cfg cfg = {
@@ -164,7 +166,10 @@ static inline void begin_hosts(struct fab *fabric)
 	memset(host, 0, sizeof(host));
 }
 
-/* Packets that left one end of each wire came to the other end, or were lost by its fault. */
+/*
+ * Checks that packets that left one end of a wire arrived at the other end, or were lost by its
+ * fault.
+ */
 static inline void wires_are_conserved(void)
 {
 	for (uint32_t p = 1; p < f->ports; p++) {
@@ -195,7 +200,10 @@ static inline int teardown_hosts(void **st)
 	return teardown(st);
 }
 
-/* A UC packet of @len bytes from host[i] whose payload is @fill. Return: false: no credit. */
+/*
+ * Sends a UC packet of @len bytes from host[i] whose payload is @fill. Return: false without
+ * credit.
+ */
 static inline bool send_data(unsigned int i, unsigned int vl, uint16_t dlid, size_t len,
 			     uint8_t fill)
 {
@@ -208,7 +216,7 @@ static inline bool send_data(unsigned int i, unsigned int vl, uint16_t dlid, siz
 	return ep_send_raw(&host[i], vl, pkt, len);
 }
 
-/* The next packet of host[i] on @vl has @len bytes that are @fill. */
+/* Checks that the next packet of host[i] on @vl has @len bytes with payload @fill. */
 static inline void expect_data(unsigned int i, unsigned int vl, size_t len, uint8_t fill)
 {
 	uint8_t pkt[OHCA_LINK_MAX_FRAME];
@@ -219,7 +227,7 @@ static inline void expect_data(unsigned int i, unsigned int vl, size_t len, uint
 		assert_int_equal(pkt[k], fill);
 }
 
-/* Entry @idx of the multicast forwarding of @sw has port @num, too. */
+/* Adds port @num to entry @idx of the multicast forwarding of @sw. */
 static inline void add_member(uint32_t sw, unsigned int idx, unsigned int num)
 {
 	struct fab_switch *s = &f->sw[f->node[sw].sw];
@@ -233,7 +241,7 @@ static inline void add_member(uint32_t sw, unsigned int idx, unsigned int num)
 	s->mft[0][idx * s->mft_positions + num / 16] |= (uint16_t)(1u << num % 16);
 }
 
-/* Packets that have ended with a name. */
+/* Return: the number of packets that were discarded for a known reason. */
 static inline uint64_t ended(void)
 {
 	uint64_t n = 0;
@@ -243,7 +251,7 @@ static inline uint64_t ended(void)
 	return n;
 }
 
-/* Packets that host[i] has on @vl. */
+/* Return: the number of packets of host[i] on @vl. */
 static inline unsigned int count_data(unsigned int i, unsigned int vl)
 {
 	uint8_t pkt[OHCA_LINK_MAX_FRAME];
@@ -254,7 +262,7 @@ static inline unsigned int count_data(unsigned int i, unsigned int vl)
 	return n;
 }
 
-/* Output ports on the way from host node @from to LID @dlid, by the forwarding tables. */
+/* Finds the output ports on the way from host node @from to LID @dlid, by the forwarding tables. */
 static inline unsigned int path(uint32_t from, uint16_t dlid, uint32_t *out, unsigned int max)
 {
 	uint32_t at = port_of_host(from);
@@ -271,7 +279,7 @@ static inline unsigned int path(uint32_t from, uint16_t dlid, uint32_t *out, uns
 	return n;
 }
 
-/* Counters of port @p, up to date. */
+/* Return: counters of port @p, up to date. */
 static inline const struct ohca_port_counters *counters(uint32_t p)
 {
 	struct fab_extra *x = fab_extra(f, p);

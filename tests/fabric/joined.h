@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Daemons that wires of TCP join to one fabric, each a process with a switch of its own, and end ports at
- * them. The first one listens; port 4 and port 3 of its switch lead to port 1 of the others. Manager is
- * the end port at port 1 of the first switch.
+ * Daemons that wires of TCP join to one fabric, each a process with its own switch, and end ports
+ * at them. The first daemon listens; ports 4 and 3 of its switch lead to port 1 of the others. The
+ * manager is the end port at port 1 of the first switch.
  */
 #ifndef JOINED_H
 #define JOINED_H
@@ -17,7 +17,10 @@
 #define SITES	3u
 #define EPS	4u
 
-/** struct site - a daemon; @wire: port of the first switch that leads to it, 0: it is the first */
+/**
+ * struct site - a daemon; @wire: port of the first switch that leads to it, 0: the first daemon
+ * itself
+ */
 struct site {
 	pid_t pid;
 	uint8_t wire;
@@ -25,7 +28,7 @@ struct site {
 
 static struct site site[SITES] = { { .wire = 0 }, { .wire = 4 }, { .wire = 3 } };
 static struct ep ep[EPS];
-/* whose site each end port is at, and the port of that switch */
+/* the site of each end port, and its port of that switch */
 static const struct { unsigned int site; uint8_t port; } at[EPS] = {
 	{ 0, 1 }, { 0, 2 }, { 1, 2 }, { 2, 2 },
 };
@@ -62,7 +65,10 @@ static inline const char *in_dir(const char *name, unsigned int i)
 	return path[turn];
 }
 
-/* The line of standard output that begins with @what, without it. Return: false: it is not there. */
+/*
+ * Finds the line of standard output that begins with @what, and stores the rest. Return: false if
+ * there is none.
+ */
 static inline bool said(unsigned int i, const char *what, char *rest, size_t size)
 {
 	FILE *f = fopen(in_dir("out", i), "r");
@@ -80,7 +86,7 @@ static inline bool said(unsigned int i, const char *what, char *rest, size_t siz
 	return found;
 }
 
-/* Begin daemon @i. @wires: of the first one, at which ports others come; more arguments may follow */
+/* Starts daemon @i. */
 static inline void serve(unsigned int i)
 {
 	char number[8], wire[160], path[64];
@@ -131,7 +137,7 @@ static inline void stop(unsigned int i)
 		die("daemon %u does not stop", i);
 }
 
-/* End port @k comes to its daemon. */
+/* Connects end port @k to its daemon. */
 static inline void come(unsigned int k)
 {
 	const struct ohca_link_phy phy = ep_phy();
@@ -151,7 +157,7 @@ static inline void come(unsigned int k)
 		die("end port %u has no link", k);
 }
 
-/* LIDs: switch of daemon @i, and end port @k */
+/* LIDs of the switch of daemon @i, and of end port @k. */
 static inline uint16_t lid_of_switch(unsigned int i)
 {
 	return (uint16_t)(1 + i);
@@ -162,7 +168,7 @@ static inline uint16_t lid_of(unsigned int k)
 	return (uint16_t)(10 + k);
 }
 
-/* A Get or Set of the switch of daemon @i, from end port 0. Return: status, -1: no answer. */
+/* Get or Set at the switch of daemon @i, from end port 0. Return: status, -1 without an answer. */
 static inline int query(unsigned int i, uint8_t method, uint16_t attr, uint32_t mod, uint8_t data[64])
 {
 	const uint8_t path[2] = { 1, site[i].wire };
@@ -190,7 +196,7 @@ static inline int query(unsigned int i, uint8_t method, uint16_t attr, uint32_t 
 	return status;
 }
 
-/* PortState of port @num of a switch. */
+/* Sets PortState of port @num of a switch. */
 static inline unsigned int port_state(unsigned int i, unsigned int num)
 {
 	uint8_t d[64] = { 0 };
@@ -237,7 +243,10 @@ static inline void activate_port(unsigned int i, unsigned int num)
 	}
 }
 
-/* Forwarding tables and ports of the switch of daemon @i, and the port of the first that leads there. */
+/*
+ * Sets up the forwarding table and ports of the switch of daemon @i, and the port of the first that
+ * leads there.
+ */
 static inline void bring_up(unsigned int i)
 {
 	struct ib_switch_info si;
@@ -271,7 +280,7 @@ static inline void bring_up(unsigned int i)
 		activate_port(i, 1);
 }
 
-/* All daemons, all end ports, all links Active. */
+/* Starts all daemons and end ports, and makes all links Active. */
 static inline void join_all(const char *fabric)
 {
 	program = fabric;

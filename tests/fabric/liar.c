@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What a process says to a fabric that does not mean well: HELLOs of all kinds, anything on the
- * socket, in records, and in frames.
+ * A hostile process at a fabric: HELLOs of all kinds, any bytes on the socket, in records, and in
+ * frames.
  */
 #include "ep.h"
 #include "liar.h"
@@ -51,7 +51,7 @@ static int dial(const char *path)
 	return s;
 }
 
-/* A message, with descriptors that nobody has asked for now and then. */
+/* Sends a message, now and then with descriptors that are not expected. */
 static void say(int sock, void *msg, size_t len)
 {
 	char room[CMSG_SPACE(8 * sizeof(int))] = { 0 };
@@ -75,7 +75,9 @@ static void say(int sock, void *msg, size_t len)
 	lied();
 }
 
-/* HELLOs that are none, or nearly; then silence, more, or the end. */
+/*
+ * Sends HELLOs that are invalid, or nearly valid; then nothing, more, or the end of the connection.
+ */
 static void strangers(const char *path)
 {
 	int s[SOCKETS];
@@ -184,7 +186,7 @@ static void frame(struct ohca_link *l)
 	lied();
 }
 
-/* A record of @len bytes; now and then its head is another one. */
+/* Sends a record of @len bytes; now and then with a header of random bytes. */
 static void record(struct ohca_link *l, uint8_t kind, const void *body, size_t len)
 {
 	uint8_t buf[sizeof(struct ohca_wire_rec) + OHCA_LINK_MAX_FRAME];
@@ -201,7 +203,7 @@ static void record(struct ohca_link *l, uint8_t kind, const void *body, size_t l
 		say(l->sock, buf, rnd(8) ? sizeof(rec) + len : rnd((uint32_t)(sizeof(rec) + len)));
 }
 
-/* Credits that nobody has, and frames that this end does not count. */
+/* Sends credits that do not exist, and frames that this end does not count. */
 static void scribble(struct ohca_link *l)
 {
 	uint8_t frame[OHCA_LINK_MAX_FRAME] = { 0 };

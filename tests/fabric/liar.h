@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 /**
- * liar_run() - lie to the fabric at @path for some time, as @seed says
- * @count: lies, added to; shared with other processes
+ * liar_run() - lies to the fabric at @path for some time, by @seed
+ * @count: number of lies, which this adds to; shared with other processes
  */
 void liar_run(const char *path, uint64_t seed, uint64_t *count);
 

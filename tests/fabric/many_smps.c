@@ -2,10 +2,9 @@
 /*
  * A program with many SMPs outstanding: many_smps COUNT [SECONDS]
  *
- * It sends COUNT directed Gets of its node's NodeDescription and of its switch's by turns, sleeps
- * for SECONDS, then receives. One line tells how many were answered, and how many ended with an
- * error.
- * The status is 0 if there is one answer or error for each.
+ * It sends COUNT directed Gets of NodeDescription to its node and to its switch in turn, sleeps for
+ * SECONDS, and then receives. It prints the number of answers and of errors in one line. The status
+ * is 0 if there is one answer or error for each request.
  */
 #include <infiniband/umad.h>
 #include <stdio.h>

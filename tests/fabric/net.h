@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A fabric of one switch whose hosts are switched off, and end ports that have their places, in
- * one thread: nothing happens but in net_pump(), so every test is deterministic.
+ * A fabric of one switch whose hosts are switched off, and end ports in their places, in one
+ * thread: nothing happens except in net_pump(), so every test is deterministic.
  */
 #ifndef NET_H
 #define NET_H
@@ -26,7 +26,7 @@
  * @sw: node of the switch
  * @ep: [@n] end ports
  * @now_ns: time for the fabric; 0: the host's
- * @log: what the fabric reported
+ * @log: reports of the fabric
  */
 struct net {
 	struct fab *f;
@@ -51,31 +51,31 @@ static inline struct fab_switch *net_switch(const struct net *t)
 	return &t->f->sw[net_node(t)->sw];
 }
 
-/* Index of port @n of the switch. */
+/* Return: index of port @n of the switch. */
 static inline uint32_t net_index(const struct net *t, unsigned int n)
 {
 	return fab_port_of(net_node(t), n);
 }
 
-/* PortInfo of port @n; t->m.epoch++ follows a change. */
+/* PortInfo of port @n; a test that changes it must increment t->m.epoch. */
 static inline struct ib_port_info *net_pi(const struct net *t, unsigned int n)
 {
 	return &t->f->port[net_index(t, n)].pi;
 }
 
-/* Counters of port @n, in which waits and what peers dropped are not up to date. */
+/* Counters of port @n, in which waits and drops of peers are not up to date. */
 static inline struct ohca_port_counters *net_ctr(const struct net *t, unsigned int n)
 {
 	return &fab_extra(t->f, net_index(t, n))->ctr;
 }
 
-/* The data side of port @n. */
+/* Port @n in the data path. */
 static inline struct fab_dport *net_port(const struct net *t, unsigned int n)
 {
 	return fab_dport(t->d, net_index(t, n));
 }
 
-/* What port 0 waits with. */
+/* The end of port 0: traps and leases that wait. */
 static inline struct ib_sma_end *net_end(const struct net *t)
 {
 	return &fab_extra(t->f, net_index(t, 0))->end;
@@ -106,13 +106,13 @@ static inline uint64_t net_clock(void *arg)
 	       (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/** net_stop_clock() - from here on time passes only by t->now_ns += ... */
+/** net_stop_clock() - afterwards time passes only by t->now_ns += ... */
 static inline void net_stop_clock(struct net *t)
 {
 	t->now_ns = net_clock(t);
 }
 
-/** net_timers() - run what is due. Return: ns until the next, or UINT64_MAX. */
+/** net_timers() - runs what is due. Return: ns until the next, or UINT64_MAX. */
 static inline uint64_t net_timers(struct net *t)
 {
 	uint64_t now = net_clock(t), due = UINT64_MAX, data;
@@ -148,7 +148,7 @@ static inline void net_state_change(struct net *t)
 	net_timers(t);
 }
 
-/** net_round() - the fabric looks at its sockets, and has a round */
+/** net_round() - the fabric checks its sockets, and has a round */
 static inline bool net_round(struct net *t)
 {
 	for (uint32_t p = 1; p < t->f->ports; p++) {
@@ -158,7 +158,7 @@ static inline bool net_round(struct net *t)
 	return fab_data_round(t->d);
 }
 
-/** net_pump() - run until nothing moves. */
+/** net_pump() - runs until nothing moves. */
 static inline void net_pump(void *arg)
 {
 	struct net *t = arg;
@@ -175,8 +175,9 @@ static inline void net_pump(void *arg)
 }
 
 /**
- * net_attach() - connect one more end port, wanting switch port @want (0: any)
- * @base: what it is, or NULL: the default, with as many VLs as the fabric
+ * net_attach() - connects one more end port to switch port @want (0: any)
+ * @base: its configuration, or NULL: the default, with as many VLs as the fabric
+ *
  * Return: 0, or -1 with the reason in @err.
  */
 static inline int net_attach(struct net *t, struct ep *e, uint64_t guid, unsigned int want,
@@ -228,7 +229,7 @@ static inline int net_attach(struct net *t, struct ep *e, uint64_t guid, unsigne
 	e->drive = net_pump;
 	e->arg = t;
 	ohca_link_train(e->l, &phy);
-	/* It may not be among t->ep yet. */
+	/* @e may not be among t->ep yet. */
 	for (int i = 0; i < 4; i++) {
 		net_pump(t);
 		simple_take(e->l);
@@ -321,7 +322,7 @@ static inline struct net *net_new(unsigned int ports, unsigned int n, unsigned i
 	return t;
 }
 
-/** net_free() - everything. */
+/** net_free() - frees everything. */
 static inline void net_free(struct net *t)
 {
 	for (unsigned int i = 0; i < t->n; i++)
@@ -343,7 +344,7 @@ static inline struct net *net_up(unsigned int n, unsigned int vls, unsigned int 
 	return t;
 }
 
-/** net_set_pi() - changes PortInfo of port @n of the switch by @change; MAD status. */
+/** net_set_pi() - changes PortInfo of port @n of the switch by @change. Return: MAD status. */
 static inline int net_set_pi(struct net *t, unsigned int n,
 			     void (*change)(struct ib_port_info *pi))
 {
@@ -359,7 +360,7 @@ static inline int net_set_pi(struct net *t, unsigned int n,
 	return s | ep_switch(&t->ep[0], IB_METHOD_SET, IB_SMP_ATTR_PORT_INFO, n, d);
 }
 
-/** net_join() - the MulticastForwardingTable has @mask of ports at @idx. */
+/** net_join() - sets @mask of ports in entry @idx of the MulticastForwardingTable. */
 static inline void net_join(struct net *t, unsigned int idx, uint16_t mask)
 {
 	uint8_t d[64] = { 0 };
@@ -368,7 +369,7 @@ static inline void net_join(struct net *t, unsigned int idx, uint16_t mask)
 	assert_int_equal(ep_switch(&t->ep[0], IB_METHOD_SET, IB_SMP_ATTR_MFT, 0, d), 0);
 }
 
-/** net_send() - a UC packet of @len bytes, its payload filled with @fill. */
+/** net_send() - sends a UC packet of @len bytes with payload @fill. */
 static inline bool net_send(struct ep *e, unsigned int vl, unsigned int sl, uint16_t dlid,
 			    uint16_t pkey, size_t len, uint8_t fill)
 {
@@ -382,8 +383,10 @@ static inline bool net_send(struct ep *e, unsigned int vl, unsigned int sl, uint
 }
 
 /**
- * net_got() - number of packets on a lane; all must be @len bytes and filled with
- * @fill (-1: any content, -2: any length, too).
+ * net_got() - reads the packets of a lane; all must be @len bytes with payload @fill (-1: any
+ * content, -2: any length, too)
+ *
+ * Return: their number.
  */
 static inline unsigned int net_got(struct ep *e, unsigned int vl, size_t len, int fill)
 {

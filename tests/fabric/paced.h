@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A fabric whose wires have rates, in virtual time: hosts without machines send and receive, and time
- * jumps to what is due next. Nothing is late, so what happens is a matter of arithmetic.
+ * A fabric whose wires have rates, in virtual time: hosts without machines send and receive, and
+ * time jumps to the next deadline. Nothing is late, so results are exact.
  */
 #ifndef TESTS_FABRIC_PACED_H
 #define TESTS_FABRIC_PACED_H
@@ -16,7 +16,9 @@
 #define FLOWS	4u
 #define VLS	8u
 
-/** struct flow - packets of @len bytes to @dlid by @vl, while @left; UINT32_MAX: for ever */
+/**
+ * struct flow - packets of @len bytes to @dlid by @vl; @left: their number, UINT32_MAX: without end
+ */
 struct flow {
 	uint16_t dlid;
 	uint8_t vl;
@@ -26,9 +28,9 @@ struct flow {
 
 /**
  * struct sim - a host
- * @flow: [@flows] what it sends, each in turn from @turn on
- * @bytes: on the wire, that it has got of each lane; @last_ns: the last packet, @packets in all
- * @stalled: it takes none
+ * @flow: [@flows] its flows, which send in turn from @turn on
+ * @bytes: received on the wire by lane; @packets: received; @last_ns: time of the last one
+ * @stalled: it accepts none
  */
 struct sim {
 	struct fab_hport *h;
@@ -84,7 +86,7 @@ static inline uint32_t port_of_host(uint32_t node)
 	return f->port[fab_port_of(&f->node[node], 1)].peer;
 }
 
-/* One packet, if the flow and the wire have one. */
+/* Sends one packet, if the flow has one and the wire is free. */
 static inline bool sim_send(struct sim *s, struct flow *w)
 {
 	uint8_t *b = w->left ? fab_hport_begin(s->h, w->vl, w->len) : NULL, *p;
@@ -114,7 +116,10 @@ static inline bool sim_turn(struct sim *s)
 	return false;
 }
 
-/* All that can happen now. A turn may have found a wire busy before a round, so they have two more. */
+/*
+ * Runs all that can happen now. A wire may be busy in a turn before a round, so there are two more
+ * turns.
+ */
 static inline void run_now(void)
 {
 	for (unsigned int still = 0; still < 2;) {
@@ -128,7 +133,7 @@ static inline void run_now(void)
 	}
 }
 
-/* All that happens until @end_ns. */
+/* Runs until @end_ns. */
 static inline void run_until(uint64_t end_ns)
 {
 	for (run_now(); now < end_ns; run_now()) {
@@ -145,7 +150,7 @@ static inline void run_until(uint64_t end_ns)
 	}
 }
 
-/* Both ends of the link at port @p have that rate from now on. */
+/* Sets the rate of both ends of the link at port @p. */
 static inline void set_rate(uint32_t p, uint8_t width, uint8_t speed, uint8_t ext)
 {
 	const uint32_t end[2] = { p, f->port[p].peer };
@@ -165,7 +170,7 @@ static inline void set_rates(uint8_t width, uint8_t speed, uint8_t ext)
 			set_rate(p, width, speed, ext);
 }
 
-/* sim[i] has the place of host @node. */
+/* Gives sim[i] the place of host @node. */
 static inline void sim_place(unsigned int i, uint32_t node)
 {
 	const uint32_t p = port_of_host(node);
@@ -216,7 +221,7 @@ static inline void add_flow(unsigned int from, uint32_t to_node, uint8_t vl, uin
 	s->flow[s->flows++] = (struct flow){ LID(to_node), vl, len, packets };
 }
 
-/* Counters of port @p, up to date. */
+/* Return: counters of port @p, up to date. */
 static inline const struct ohca_port_counters *counters_of(uint32_t p)
 {
 	struct fab_extra *x = fab_extra(f, p);
@@ -226,7 +231,7 @@ static inline const struct ohca_port_counters *counters_of(uint32_t p)
 	return &x->ctr;
 }
 
-/* What all have got is forgotten. */
+/* Clears all counts of received packets. */
 static inline void count_anew(void)
 {
 	for (unsigned int i = 0; i < SIMS; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Gets and Sets of a fabric's one switch (net.h), as a subnet manager at the first end port does. */
+/* Gets and Sets at a fabric's one switch (net.h), by a subnet manager at the first end port. */
 #ifndef TESTS_FABRIC_QUERY_H
 #define TESTS_FABRIC_QUERY_H
 
@@ -7,7 +7,7 @@
 
 #define MAX_MAD_PKT	512u	/* any packet that carries one MAD */
 
-/* Get of any attribute of the switch. */
+/* Gets any attribute of the switch. */
 static inline int get(struct net *t, uint16_t attr, uint32_t mod, uint8_t d[64])
 {
 	memset(d, 0, 64);
@@ -27,7 +27,7 @@ static inline void get_pi(struct net *t, unsigned int n, struct ib_port_info *pi
 	ib_port_info_unpack(d, pi);
 }
 
-/* Set of a PortInfo as an SM does: no change of states unless it says so. */
+/* Sets PortInfo as an SM does: without a change of states unless @pi has one. */
 static inline int set_pi(struct net *t, uint32_t mod, const struct ib_port_info *pi)
 {
 	uint8_t d[64];
@@ -36,7 +36,7 @@ static inline int set_pi(struct net *t, uint32_t mod, const struct ib_port_info 
 	return set(t, IB_SMP_ATTR_PORT_INFO, mod, d);
 }
 
-/* The trap with this number that waits for its repress, or NULL. */
+/* Return: the trap with this number that waits for its TrapRepress, or NULL. */
 static inline const struct ib_trap *waiting(const struct net *t, uint16_t num)
 {
 	const struct fab_extra *x = fab_extra(t->f, net_index(t, 0));

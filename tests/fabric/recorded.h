@@ -2,14 +2,14 @@
 /*
  * Outcomes of many small cases, compared with those of an earlier version.
  *
- * The same calls at the same times do the same, in each version: the same SPEC and seed make the
- * same fabric, the same file has the same errors, the same requests have the same answers. Such a
- * test has more cases than a table of expected texts could hold. tests/fabric/recorded/NAME has 16
- * bits of a checksum for the outcome of each case, in sections with a name. A case that differs is
- * shown with its outcome now.
+ * The same calls at the same times have the same results in each version: the same SPEC and seed
+ * make the same fabric, the same file has the same errors, the same requests have the same answers.
+ * Such a test has more cases than a table of expected texts could hold. tests/fabric/recorded/NAME
+ * has 16 bits of a checksum for the outcome of each case, in named sections. A case that differs is
+ * shown with its new outcome.
  *
- * A change that is meant, of a text or of what happens, is recorded anew: after the cases that fail
- * were looked at, OHCA_RECORD=1 makes the test write its file.
+ * An intended change of a text or of a behaviour is recorded again: check the cases that fail, then
+ * run the test with OHCA_RECORD=1, which writes its file.
  */
 #ifndef TESTS_FABRIC_RECORDED_H
 #define TESTS_FABRIC_RECORDED_H
@@ -18,15 +18,15 @@
 
 #include <zlib.h>
 
-/* Counters of a port that outcomes have: there are none of congestion control in these fabrics. */
+/* The counters of a port that outcomes contain: those of congestion control are left out. */
 #define RECORDED_COUNTERS	(offsetof(struct ohca_port_counters, vl_congestion) / sizeof(uint64_t))
 
 /**
  * struct recorded - outcomes of a test
- * @file: of the recorded ones
- * @writes: it is made now
- * @section: its name
- * @line: [@size] of the section
+ * @file: the recorded ones
+ * @writes: the file is being written
+ * @section: name of the section
+ * @line: [@size] its line
  * @at: the next outcome in @line
  * @n: outcomes of the section
  * @bad: cases that differed, in all
@@ -41,7 +41,7 @@ struct recorded {
 	unsigned int n, bad;
 };
 
-/** recorded_begin() - compare with the file @name */
+/** recorded_begin() - compares with the file @name */
 static inline void recorded_begin(struct recorded *r, const char *name)
 {
 	char path[512];
@@ -57,7 +57,7 @@ static inline void recorded_begin(struct recorded *r, const char *name)
 		fprintf(r->file, "# SPDX-License-Identifier: GPL-2.0-or-later\n# see recorded.h\n");
 }
 
-/* The section that was begun has no more outcomes. */
+/* Ends the section: it must have no more outcomes. */
 static inline void recorded_section_end(struct recorded *r)
 {
 	if (!r->section[0])
@@ -71,7 +71,7 @@ static inline void recorded_section_end(struct recorded *r)
 	r->section[0] = 0;
 }
 
-/** recorded_section() - the outcomes that follow are of @name, which has no colon */
+/** recorded_section() - the next outcomes are of section @name, which has no colon */
 static inline void recorded_section(struct recorded *r, const char *name)
 {
 	size_t len = strlen(name);
@@ -115,7 +115,7 @@ static inline void recorded_case(struct recorded *r, const char *what, const cha
 		r->at += 5;
 }
 
-/** recorded_end() - all outcomes were there, and no others */
+/** recorded_end() - checks that all outcomes were there, and no others */
 static inline void recorded_end(struct recorded *r)
 {
 	recorded_section_end(r);

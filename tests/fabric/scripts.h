@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Scripts of faults that tests have a fabric play, by requests of the control socket. */
+/* Scripts of faults that a fabric plays, by requests of the control socket. */
 #ifndef SCRIPTS_H
 #define SCRIPTS_H
 
@@ -12,7 +12,7 @@
 
 #define MS	1000000u
 
-/* The reply to command script with @text, and @more members. */
+/* Return: the reply to command script with @text, and @more members. */
 static inline json_t *script(const char *text, const char *more)
 {
 	json_t *v = json_pack("{s:s, s:s}", "command", "script", "text", text), *reply;
@@ -31,7 +31,7 @@ static inline json_t *script(const char *text, const char *more)
 	return reply;
 }
 
-/* The reply to command status. */
+/* Return: the reply to command status. */
 static inline json_t *status_json(void)
 {
 	const char *ask = "{\"command\": \"status\"}";
@@ -42,7 +42,7 @@ static inline json_t *status_json(void)
 	return reply;
 }
 
-/* The script is played, and ends at @ends_ns. */
+/* Plays the script, which must end at @ends_ns. */
 static inline void plays(const char *text, json_int_t ends_ns)
 {
 	json_t *v = script(text, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* A server of libumad2sim's protocol at a fabric of four hosts, and what its clients do with it. */
+/* A server of libumad2sim's protocol at a fabric of four hosts, and the actions of its clients. */
 #ifndef SIM_H
 #define SIM_H
 
@@ -54,7 +54,7 @@ static inline int end_sim(void **st)
 	return 0;
 }
 
-/* Handle all that has come. */
+/* Handles all messages that have arrived. */
 static inline void turn(void)
 {
 	struct epoll_event ev[8];
@@ -66,7 +66,7 @@ static inline void turn(void)
 	fab_mgmt_timer(&m, now);
 }
 
-/* The abstract address of NAME:@what@id; @id UINT32_MAX: of NAME:@what. Return: its length. */
+/* The abstract address NAME:@what@id, or NAME:@what if @id is UINT32_MAX. Return: its length. */
 static inline socklen_t address(struct sockaddr_un *un, const char *what, unsigned int id)
 {
 	memset(un, 0, sizeof(*un));
@@ -76,7 +76,7 @@ static inline socklen_t address(struct sockaddr_un *un, const char *what, unsign
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 2 + strlen(un->sun_path + 1));
 }
 
-/* A client's socket with that address. */
+/* Makes a client's socket with that address. */
 static inline int bound(const char *what, unsigned int id)
 {
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0);
@@ -88,7 +88,7 @@ static inline int bound(const char *what, unsigned int id)
 	return fd;
 }
 
-/* @fd, a client's socket, is for the server's with that address alone. */
+/* Connects @fd, a client's socket, to the server's socket with that address. */
 static inline void join(int fd, const char *what, unsigned int id)
 {
 	struct sockaddr_un un;
@@ -97,7 +97,7 @@ static inline void join(int fd, const char *what, unsigned int id)
 	assert_int_equal(connect(fd, (struct sockaddr *)&un, len), 0);
 }
 
-/* An SMP by the switch to its port @port; 0: to the switch. */
+/* Makes an SMP by the switch to its port @port; 0: to the switch. */
 static inline struct sim_mad smp(uint8_t method, uint16_t attr, uint8_t port)
 {
 	struct sim_mad r = { .length = ib_to_be64(IB_MAD_LEN) };
@@ -117,7 +117,7 @@ static inline struct sim_mad smp(uint8_t method, uint16_t attr, uint8_t port)
 	return r;
 }
 
-/* The port of host @host, from 0, says that a subnet manager is there. */
+/* Return: whether the port of host @host, from 0, has IsSM. */
 static inline bool is_sm(unsigned int host)
 {
 	return f->port[f->node[host].first + 1].pi.cap_mask & IB_CAP_SM;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A test whose allocations can fail, and are counted. The linker puts these functions in the place of
- * the C library's: see WRAP in the Makefile.
+ * A test whose allocations can fail, and are counted. The linker replaces the C library's functions
+ * by these: see WRAP in the Makefile.
  */
 #ifndef TESTS_FABRIC_STARVE_H
 #define TESTS_FABRIC_STARVE_H
@@ -23,8 +23,8 @@ void __wrap_free(void *p);
 char *__wrap_strdup(const char *s);
 int __wrap_posix_memalign(void **p, size_t align, size_t n);
 
-static unsigned int left;	/* allocations until one fails; 0: none does */
-static bool failed;		/* it has */
+static unsigned int left;	/* allocations until one fails; 0: none */
+static bool failed;		/* one has failed */
 static long live;		/* allocations that were not freed */
 
 static bool no_memory(void)
@@ -35,7 +35,7 @@ static bool no_memory(void)
 	return true;
 }
 
-/* What was allocated, which is counted. */
+/* Counts an allocation. */
 static void *made(void *p)
 {
 	live += p != NULL;
@@ -82,14 +82,14 @@ int __wrap_posix_memalign(void **p, size_t align, size_t n)
 	return r;
 }
 
-/* The allocation number @n from now on fails. */
+/* Lets allocation number @n from now on fail. */
 static void starve(unsigned int n)
 {
 	left = n;
 	failed = false;
 }
 
-/* No further one fails. Return: whether one has. */
+/* Ends that. Return: whether an allocation has failed. */
 static bool fed(void)
 {
 	left = 0;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* A fabric with one manager, at its first host, which asks by directed routes or by LIDs. */
+/*
+ * A fabric with one manager at its first host, which sends requests by directed routes or by LIDs.
+ */
 #ifndef SUBNET_H
 #define SUBNET_H
 
@@ -14,7 +16,7 @@
 
 static struct fab *f;
 static struct fab_mgmt m;
-static struct fab_mad got;	/* what the manager got last, and how many in all */
+static struct fab_mad got;	/* the last MAD that the manager received, and the number of all */
 static uint32_t got_port;
 static unsigned int got_n;
 static uint64_t now;
@@ -69,7 +71,7 @@ static inline struct fab_mad new_mad(uint8_t class, uint8_t method, uint16_t att
 	return mad;
 }
 
-/* An SMP from the manager by a directed route, a string of ports. @data: NULL: zeros */
+/* Sends an SMP of the manager by a directed route, a string of ports. @data: NULL: zeros. */
 static inline enum fab_fate ask(uint8_t method, uint16_t attr, uint32_t mod, const char *route,
 				const void *data)
 {
@@ -85,7 +87,7 @@ static inline enum fab_fate ask(uint8_t method, uint16_t attr, uint32_t mod, con
 	return fab_mgmt_send(&m, PORT, &mad, now);
 }
 
-/* A LID routed MAD from the manager. */
+/* Sends a LID routed MAD of the manager. */
 static inline enum fab_fate ask_lid(struct fab_mad *mad, uint16_t lid)
 {
 	const uint32_t qp = ib_mad_is_smp(&mad->mad.hdr) ? 0 : 1;
@@ -109,7 +111,10 @@ static inline uint16_t status(void)
 	return ib_be16(got.smp.hdr.status) & 0x7fff;
 }
 
-/* PortInfo of port @num, 0: the one asked, as to be Set without a change of state. */
+/*
+ * Return: PortInfo of port @num, 0: the port that receives the Get, for a Set without a change of
+ * state.
+ */
 static inline struct ib_port_info get_port(const char *route, unsigned int num)
 {
 	struct ib_port_info pi;
@@ -144,11 +149,11 @@ static inline void set_state(const char *route, unsigned int num, uint8_t state,
 
 struct way {
 	bool known;
-	uint32_t from;		/* port by which the way goes on */
+	uint32_t from;		/* port where the way continues */
 	char route[64];
 };
 
-/* Ways from node @start to all others. */
+/* Finds ways from node @start to all others. */
 static inline void ways(uint32_t start, struct way *w)
 {
 	uint32_t *queue = calloc(f->nodes, sizeof(*queue)), head = 0, tail = 1;
@@ -198,7 +203,7 @@ static inline void set_lft(uint32_t sw, const char *route)
 	free(back);
 }
 
-/* LIDs, forwarding tables, links Active; all with SMPs. */
+/* Sets LIDs and forwarding tables, and makes links Active; all with SMPs. */
 static inline void subnet_up(void)
 {
 	struct way *w = calloc(f->nodes, sizeof(*w));

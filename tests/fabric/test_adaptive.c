@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Adaptive routing: which ports are groups, by which of them packets leave, in which order they
- * come, and what happens when a port goes down.
+ * Adaptive routing: the ports of a group, the ports by which packets leave, the order of arrival,
+ * and a port that goes down.
  */
 #include "paced.h"
 
@@ -16,7 +16,7 @@
 
 #define US	1000u
 #define MS	1000000u
-#define LEN	4120u	/* takes 330 ns */
+#define LEN	4120u	/* needs 330 ns */
 
 /*
  * Of fat-tree:6: hosts 0 to 17, three at each of the leaves 18 to 23, and three spines from 24 on.
@@ -58,7 +58,7 @@ static uint64_t sent_by(uint32_t node, unsigned int num)
 	return counters_of(fab_port_of(&f->node[node], num))->xmit_pkts;
 }
 
-/* Ports of the first leaf that lead to spines, by which anything has left. */
+/* Return: the number of the first leaf's ports to spines by which packets have left. */
 static unsigned int ups_in_use(void)
 {
 	unsigned int n = 0;
@@ -74,7 +74,7 @@ static void begin_tree(void)
 	begin_paced("fat-tree:6", 1);
 	for (unsigned int i = 0; i < 6; i++)
 		sim_place(i, i + 1);
-	/* the manager's ways have a spine in common, so all that leaves a leaf does by one port */
+	/* the manager's tables use one spine for all, so everything leaves a leaf by one port */
 	for (uint32_t i = 3; i < LEAF; i++)
 		assert_int_equal(fab_route(f, &f->node[LEAF], LID(i)), UP);
 }
@@ -91,7 +91,7 @@ static void test_groups(void **st)
 	for (uint32_t i = 0; i < f->nodes; i++) {
 		const struct fab_adaptive_group *g = group_at(LEAF, LID(i));
 
-		/* hosts of other leaves; what is for switches are MADs */
+		/* hosts of other leaves; packets for switches are MADs */
 		assert_int_equal(g != NULL, i >= 3 && i < LEAF);
 		if (g)
 			assert_int_equal(g->port[0], 7u << UP);
@@ -107,7 +107,7 @@ static void test_groups(void **st)
 	end_paced();
 }
 
-/* While a table is another one there are no groups; they are the same again when it is. */
+/* While a table differs there are no groups; they return when the table does. */
 static void test_changed(void **st)
 {
 	struct fab_switch *sw;
@@ -127,14 +127,16 @@ static void test_changed(void **st)
 	sw->lft[LID(9)] = was;
 	fab_lft_changed(f, sw);
 	assert_non_null(group_at(LEAF, LID(4)));
-	/* a switch that was off and is on again has none, and nobody sends that way */
+	/*
+	 * a switch that was off has none when it is on again, and the other switches do not use it
+	 */
 	assert_true(fab_reset_node(f, LEAF));
 	assert_int_equal(f->adaptive, 0);
 	assert_int_equal(f->lfts_differ, 0);
 	end_paced();
 }
 
-/* Where ways of the same length form a circle there are none. */
+/* If ways of the same length form a circle, there are no groups. */
 static void test_circle(void **st)
 {
 	static const char *const specs[] = { "ring:4", "torus:4x4" };
@@ -151,7 +153,7 @@ static void test_circle(void **st)
 
 /* ---- ports --------------------------------------------------------------------- */
 
-/* Two flows from one leaf to another. Return: bytes that both receivers have got. */
+/* Two flows from one leaf to another. Return: bytes that both receivers got. */
 static uint64_t two_flows(const struct fab_adaptive_cfg *cfg)
 {
 	uint64_t bytes;
@@ -182,12 +184,12 @@ static void test_least(void **st)
 	assert_int_equal(ups_in_use(), 3);
 	assert_true(d->n.adaptive > 0);
 	end_paced();
-	/* and so of RC what an HCA sends to come in any order */
+	/* and so are those RC packets that an HCA sends for any order */
 	sim_op = IB_OP_RC_WRITE_ONLY;
 	assert_in_range(two_flows(&any), wire * 196 / 100, wire * 204 / 100);
 	assert_int_equal(ups_in_use(), 3);
 	end_paced();
-	/* the order of all else counts */
+	/* all others must stay in order */
 	sim_op = IB_OP_RC_WRITE_MIDDLE;
 	two_flows(&any);
 	assert_int_equal(ups_in_use(), 2);
@@ -197,7 +199,7 @@ static void test_least(void **st)
 	assert_int_equal(ups_in_use(), 2);
 	end_paced();
 	sim_op = IB_OP_UC_SEND_ONLY;
-	/* the first packets choose, and all others follow */
+	/* the first packets choose a port, and the others of a flow follow */
 	assert_in_range(two_flows(&kept), wire * 196 / 100, wire * 204 / 100);
 	assert_int_equal(ups_in_use(), 2);
 	end_paced();
@@ -215,7 +217,7 @@ static void test_sls(void **st)
 	end_paced();
 }
 
-/* sim[0] sends @n packets, one each 5 us. */
+/* sim[0] sends @n packets, one every 5 us. */
 static void trickle(unsigned int n)
 {
 	for (unsigned int i = 0; i < n; i++) {
@@ -224,7 +226,7 @@ static void trickle(unsigned int n)
 	}
 }
 
-/* A flow whose order counts moves when it has paused, and not before. */
+/* A flow that must stay in order changes its port after a pause, and not before. */
 static void test_pause(void **st)
 {
 	(void)st;
@@ -232,7 +234,7 @@ static void test_pause(void **st)
 	switch_on(FAB_NONE, &kept);
 	add_flow(0, 4, 0, LEN, 0);
 	trickle(10);
-	/* this one begins with an idle wire, and never pauses */
+	/* this one begins on an idle wire, and never pauses */
 	add_flow(1, 5, 0, LEN, UINT32_MAX);
 	run_until(now + 2 * US);
 	trickle(20);
@@ -246,7 +248,7 @@ static void test_pause(void **st)
 	end_paced();
 }
 
-/* All have got what they wait for: nothing waits for any port. */
+/* Checks that no head waits for any port. */
 static void expect_none(void)
 {
 	for (uint32_t i = 0; i < d->count; i++)
@@ -282,13 +284,13 @@ static void test_failover(void **st)
 	uint64_t failovers;
 
 	(void)st;
-	/* without a manager all that follows is lost */
+	/* without a manager all later packets are lost */
 	begin_tree();
 	assert_in_range(cable_down(NULL), 1500, 2000);
 	assert_int_equal(d->n.failovers, 0);
 	end_paced();
 	/*
-	 * but what was on its way over the cable, nothing, also of service levels that are not
+	 * nothing is lost except the packets on that cable, even for service levels that are not
 	 * spread
 	 */
 	begin_tree();
@@ -297,7 +299,7 @@ static void test_failover(void **st)
 	assert_in_range(failovers, 1500, 2000);
 	expect_none();
 	assert_true(ups_in_use() > 1);
-	/* and back when the cable is */
+	/* packets return to the port when the cable is plugged in */
 	assert_true(fab_fault_link(&m, fab_port_of(&f->node[LEAF], UP), true, now));
 	run_until(now + 10 * MS);
 	for (unsigned int i = 0; i < 2; i++) {
@@ -320,7 +322,7 @@ static void test_failover(void **st)
 
 /* ---- requests ------------------------------------------------------------------ */
 
-/* The reply to the request with these members has @want in it. */
+/* The reply to the request with these members must contain @want. */
 static void expect_reply(const char *members, const char *want)
 {
 	char text[256], *reply;
@@ -375,7 +377,7 @@ static void test_requests(void **st)
 	end_paced();
 }
 
-/* The LID with which the request goes on that was answered last, or 0. */
+/* Return: the LID at which the next request continues, or 0. */
 static json_int_t next_of_reply(const char *members)
 {
 	char text[256], *reply;
@@ -391,7 +393,10 @@ static json_int_t next_of_reply(const char *members)
 	return next;
 }
 
-/* All LIDs are looked at for circles, whichever way clients ask. What is made in parts is one command of the log. */
+/*
+ * All LIDs are checked for circles, however clients ask. An operation in parts is one command of
+ * the log.
+ */
 static void test_parts(void **st)
 {
 	static struct fab_journal journal;
@@ -409,18 +414,18 @@ static void test_parts(void **st)
 	/* the last LIDs alone have no circle */
 	snprintf(members, sizeof(members), ", \"state\": \"on\", \"first\": %u", 2519);
 	expect_reply(members, "another client has begun");
-	/* a second client begins, and is further than the first */
+	/* a second client begins, and overtakes the first */
 	assert_int_equal(next_of_reply(""), first);
 	for (json_int_t lid = first; lid;) {
 		snprintf(members, sizeof(members), ", \"first\": %u", (unsigned int)lid);
 		lid = next_of_reply(members);
-		/* the first goes on */
+		/* the first one continues */
 		snprintf(members, sizeof(members), ", \"state\": \"on\", \"first\": %u", (unsigned int)first);
 		expect_reply(members, "another client has begun");
 	}
-	/* there was a circle */
+	/* there is a circle */
 	assert_int_equal(f->adaptive, 0);
-	/* it is off meanwhile */
+	/* it is switched off meanwhile */
 	assert_int_equal(next_of_reply(""), first);
 	expect_reply(", \"state\": \"off\"", "\"done\": true");
 	expect_reply(members, "another client has begun");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* How many peers a socket takes in a pass of the loop. */
+/* The number of peers that a socket accepts in a pass of the loop. */
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -10,7 +10,7 @@
 
 static unsigned int accepted;
 
-/* The C library's, counted. */
+/* Counts calls of the C library's function. */
 int accept4(int fd, struct sockaddr *sa, socklen_t *len, int flags)
 {
 	const int new = (int)syscall(SYS_accept4, fd, sa, len, flags);
@@ -19,7 +19,7 @@ int accept4(int fd, struct sockaddr *sa, socklen_t *len, int flags)
 	return new;
 }
 
-/* All that can be read now, several times over, as in one pass of the loop. */
+/* Handles all events several times, as one pass of the loop. */
 static void pass(void)
 {
 	struct epoll_event ev[64];
@@ -42,7 +42,7 @@ static unsigned int answered(const int fd[PEERS])
 	return n;
 }
 
-/* Many come at once: some are accepted in a pass, and one has its answer, until all have. */
+/* If many peers connect at once, each pass accepts some and answers one, until all are done. */
 static void test_pass(void **st)
 {
 	struct ohca_link_cfg cfg;
@@ -53,7 +53,7 @@ static void test_pass(void **st)
 	(void)st;
 	accepted = 0;
 	ohca_link_cfg_init(&cfg);
-	/* is refused, which is an answer */
+	/* this one is refused, which is an answer */
 	cfg.port_guid = 0;
 	for (unsigned int i = 0; i < PEERS; i++) {
 		fd[i] = ohca_link_connect_start(sock, &cfg, 0, &err);

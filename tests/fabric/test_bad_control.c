@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Requests to the control socket with a byte that is wrong, or that end too early: each has a
- * reply; one that is an error leaves the fabric as it was, any other does what it says to the port
- * that it names.
+ * Requests to the control socket with a wrong byte, or cut short: each has a reply. A request that
+ * is refused does not change the fabric; any other one changes only the port that it names.
  */
 #include "bad_state.h"
 
@@ -78,7 +77,7 @@ static bool drops(void)
 	return m.mad_faults;
 }
 
-/* Something is to happen at its time. */
+/* Return: whether a change is to happen later. */
 static bool waits(void)
 {
 	for (unsigned int i = 0; i < FAB_FLAPS; i++)
@@ -87,7 +86,7 @@ static bool waits(void)
 	return m.script;
 }
 
-/* Nothing of the fabric is another than it was. */
+/* Return: whether nothing has changed in the fabric. */
 static bool unchanged(void)
 {
 	for (uint32_t p = 1; p < f->ports; p++)
@@ -96,7 +95,7 @@ static bool unchanged(void)
 	return first_change(f, was) == FAB_NO_PORT && !drops() && !waits();
 }
 
-/* The fabric has changed at the node only that the request names; a script changes it later. */
+/* Checks that only the node that the request names has changed; a script changes it later. */
 static void near_named(const struct bad *b)
 {
 	json_t *in = json_loadb((const char *)b->p, b->len, 0, NULL);
@@ -148,7 +147,7 @@ static void try(struct bad *b)
 	free(text);
 }
 
-/* What is tried does something, but for those that only ask. */
+/* Each valid request has an effect, except those that only ask. */
 static void intact(void **st)
 {
 	(void)st;
@@ -179,7 +178,7 @@ static void flipped(void **st)
 	errors = answers = 0;
 	for (unsigned int i = 0; i < IB_ARRAY_SIZE(good); i++)
 		each_flip(good[i], strlen(good[i]), 0, strlen(good[i]), try, NULL);
-	/* numbers, blanks and nodes' names may be others */
+	/* numbers, blanks and names of nodes may change to valid ones */
 	assert_in_range(answers, 20, errors / 10);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * MADs with a bit that is wrong: each request is dropped, refused with a status, or means
- * something else to the node that it is for. No other node changes, but for the links to that one.
+ * MADs with a wrong bit: each request is dropped, refused with a status, or has another meaning for
+ * the node that receives it. No other node changes, except the links to that one.
  */
 #include "subnet.h"
 
@@ -35,7 +35,7 @@ static const uint16_t pma_attrs[] = {
 static struct port_state *was;
 static unsigned int answered, refused, lost;
 
-/* What is tried: of which the bits are flipped, and for whom it is. */
+/* A valid MAD whose bits are flipped, and the node that it is for. */
 struct trial {
 	struct fab_mad good;
 	uint32_t node;
@@ -52,7 +52,7 @@ static void renew(void)
 	was = state_of(f);
 }
 
-/* Nothing was set at the performance agent of another node than @node. */
+/* Return: whether nothing was set at the performance agents of nodes other than @node. */
 static bool pma_is_fresh(uint32_t node)
 {
 	static const struct ib_pma_port fresh;
@@ -71,7 +71,7 @@ static bool pma_is_fresh(uint32_t node)
 	return true;
 }
 
-/* The manager has the answer to @h, which says what is wrong if anything is. */
+/* Checks that the manager has the answer to @h, with a status that shows any error. */
 static void is_answer(const struct ib_mad_hdr *h)
 {
 	const struct ib_mad_hdr *a = &got.mad.hdr;
@@ -101,7 +101,7 @@ static void try(struct bad *b)
 
 	memcpy(&mad.mad, b->p, b->len);
 	h = mad.mad.hdr;
-	/* a directed route without hops is one to the manager's own node */
+	/* a directed route without hops is for the manager's own node */
 	node = h.mgmt_class == IB_CLASS_SUBN_DR ? HOST : t->node;
 	if (ask_lid(&mad, LID(t->node)) != FAB_DELIVERED)
 		lost++;
@@ -117,7 +117,7 @@ static void try(struct bad *b)
 		renew();
 }
 
-/* A Set of what is there already. */
+/* A Set of the values that are there already. */
 static void make_set(struct trial *t)
 {
 	struct ib_port_info pi;
@@ -137,7 +137,7 @@ static void flip(struct trial *t, size_t from, size_t to)
 	each_flip(&t->good.mad, sizeof(t->good.mad), from, to, try, t);
 }
 
-/* All of the header, of what is reserved or of directed routes the first bytes, all of the data. */
+/* The whole header and data; of reserved fields or directed routes the first bytes. */
 static void smps_of(uint32_t node)
 {
 	for (unsigned int i = 0; i < IB_ARRAY_SIZE(smp_attrs); i++) {
@@ -175,7 +175,7 @@ static void pma_of(uint32_t node)
 		};
 		uint8_t *d = (uint8_t *)&t.good.mad + IB_PMA_DATA_OFF;
 
-		/* PortSelect, or of PortSamplesControl; CounterSelect */
+		/* PortSelect, also that of PortSamplesControl; CounterSelect */
 		d[0] = d[1] = 1;
 		d[2] = d[3] = 0xff;
 		flip(&t, 0, 24);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Packets with a MAD that are cut, or with a bit of a header that is wrong: one that is not right
- * is counted and has no answer. The other machine gets nothing unless the packet has its LID.
+ * Packets with a MAD that are cut, or have a wrong bit in a header: an invalid one is counted and
+ * has no answer. The other machine receives nothing unless the packet has its LID.
  */
 #include "query.h"
 
@@ -35,7 +35,7 @@ static size_t gs_mad(uint8_t *pkt)
 	return ep_build(pkt, 0, 0, 1, MINE, IB_QP1, IB_QKEY_GSI, IB_DEFAULT_PKEY, &mad);
 }
 
-/* All errors that packets by port 1 have, of what comes and of what is for port 0. */
+/* Return: all errors of packets that arrive by port 1, and of those for port 0. */
 static uint64_t errors_now(void)
 {
 	const struct ohca_port_counters *in = net_ctr(t, 1), *own = net_ctr(t, 0);
@@ -68,7 +68,7 @@ static void try(struct bad *b)
 	got = received(&t->ep[0]);
 	assert_true(got <= 1);
 	if (received(&t->ep[1])) {
-		/* it, or the answer to it */
+		/* the packet, or the answer to it */
 		assert_true(ib_lrh_dlid(ib_pkt_lrh(b->p)) == OTHERS ||
 			    ib_lrh_slid(ib_pkt_lrh(b->p)) == OTHERS);
 		passed++;
@@ -87,7 +87,7 @@ static void try(struct bad *b)
 	assert_int_equal(net_pi(t, 2)->state, IB_PS_ACTIVE);
 }
 
-/* The sample is right: it has an answer. */
+/* The sample is valid: it has an answer. */
 static void intact(unsigned int vl, const uint8_t *pkt, size_t len)
 {
 	assert_true(ep_send_raw(&t->ep[0], vl, pkt, len));
@@ -108,7 +108,7 @@ static void test_packets(void **state)
 		answered = passed = errors = 0;
 		intact(vl, pkt, len);
 		each_truncation(pkt, len, try, &vl);
-		/* shorter ones than a link takes are not sent */
+		/* a link does not send shorter ones */
 		assert_in_range(errors, len - 16, len);
 		errors = 0;
 		each_flip(pkt, len, 0, EP_SMP_HDR + 24, try, &vl);

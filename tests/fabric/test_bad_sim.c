@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Datagrams of libumad2sim with a byte that is wrong, or that are cut: what is too short has no
- * answer and no effect; what is wrong is refused or means something else, to the client that it
- * names. A client at another host stays as it is.
+ * Datagrams of libumad2sim with a wrong byte, or cut short: a datagram that is too short has no
+ * answer and no effect; others are refused or have another meaning, for the client that they name.
+ * A client at another host is not affected.
  */
 #include "bad_state.h"
 #include "sim.h"
@@ -10,8 +10,8 @@
 #include <errno.h>
 
 /*
- * Clients: the one that is tried, and the one that is not to notice. With a bit flipped the number
- * of the first is never that of the other, nor are the sockets' numbers.
+ * Clients: the one that sends, and one that must not be affected. No flipped bit makes the number
+ * of the first one that of the other, or those of their sockets.
  */
 #define TRIED	0u
 #define OTHER	3u
@@ -27,7 +27,7 @@ static struct sim_ctl message(uint32_t client, uint32_t type)
 	return (struct sim_ctl){ .magic = SIM_MAGIC, .client = client, .type = type };
 }
 
-/* Client @n connects at a host of its own. */
+/* Client @n connects at its own host. */
 static struct sim_ctl hello(unsigned int n)
 {
 	struct sim_connect cc = { .id = ID(n), .issm = 1 };
@@ -38,7 +38,7 @@ static struct sim_ctl hello(unsigned int n)
 	return c;
 }
 
-/* Return: type of the answer; UINT32_MAX: there is none. */
+/* Return: type of the answer; UINT32_MAX if there is none. */
 static uint32_t tell(const void *p, size_t len, struct sim_ctl *answer)
 {
 	assert_int_equal(send(ctl, p, len, 0), len);
@@ -49,7 +49,7 @@ static uint32_t tell(const void *p, size_t len, struct sim_ctl *answer)
 	return answer->type;
 }
 
-/* All clients are there and have no mail. The one that is tried may connect again. */
+/* All clients are attached and have no MADs. The first one may connect again. */
 static void attach_all(void)
 {
 	const struct sockaddr nobody_else = { .sa_family = AF_UNSPEC };
@@ -76,7 +76,7 @@ static void attach_all(void)
 	}
 }
 
-/* The other client answers for its host, gets no mail, and is its subnet manager. */
+/* The other client answers for its host, has no MADs, and is its subnet manager. */
 static void undisturbed(void)
 {
 	struct sim_ctl c = message(OTHER, SIM_GET_GUID), answer;
@@ -98,7 +98,7 @@ static void try_ctl(struct bad *b)
 
 	if (b->len == sizeof(answer))
 		memcpy(&asked, b->p + offsetof(struct sim_ctl, type), sizeof(asked));
-	/* no magic, no answer; nor does an answer have one */
+	/* no magic, no answer; an answer has no answer either */
 	if (b->bit < 32 || asked == SIM_ERROR) {
 		assert_int_equal(type, UINT32_MAX);
 		assert_int_equal(first_change(f, was), FAB_NO_PORT);
@@ -109,7 +109,7 @@ static void try_ctl(struct bad *b)
 			refused++;
 		else
 			answered++;
-		/* who left has come back */
+		/* if the client has left, it attaches again */
 		undisturbed();
 		attach_all();
 	}
@@ -128,9 +128,9 @@ static void control(void **st)
 		answered = refused = silent = 0;
 		each_truncation(&c, sizeof(c), try_ctl, NULL);
 		assert_int_equal(silent, sizeof(c));
-		/* nothing of the data of most of them counts but the first bytes */
+		/* the server reads only the first bytes of the data of most types */
 		each_flip(&c, sizeof(c), 0, type == SIM_CONNECT ? sizeof(c) : 24, try_ctl, NULL);
-		/* of each type with one bit there is SIM_ERROR, too */
+		/* types with a single bit set include SIM_ERROR among their flips */
 		assert_int_equal(silent, sizeof(c) + 32 + !(type & (type - 1)));
 		assert_true(refused > 40 && answered > 90);
 	}
@@ -138,7 +138,7 @@ static void control(void **st)
 
 /* ---- MADs ---------------------------------------------------------------------- */
 
-/* An answer, or word that none comes; what is cut is not even that. */
+/* Each MAD has an answer, or an error that none comes; a datagram that is cut has neither. */
 static void try_mad(struct bad *b)
 {
 	struct sim_mad r;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A topology file with a byte that is wrong, or that ends too early: it is refused, and the error
- * names the line; or it is another topology, which is written back and read as the same.
+ * A topology file with a wrong byte, or cut short: it is refused, and the error names the line; or
+ * it is another topology, which is written and read again as the same.
  */
 #include "bad.h"
 
-/* All that a line may have, once. */
+/* Everything that a line may contain, once. */
 static const char good[] =
 	"# two switches\n"
 	"width=3\n"
@@ -47,7 +47,7 @@ static bool all_up(const struct fab *f)
 	return true;
 }
 
-/* What was written is read as the same. */
+/* Checks that the written text is read as the same fabric. */
 static void survives(const struct fab *f)
 {
 	size_t len, len2;
@@ -67,7 +67,7 @@ static void survives(const struct fab *f)
 	free(again);
 }
 
-/* The line of the section that byte @at of the sample is in. */
+/* Return: the line of the section that contains byte @at of the sample. */
 static unsigned int section_of(size_t at)
 {
 	unsigned int line = 1, section = 1;
@@ -80,7 +80,7 @@ static unsigned int section_of(size_t at)
 	return section;
 }
 
-/* An error is about this line. */
+/* Return: whether an error is about this line. */
 static bool about(const struct errors *e, unsigned int line)
 {
 	char text[32];
@@ -93,9 +93,8 @@ static bool about(const struct errors *e, unsigned int line)
 }
 
 /*
- * Each error has a line that is there, or it is about the whole file, and says something. One of
- * them is about the line with the flipped bit, or about the section that it is in; a name that is
- * another one is missed where it is used.
+ * Each error has a text, and a line that exists or none for the whole file. One of them is about
+ * the line with the flipped bit, or about its section; a changed name is missed where it is used.
  */
 static void names_place(const struct bad *b, const struct errors *e)
 {
@@ -127,7 +126,7 @@ static void try(struct bad *b)
 	accepted++;
 	assert_int_equal(e.n, 0);
 	cables_of(f);
-	/* a link that does not come up is not written */
+	/* a link that is down is not written */
 	if (all_up(f))
 		survives(f);
 	fab_free(f);
@@ -139,7 +138,7 @@ static void truncated(void **st)
 	accepted = refused = 0;
 	each_truncation(good, sizeof(good) - 1, try, NULL);
 	assert_int_equal(accepted + refused, sizeof(good) - 1);
-	/* a switch alone, and a last line whose port 1 need not be said */
+	/* a switch alone, and a last line that may omit port 1 */
 	assert_in_range(accepted, 10, 50);
 }
 
@@ -149,11 +148,11 @@ static void flipped(void **st)
 	accepted = refused = 0;
 	each_flip(good, sizeof(good) - 1, 0, sizeof(good) - 1, try, NULL);
 	assert_int_equal(accepted + refused, 8 * (sizeof(good) - 1));
-	/* comments, descriptions, GUIDs and LIDs may be others */
+	/* comments, descriptions, GUIDs and LIDs may change */
 	assert_in_range(accepted, 800, 2000);
 }
 
-/* The same of the formats that list cables; small ones. */
+/* The same for small files of the formats that list cables. */
 static const char * const lists[] = {
 	"SW 1 1 0x10 4x EDR - CA 2 1 0x21 ( 'a' - 'b' )\n"
 	"SW 1 2 0x10 4x SDR      'a'\n"
@@ -169,7 +168,9 @@ static const char * const lists[] = {
 	"MTS2400 a\n P1 -4x-10G-> MT23108 h P1\n P13 -> MTS2400 b U1/P2\n",
 };
 
-/* The errors have lines that are there, and say something; what is accepted is written back. */
+/*
+ * Each error has a line that exists, and a text; a file that is accepted is written and read again.
+ */
 static void try_list(struct bad *b)
 {
 	struct errors e;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Cables that are pulled, slower, or flap. */
+/* Cables that are pulled, degraded, or flap. */
 #include "faults.h"
 
 #include "ib/rate.h"
 
-/* A cable that is pulled: both ends are Down and say so; plugged, they are Init. */
+/* A cable that is pulled: both ends are Down and report it; plugged in, they are Init. */
 static void test_cable(void **st)
 {
 	const uint32_t p = inner(), q = f->port[p].peer;
@@ -26,7 +26,7 @@ static void test_cable(void **st)
 	assert_false(fab_fault_link(&m, fab_port_of(&f->node[f->port[p].node], 0), false, now));
 }
 
-/* The cable of a machine: its link goes down, and comes up when it is plugged. */
+/* The cable of a machine: its link goes down, and comes up when it is plugged in. */
 static void test_cable_of_machine(void **st)
 {
 	const uint32_t p = port_of_host(7);
@@ -38,14 +38,14 @@ static void test_cable_of_machine(void **st)
 	pump(NULL);
 	assert_false(ohca_link_is_up(host[1].l));
 	assert_int_equal(f->port[p].pi.state, IB_PS_DOWN);
-	/* nor is it Active any longer when it is pulled at the machine's end */
+	/* it is not Active either when it is pulled at the machine's end */
 	assert_true(fab_fault_link(&m, p, true, now));
 	pump(NULL);
 	assert_int_equal(f->port[p].pi.state, IB_PS_INIT);
 	assert_true(fab_fault_link(&m, f->port[p].peer, false, now));
 	assert_int_equal(f->port[p].pi.state, IB_PS_DOWN);
 	pump(NULL);
-	assert_int_equal(counters(p)->link_downed, 3);	/* with its attachment */
+	assert_int_equal(counters(p)->link_downed, 3);	/* one by its attachment */
 	/* neither end brings it up */
 	ohca_link_train(host[1].l, &phy);
 	pump(NULL);
@@ -58,7 +58,9 @@ static void test_cable_of_machine(void **st)
 	assert_int_equal(send_many(3), 3);
 }
 
-/* A link that a subnet manager has disabled stays so when its cable is pulled and plugged. */
+/*
+ * A link that a subnet manager has disabled stays disabled when its cable is pulled and plugged in.
+ */
 static void test_cable_disabled(void **st)
 {
 	const uint32_t p = port_of_host(7);
@@ -78,7 +80,7 @@ static void test_cable_disabled(void **st)
 	free(w);
 }
 
-/* Ends of the wire as PortInfo shows it: width, speed, extended speed. */
+/* Checks both ends of the wire in PortInfo: width, speed, extended speed. */
 static void expect_rate(uint32_t p, uint8_t width, uint8_t speed, uint8_t ext)
 {
 	for (unsigned int end = 0; end < 2; end++, p = f->port[p].peer) {
@@ -88,7 +90,7 @@ static void expect_rate(uint32_t p, uint8_t width, uint8_t speed, uint8_t ext)
 	}
 }
 
-/* A cable with fewer lanes and a lower speed: both ends train anew, and say what they have. */
+/* A cable with fewer lanes and a lower speed: both ends train again, and show the new values. */
 static void test_degrade(void **st)
 {
 	const struct fab_limit all = { 0xff, 0xff, 0xff };
@@ -102,7 +104,7 @@ static void test_degrade(void **st)
 	assert_int_equal(f->port[p].pi.state, IB_PS_INIT);
 	assert_int_equal(counters(p)->link_downed, 1);
 	assert_int_equal(counters(q)->link_downed, 1);
-	/* and still so after it was pulled */
+	/* also after it was pulled */
 	assert_true(fab_fault_link(&m, p, false, now));
 	assert_true(fab_rate_limit(0, "FDR", &at_most));
 	assert_true(fab_fault_degrade(&m, p, at_most, now));
@@ -113,12 +115,12 @@ static void test_degrade(void **st)
 	expect_rate(p, IB_WIDTH_4X, IB_SPEED_QDR, IB_SPEED_EXT_EDR);
 	assert_false(fab_rate_limit(3, NULL, &at_most));
 	assert_false(fab_rate_limit(0, "WDR", &at_most));
-	/* 2x, which no port has: nothing but 1x is in common; 8x to 12x is not */
+	/* 2x, which no port supports: only 1x is in common; 8x to 12x is not */
 	assert_true(fab_rate_limit(2, NULL, &at_most));
 	assert_int_equal(at_most.width, IB_WIDTH_1X | IB_WIDTH_2X);
 }
 
-/* The cable of a machine: its end of the link trains to the same. */
+/* The cable of a machine: its end of the link trains to the same values. */
 static void test_degrade_machine(void **st)
 {
 	const struct fab_limit all = { 0xff, 0xff, 0xff };
@@ -144,7 +146,7 @@ static void test_degrade_machine(void **st)
 	assert_int_equal(f->port[p].pi.speed_ext_active, IB_SPEED_EXT_EDR);
 }
 
-/* Another wire of the same switch, to another one. */
+/* Return: a wire of the same switch to another one. */
 static uint32_t other_inner(uint32_t p)
 {
 	const struct fab_node *n = &f->node[f->port[p].node];
@@ -159,7 +161,7 @@ static uint32_t other_inner(uint32_t p)
 	return p;
 }
 
-/* Down and up again, three times, each at its time however late the timer is. */
+/* Down and up three times, each at its time however late the timer is. */
 static void test_flap(void **st)
 {
 	const uint32_t p = inner(), q = f->port[p].peer;
@@ -184,7 +186,7 @@ static void test_flap(void **st)
 	fab_mgmt_timer(&m, now);
 	assert_int_equal(f->port[q].pi.state, IB_PS_INIT);
 	assert_int_equal(counters(q)->link_downed, 3);
-	/* one that is up, or is a flap anew, does not flap any more */
+	/* plugging in, or a new flap, ends an old one */
 	assert_true(fab_fault_flap(&m, p, 1000000, 5000000, 100, now));
 	assert_true(fab_fault_flap(&m, q, 2000000, 5000000, 100, now));
 	assert_true(fab_fault_link(&m, q, true, now));
@@ -195,7 +197,7 @@ static void test_flap(void **st)
 	assert_false(fab_fault_flap(&m, fab_port_of(&f->node[f->port[p].node], 0), 1, 2, 1, now));
 }
 
-/* Turns until all that is due at @now is done. */
+/* Runs turns until all that is due at @now is done. Return: their number. */
 static unsigned int flap_turns(uint32_t p)
 {
 	uint64_t downs = counters(p)->link_downed;
@@ -210,7 +212,7 @@ static unsigned int flap_turns(uint32_t p)
 	return turns;
 }
 
-/* After the fabric was a little late cables that flap catch up in short turns, in their order. */
+/* If the fabric is a little late, flaps catch up in short turns, in their order. */
 static void test_flap_late(void **st)
 {
 	const uint32_t p = inner(), q = other_inner(p);
@@ -218,7 +220,7 @@ static void test_flap_late(void **st)
 	(void)st;
 	assert_true(fab_fault_flap(&m, p, 1000000, 2000000, 1000, now));
 	assert_true(fab_fault_flap(&m, q, 1000000, 2000000, 1000, now));
-	/* the first change is due 1 ms after the begin */
+	/* the first change is due after 1 ms */
 	now += FAB_FLAP_LATE_NS + 1000000 - 1;
 	assert_true(flap_turns(p) >= 2 * 2 * 499 / FAB_FLAP_TURN);
 	assert_int_equal(counters(p)->link_downed, 501);
@@ -233,7 +235,10 @@ static void test_flap_late(void **st)
 	assert_int_equal(m.stats.flaps_skipped, 0);
 }
 
-/* After it stood still for an hour what has passed is left out, and the flaps go on in their time. */
+/*
+ * If it stood still for an hour, the flaps of that time are left out, and the others keep their
+ * times.
+ */
 static void test_flap_stood(void **st)
 {
 	const uint32_t p = inner(), q = other_inner(p);
@@ -242,7 +247,7 @@ static void test_flap_stood(void **st)
 	(void)st;
 	assert_true(fab_fault_flap(&m, p, 1000000, 4000000, 1000000, now));
 	assert_true(fab_fault_flap(&m, q, 1000000, 4000000, 1000, now));
-	/* it was plugged 1 ms after the begin, and is so again, in each period */
+	/* the cable is plugged in 1 ms after the begin of each period */
 	now = begin + hour + 500000;
 	assert_in_range(flap_turns(p), 1, 3);
 	assert_int_equal(f->port[p].pi.state, IB_PS_DOWN);
@@ -251,9 +256,12 @@ static void test_flap_stood(void **st)
 	now = begin + hour + 1000000;
 	flap_turns(p);
 	assert_int_equal(f->port[p].pi.state, IB_PS_INIT);
-	/* 900,000 periods have passed; the one that is pulled still and the present one are none */
+	/*
+	 * 900,000 periods have passed; the one in which it is still pulled and the present one are
+	 * not skipped
+	 */
 	assert_int_equal(m.stats.flaps_skipped, 900000 - 1 + 999);
-	/* the other one has ended */
+	/* the other flap has ended */
 	assert_int_equal(f->port[q].pi.state, IB_PS_INIT);
 	assert_int_equal(counters(q)->link_downed, 1);
 	for (unsigned int i = 0; i < 1000; i++) {
@@ -265,7 +273,7 @@ static void test_flap_stood(void **st)
 	assert_true(m.flap[0].port == FAB_NO_PORT && m.flap[1].port == FAB_NO_PORT);
 }
 
-/* The links of both ends of the cable at port @p become Active. */
+/* Makes the links of both ends of the cable at port @p Active. */
 static void make_active(uint32_t p)
 {
 	struct way *w = calloc(f->nodes, sizeof(*w));
@@ -278,14 +286,19 @@ static void make_active(uint32_t p)
 	free(w);
 }
 
-/* Conservation holds for what goes over one cable, not over two after each other. */
+/*
+ * Leaves the nodes of both ends out of wires_are_conserved(), which assumes one cable for all
+ * packets.
+ */
 static void counts_of_ends(uint32_t p, uint32_t q)
 {
 	counts_anew[f->port[p].node] = true;
 	counts_anew[f->port[q].node] = true;
 }
 
-/* The cable that leads from host[0] to its spine, and one of another leaf to the other spine. */
+/*
+ * Finds the cable that leads from host[0] to its spine, and one of another leaf to the other spine.
+ */
 static void two_cables(uint32_t *a, uint32_t *b)
 {
 	uint32_t end;
@@ -304,7 +317,7 @@ static void two_cables(uint32_t *a, uint32_t *b)
 	counts_of_ends(*b, f->port[*b].peer);
 }
 
-/* Two cables change their far ends: links go down and come up there, and packets go that way. */
+/* Two cables exchange their far ends: their links go down and come up, and packets follow them. */
 static void test_swap(void **st)
 {
 	uint32_t a, b, far_a, far_b;
@@ -328,21 +341,21 @@ static void test_swap(void **st)
 		assert_int_equal(counters(p)->link_downed, 1);
 		assert_int_equal(f->sw[f->node[f->port[p].node].sw].si.port_state_change, 1);
 	}
-	/* who follows has to read all of it */
+	/* a client has to read all of it again */
 	assert_true(m.log.count - changes > FAB_LOG);
 	assert_int_equal(send_many(3), 0);
 	make_active(a);
 	rcv = counters(far_b)->rcv_pkts;
 	assert_int_equal(send_many(5), 5);
 	assert_true(counters(far_b)->rcv_pkts == rcv + 5);
-	/* and back, told by the far ends */
+	/* and back, by the names of the far ends */
 	assert_true(fab_fault_swap(&m, far_b, far_a, now));
 	assert_int_equal(f->port[a].peer, far_a);
 	assert_int_equal(f->port[b].peer, far_b);
 	make_active(a);
 	assert_int_equal(send_many(5), 5);
 	assert_true(counters(far_b)->rcv_pkts == rcv + 5);
-	/* not one cable, not without, not that of a machine */
+	/* refused: the same cable, no cable, that of a machine */
 	assert_false(fab_fault_swap(&m, a, a, now));
 	assert_false(fab_fault_swap(&m, a, far_a, now));
 	assert_false(fab_fault_swap(&m, a, fab_port_of(&f->node[f->port[a].node], 0), now));
@@ -350,7 +363,7 @@ static void test_swap(void **st)
 	assert_int_equal(f->port[a].peer, far_a);
 }
 
-/* What is wrong with a cable goes with it, and a port that takes nothing stays one. */
+/* Faults of a cable move with it, and a port that accepts nothing stays as it is. */
 static void test_swap_faults(void **st)
 {
 	const struct fab_limit slow = { IB_WIDTH_1X, 0xff, 0xff };
@@ -364,7 +377,7 @@ static void test_swap_faults(void **st)
 	assert_true(fab_fault_degrade(&m, a, slow, now));
 	assert_true(fab_fault_port_stall(&m, far_a, now + 50000000));
 	assert_true(fab_fault_swap(&m, a, b, now));
-	/* it loses what comes to @far_b now, and nothing on the other cable */
+	/* it loses packets to @far_b now, and the other cable loses nothing */
 	assert_true(fab_fault_loses(fab_extra_of(f, a)->fault, 64));
 	assert_true(fab_fault_loses(fab_extra_of(f, far_b)->fault, 64));
 	assert_false(fab_fault_loses(fab_extra_of(f, b)->fault, 64));
@@ -375,7 +388,7 @@ static void test_swap_faults(void **st)
 	assert_true(fab_extra_of(f, b)->fault->stalls);
 	later(50000000);
 	assert_false(fab_extra_of(f, b)->fault->stalls);
-	/* a cable that is pulled stays so, and one that flaps does it where it is now */
+	/* a cable that is pulled stays pulled, and one that flaps continues at its new end */
 	assert_true(fab_fault_link(&m, a, false, now));
 	assert_true(fab_fault_flap(&m, b, 10000000, 20000000, 2, now));
 	assert_int_equal(f->port[b].pi.state, IB_PS_DOWN);

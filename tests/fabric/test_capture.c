@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Captures: blocks as pcapng has them, CRCs, comments, the same bytes for the same traffic, and
- * clients of the control socket that have them, read late or die. With an argument a capture is
- * written there as well, for a dissector.
+ * Captures: blocks of pcapng, CRCs, comments, the same bytes for the same traffic, and clients of
+ * the control socket that read them, read late or close. With an argument a capture is also written
+ * there, for a dissector.
  */
 #include "hosts.h"
 
@@ -52,15 +52,18 @@ struct seen {
 	unsigned int packets[8];	/* by interface */
 	unsigned int comments;
 	unsigned int mads;
-	bool trap;			/* the last packet is one */
+	bool trap;			/* the last packet is a trap */
 	unsigned int links[8][16];	/* link packets by interface and lane, and the last of each */
 	uint16_t fctbs[8][16], fccl[8][16];
-	char comment[64];		/* the last */
-	unsigned int statistics;	/* blocks of these, and their sums */
+	char comment[64];		/* the last comment */
+	unsigned int statistics;	/* statistics blocks, and their sums */
 	uint64_t taken, lost;
 };
 
-/* A flow control packet of interface @at, if the record is one: its LPCRC is right, its Op 0. */
+/*
+ * Return: whether the record is a flow control packet of interface @at; its LPCRC must be right and
+ * its Op 0.
+ */
 static bool check_link(struct seen *s, const uint8_t *erf, size_t len, uint32_t at)
 {
 	const unsigned int vl = erf[18] >> 4;
@@ -82,7 +85,7 @@ static bool check_link(struct seen *s, const uint8_t *erf, size_t len, uint32_t 
 	return true;
 }
 
-/* An ERF record of @len bytes with a packet whose CRCs are right. Return: whether it has a MAD. */
+/* Checks an ERF record of @len bytes with a packet, and its CRCs. Return: whether it has a MAD. */
 static bool check_packet(const uint8_t *erf, size_t len)
 {
 	const uint8_t *pkt = erf + 16;
@@ -101,7 +104,7 @@ static bool check_packet(const uint8_t *erf, size_t len)
 	return pkt[IB_LRH_LEN] == IB_OP_UD_SEND_ONLY;
 }
 
-/* A trap, without a GRH. */
+/* Return: whether it is a trap, without a GRH. */
 static bool is_trap(const uint8_t *pkt)
 {
 	const struct ib_mad_hdr *h = (const void *)(pkt + IB_LRH_LEN + IB_BTH_LEN + IB_DETH_LEN);
@@ -109,7 +112,7 @@ static bool is_trap(const uint8_t *pkt)
 	return pkt[IB_LRH_LEN] == IB_OP_UD_SEND_ONLY && h->method == IB_METHOD_TRAP;
 }
 
-/* The statistics of an interface at @at: two counts. */
+/* Reads the statistics of an interface at @at: two counts. */
 static void add_statistics(struct seen *s, size_t at)
 {
 	uint64_t v[2];
@@ -151,7 +154,7 @@ static struct seen check_file(void)
 		body = word(at + 20);
 		assert_int_equal(word(at + 24), body);
 		if (check_link(&s, file + at + 28, body, word(at + 8))) {
-			/* nothing is said of one: there is no option but the last */
+			/* it has no comment, and so no option except the last one */
 			assert_int_equal(len, 28 + body + 8);
 			assert_int_equal(word(at + 28 + body), 0);
 			continue;
@@ -202,7 +205,7 @@ static struct seen traffic(void)
 	return check_file();
 }
 
-/* A copy for a dissector. */
+/* Writes a copy for a dissector. */
 static void save(const char *suffix)
 {
 	char name[512];
@@ -245,7 +248,7 @@ static void test_same(void **st)
 	assert_memory_equal(file, first, len);
 }
 
-/* Without room packets are lost and counted; the blocks that are there are whole. */
+/* Without room packets are lost and counted; the blocks that are there are complete. */
 static void test_room(void **st)
 {
 	const uint32_t port = port_of_host(7);
@@ -269,7 +272,7 @@ static void test_room(void **st)
 	assert_int_equal(count_data(1, 0), 20);
 }
 
-/* Copies of multicast that end at the ports that they were to leave by have the reason there. */
+/* Copies of multicast that end at their output ports have the reason there. */
 static void test_copies(void **st)
 {
 	const uint32_t in = port_of_host(node_of[0]), sw = f->port[in].node;
@@ -302,8 +305,8 @@ static void test_copies(void **st)
 }
 
 /*
- * Copies of multicast wait at a machine without credit, whose port has @hoq as its HOQLife if
- * that is not 0. Return: a capture of the port; @out: the port.
+ * Copies of multicast wait at a machine without credit, whose port has HOQLife @hoq unless it is 0.
+ * Return: a capture of the port; @out: the port.
  */
 static struct fab_capture *waiting_copies(uint32_t *out, uint8_t hoq)
 {
@@ -330,7 +333,7 @@ static struct fab_capture *waiting_copies(uint32_t *out, uint8_t hoq)
 	return c;
 }
 
-/* One that waits, and ends there because the port is not Active any more, has it, too. */
+/* A copy that waits, and ends because the port is not Active any more, has the reason, too. */
 static void test_copy_that_waits(void **st)
 {
 	struct fab_capture *c;
@@ -344,13 +347,15 @@ static void test_copy_that_waits(void **st)
 	pump(NULL);
 	s = check_file();
 	assert_true(s.packets[1] > 1);
-	/* one was decided on before; each has the reason */
+	/* one was decided earlier; each has the reason */
 	assert_int_equal(s.comments, s.packets[1]);
 	assert_string_equal(s.comment, "dropped: the output is not Active");
 	fab_capture_stop(c);
 }
 
-/* So has one that is there for longer than HOQLife; those behind it find the lane stalled. */
+/*
+ * A copy that waits longer than HOQLife has the reason, too; those after it find the lane stalled.
+ */
 static void test_copy_that_is_old(void **st)
 {
 	struct fab_capture *c;
@@ -371,7 +376,7 @@ static void test_copy_that_is_old(void **st)
 	assert_string_equal(s.comment, "dropped: HOQLife");
 }
 
-/* At a machine's port: what comes by its link, and what leaves by it. */
+/* At a machine's port: packets that arrive by its link, and packets that leave by it. */
 static void test_machine(void **st)
 {
 	const uint32_t port[2] = { port_of_host(1), port_of_host(7) };
@@ -390,7 +395,10 @@ static void test_machine(void **st)
 	assert_int_equal(s.packets[3], 5);
 }
 
-/* What ends on a wire, and at a host without a machine, says so where it was seen last. */
+/*
+ * A packet that ends on a wire, or at a host without a machine, has the reason at the last port
+ * that it passed.
+ */
 static void test_ends(void **st)
 {
 	const uint32_t wire = fab_port_of(&f->node[0], 1);
@@ -422,7 +430,7 @@ static void test_ends(void **st)
 	fab_capture_stop(c);
 }
 
-/* The packet whose loss raises a trap is before the trap: a data packet, then a MAD. */
+/* The packet whose loss causes a trap comes before the trap: a data packet, then a MAD. */
 static void test_before_trap(void **st)
 {
 	struct fab_capture *c;
@@ -459,7 +467,10 @@ static void test_before_trap(void **st)
 
 /* ---- link packets -------------------------------------------------------------- */
 
-/* Credit of the last flow control packets of lane 0: what the sender at @by may still send to @to. */
+/*
+ * Return: credit by the last flow control packets of lane 0: blocks that the sender at @by may
+ * still send to @to.
+ */
 static unsigned int credit(const struct seen *s, unsigned int by, unsigned int to)
 {
 	return (s->fccl[to][0] - s->fctbs[by][0]) & 0xfff;
@@ -479,7 +490,7 @@ static void test_link_packets(void **st)
 	c = fab_capture_start(d, port, 2, 0, true, keep, NULL);
 	assert_non_null(c);
 	for (unsigned int i = 0; i < 10; i++) {
-		/* with the VCRC no more than so many blocks, then more */
+		/* the size is that number of blocks with the VCRC, or one block more */
 		const size_t len = 64 * (i + 2) - 4 + i % 2 * 4;
 
 		assert_true(send_data(0, 0, LID(7), len, (uint8_t)i));
@@ -487,14 +498,17 @@ static void test_link_packets(void **st)
 		pump(NULL);
 	}
 	s = check_file();
-	/* 1: sent by the first, 2: received by the second, 3: sent by that, 0: received by the first */
+	/*
+	 * 1: sent by the first port, 2: received by the second, 3: sent by the second, 0: received
+	 * by the first
+	 */
 	assert_int_equal(s.fctbs[1][0], blocks);
 	assert_int_equal(s.fctbs[2][0], blocks);
 	assert_int_equal(s.fccl[3][0], blocks + FAB_LANE_BLOCKS);
 	assert_int_equal(s.fccl[0][0], blocks + FAB_LANE_BLOCKS);
 	assert_int_equal(s.fctbs[0][0], 0);
 	assert_int_equal(s.fccl[1][0], FAB_LANE_BLOCKS);
-	/* one for each packet; the state when it began comes with the first */
+	/* one for each packet; the first one has the state at the start */
 	assert_int_equal(s.links[1][0], 10);
 	/* a lane without packets */
 	assert_int_equal(s.links[1][1], 1);
@@ -504,7 +518,7 @@ static void test_link_packets(void **st)
 	if (copy)
 		save(".links");
 
-	/* the host reads nothing: the credit of the wire runs out, then comes back */
+	/* the host reads nothing: the credit of the wire runs out, and returns later */
 	for (unsigned int i = 0; i < 4000 && send_data(0, 0, LID(7), 1024, 0); i++) {
 		pump(NULL);
 		sent++;
@@ -523,7 +537,7 @@ static void test_link_packets(void **st)
 	assert_null(d->link_captures);
 }
 
-/* At a machine's port they are what the link's two ends have written. */
+/* At a machine's port they are those that the link's two ends have written. */
 static void test_link_packets_of_machine(void **st)
 {
 	const uint32_t port = port_of_host(1);
@@ -544,7 +558,7 @@ static void test_link_packets_of_machine(void **st)
 	assert_int_equal(s.fctbs[1][0], flow.sent_fctbs);
 	assert_int_equal(s.fccl[1][0], flow.sent_fccl);
 	assert_true(flow.rcvd_fctbs >= 5);
-	/* the host sees the same from its end */
+	/* the host's end has the same values */
 	assert_true(ohca_link_get_flow(host[0].l, 0, &at_host));
 	assert_int_equal(at_host.sent_fctbs, flow.rcvd_fctbs);
 	assert_int_equal(at_host.sent_fccl, flow.rcvd_fccl);
@@ -577,7 +591,7 @@ static int teardown_clients(void **st)
 	return teardown_hosts(st);
 }
 
-/* What a turn of the fabric's loop does for its clients. */
+/* One turn of the fabric's loop for its clients. */
 static void turn(void)
 {
 	struct epoll_event ev[8];
@@ -592,7 +606,7 @@ static void turn(void)
 	fab_control_flush(control);
 }
 
-/* A client that asks for a capture of @ports, JSON; @more: other members. */
+/* A client asks for a capture of @ports, JSON; @more: other members. */
 static int ask_capture(const char *ports, const char *more)
 {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0), n;
@@ -608,7 +622,7 @@ static int ask_capture(const char *ports, const char *more)
 	return fd;
 }
 
-/* The reply, a line; the bytes behind it are of the capture. */
+/* Reads the reply, a line; the bytes after it are the capture. */
 static const char *reply(int fd)
 {
 	static char text[512];
@@ -621,7 +635,7 @@ static const char *reply(int fd)
 	return text;
 }
 
-/* Read what there is. Return: whether the capture has ended. */
+/* Reads all that is there. Return: whether the capture has ended. */
 static bool read_some(int fd)
 {
 	ssize_t n;
@@ -634,7 +648,7 @@ static bool read_some(int fd)
 	return !n;
 }
 
-/* The capture that the client has, to its end. */
+/* Reads the client's capture to its end. */
 static struct seen end_capture(int fd)
 {
 	assert_false(read_some(fd));
@@ -644,7 +658,7 @@ static struct seen end_capture(int fd)
 	return check_file();
 }
 
-/* While it runs, and with both ends of a wire. */
+/* A capture during traffic, with both ends of a wire. */
 static void test_live(void **st)
 {
 	int fd = ask_capture("\"leaf1:1\", \"0x5254010000000100:1\"", "");
@@ -671,7 +685,7 @@ static void test_live(void **st)
 	assert_int_equal(m.taps, 0);
 }
 
-/* Three packets, of those that two captures see. */
+/* Three packets, which two captures contain. */
 static void test_count(void **st)
 {
 	int some = ask_capture("\"leaf1:1\"", ", \"count\": 3"), all = ask_capture("\"leaf1:1\"", "");
@@ -687,7 +701,7 @@ static void test_count(void **st)
 	assert_int_equal(end_capture(all).taken, 10);
 }
 
-/* Somebody who does not read has fewer packets, and nobody else has. */
+/* A client that does not read loses packets, and no other client does. */
 static void test_late(void **st)
 {
 	int late = ask_capture("\"leaf4:2\"", ""), other;
@@ -717,7 +731,7 @@ static void test_late(void **st)
 	assert_true(used > FAB_SPOOL_BYTES - FAB_SPOOL_LAST - 8192);
 }
 
-/* A client that dies, or that never reads its end. */
+/* A client that closes, or that never reads the end. */
 static void test_dead(void **st)
 {
 	int fd[FAB_CONTROL_CAPTURES], more;
@@ -774,7 +788,7 @@ static void test_fabric_ends(void **st)
 	}
 }
 
-/* What cannot be captured says what to do. */
+/* The error for ports that cannot be captured says what to do. */
 static void test_wrong(void **st)
 {
 	static const char * const wrong[][3] = {

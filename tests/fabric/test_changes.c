@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What the data path's ports take over when management changes: the ports that have changed, and no
- * others, are as if all had been looked at. And what it says of its memory.
+ * The changes of management that the data path's ports adopt: the ports that have changed, and no
+ * others, have the state as if all had been checked. And the memory that the data path reports.
  */
 #include "hosts.h"
 
@@ -15,7 +15,7 @@
 
 static struct way *way_to;	/* from the manager to each node */
 static uint64_t rng;
-static unsigned int sets[IB_SMP_ATTR_LFT + 1];	/* that were answered, by attribute */
+static unsigned int sets[IB_SMP_ATTR_LFT + 1];	/* Sets that were answered, by attribute */
 
 /* Two machines; every other port has seen data, too. */
 static int setup_changes(void **st)
@@ -44,7 +44,7 @@ static uint32_t below(uint32_t n)
 	return fab_random(&rng) % n;
 }
 
-/* A Set on its way to @node, whatever becomes of it. */
+/* Sends a Set to @node; its result does not matter. */
 static void set_at(uint32_t node, uint16_t attr, uint32_t mod, const uint8_t *data)
 {
 	if (ask(IB_METHOD_SET, attr, mod, way_to[node].route, data) == FAB_DELIVERED && !status())
@@ -136,7 +136,7 @@ static void random_change(void)
 	}
 }
 
-/* Each port is as it would be had it been looked at now. */
+/* Checks that each port has the state as if it was checked now. */
 static void all_are_fresh(unsigned int step)
 {
 	for (uint32_t i = 0; i < d->count; i++) {
@@ -173,7 +173,7 @@ static void test_random(void **st)
 			random_change();
 		now += MS / 4;
 		pump_once();
-		/* MADs that were delayed have arrived after its round */
+		/* MADs with a delay have arrived after its round */
 		fab_data_round(d);
 		looked = d->refreshes - before;
 		some += looked && looked < d->count;
@@ -182,11 +182,11 @@ static void test_random(void **st)
 	for (unsigned int attr = IB_SMP_ATTR_SWITCH_INFO; attr <= IB_SMP_ATTR_LFT; attr++)
 		if (attr != IB_SMP_ATTR_GUID_INFO && attr != IB_SMP_ATTR_SL2VL && attr != 0x13)
 			assert_in_range(sets[attr], 10, STEPS);
-	/* most changes are those of a few ports */
+	/* most changes affect few ports */
 	assert_in_range(some, STEPS / 4, STEPS);
 }
 
-/* More changes than are kept: all ports are looked at. */
+/* If there are more changes than are recorded, all ports are checked. */
 static void test_many(void **st)
 {
 	uint64_t before = d->refreshes;
@@ -200,7 +200,7 @@ static void test_many(void **st)
 	fab_data_round(d);
 	assert_int_equal(d->refreshes - before, d->count);
 	all_are_fresh(0);
-	/* and then only the one that has changed, and the other end of its cable */
+	/* and afterwards only the changed port, and the other end of its cable */
 	before = d->refreshes;
 	fab_fault_delay(&m, port_of_host(3), 0);
 	fab_data_round(d);
@@ -208,7 +208,9 @@ static void test_many(void **st)
 	all_are_fresh(1);
 }
 
-/* A machine whose link comes and goes is looked at; what it is to the others does not change. */
+/*
+ * A machine whose link goes down and up is checked; its state for the other ports does not change.
+ */
 static void test_flapping_machine(void **st)
 {
 	struct ohca_link_phy off = { 0 }, on = ep_phy();
@@ -228,7 +230,7 @@ static void test_flapping_machine(void **st)
 	all_are_fresh(0);
 }
 
-/* All memory is counted, and is given back. */
+/* All memory is counted, and freed. */
 static void test_bytes(void **st)
 {
 	const struct fab_spool_cfg cfg = { .port = { port_of_host(7) }, .n = 1 };
@@ -259,7 +261,7 @@ static void test_bytes(void **st)
 			 sizeof(struct fab_buffer));
 }
 
-/* A Set of counters of all ports of @node. */
+/* Sets counters of all ports of @node. */
 static void reset(uint32_t node, uint16_t attr, uint16_t select)
 {
 	struct fab_mad mad = new_mad(IB_CLASS_PERF, IB_METHOD_SET, attr, 0);
@@ -271,7 +273,9 @@ static void reset(uint32_t node, uint16_t attr, uint16_t select)
 	assert_int_equal(status(), 0);
 }
 
-/* PortXmitPkts of port @p, by which its node answers, of PortCounters[Extended]; since @base. */
+/*
+ * Checks PortXmitPkts of port @p in its node's answer, PortCounters[Extended]; counted since @base.
+ */
 static void expect_pkts(uint32_t p, bool ext, uint64_t base)
 {
 	struct fab_mad mad = new_mad(IB_CLASS_PERF, IB_METHOD_GET, ext ?
@@ -289,7 +293,7 @@ static void expect_pkts(uint32_t p, bool ext, uint64_t base)
 	assert_int_equal(ext ? pce.xmit_pkts : pc.xmit_pkts, want);
 }
 
-/* Counters that are 0 are reset without memory; those of MADs with as little for each port. */
+/* Counters that are 0 need no memory for a reset; those of MADs need little for each port. */
 static void test_resets(void **st)
 {
 	static const uint16_t attrs[] = {
@@ -315,7 +319,7 @@ static void test_resets(void **st)
 	assert_in_range(fab_bytes(f), before + f->ports, before + f->ports * 128);
 }
 
-/* Each attribute's counters have their own base, of a port without a rare part as of another. */
+/* Each attribute's counters have their own base, with or without the rare part of a port. */
 static void test_bases(void **st)
 {
 	const struct fab_node *n = &f->node[12];
@@ -342,14 +346,14 @@ static void test_bases(void **st)
 	expect_pkts(p, true, ext);
 	expect_pkts(p, false, base);
 	assert_null(fab_extra_of(f, p));
-	/* a rare part has what there was */
+	/* a new rare part has the existing values */
 	assert_non_null(fab_extra(f, p));
 	assert_int_equal(fab_extra_of(f, p)->pma.ext_base.rcv_pkts, 0);
 	expect_pkts(p, true, ext);
 	expect_pkts(p, false, base);
 }
 
-/* Counters of a node that was off begin at 0, with a rare part and without. */
+/* Counters of a node that was off begin at 0, with and without a rare part. */
 static void test_bases_reset(void **st)
 {
 	const uint32_t sw = 12, p = fab_port_of(&f->node[sw], 1);

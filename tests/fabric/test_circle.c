@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Ways that may wait for each other: which tables have a circle, and what becomes of traffic then. */
+/*
+ * Ways that may wait for each other: which forwarding tables have a circle, and its effect on
+ * traffic.
+ */
 #include "cases.h"
 
 #include "fabric/traffic/traffic.h"
 #include "ib/vl.h"
 
-/* Number of switches between host @from's switch and @lid, -1: packets do not arrive. */
+/*
+ * Return: the number of switches between host @from's switch and @lid, -1 if packets do not arrive.
+ */
 static int way(const struct fab *f, uint32_t from, uint16_t lid)
 {
 	uint32_t at = f->port[fab_port_of(&f->node[from], 1)].peer;
@@ -33,7 +38,7 @@ static void all_arrive(const struct fab *f)
 				assert_true(way(f, a, f->port[fab_port_of(&f->node[b], 1)].pi.lid) >= 0);
 }
 
-/* How many channels the circle has, each of which leads to the switch of the next one. */
+/* Return: the number of channels of the circle; each must lead to the switch of the next one. */
 static uint32_t circle_of(const struct fab *f, uint8_t sl)
 {
 	struct fab_circle c;
@@ -71,7 +76,7 @@ static uint32_t circle_in(const char *spec, enum fab_routing routing)
 	struct fab *f = routed(spec, routing);
 	const uint32_t n = circle_of(f, 0);
 
-	/* the VLs of two SLs are others, the ways are not */
+	/* the VLs of two SLs differ, the ways do not */
 	assert_int_equal(circle_of(f, 5), n);
 	fab_free(f);
 	return n;
@@ -106,7 +111,7 @@ static void test_up_and_down(void **st)
 		assert_int_equal(circle_in(zoo[i], FAB_ROUTING_UPDN), 0);
 }
 
-/* In a tree the ways are the shortest ones, and balanced as those are. */
+/* In a tree the ways are the shortest ones, and balanced. */
 static void test_trees(void **st)
 {
 	static const char *const trees[] = { "fat-tree:4", "fat-tree:4,3", "fat-tree:6,3" };
@@ -125,7 +130,7 @@ static void test_trees(void **st)
 	}
 }
 
-/* The port of ring switch @i to the next one. */
+/* Return: the port of ring switch @i to the next one. */
 static uint8_t clockwise_port(const struct fab *f, uint32_t i)
 {
 	const struct fab_node *n = &f->node[i];
@@ -144,7 +149,7 @@ static uint8_t clockwise_port(const struct fab *f, uint32_t i)
 	return 0;
 }
 
-/* All packets go round until their switch: as no engine routes, but others may. */
+/* All packets go round the ring to their switch, which no routing engine of ours does. */
 static struct fab *clockwise(const char *spec)
 {
 	struct fab *f = routed(spec, FAB_ROUTING_MINHOP);
@@ -174,7 +179,7 @@ static void test_by_hand(void **st)
 
 	(void)st;
 	assert_int_equal(circle_of(f, 0), 3);
-	/* a switch discards SL 3 of what comes from the one before */
+	/* a switch discards packets with SL 3 from the one before */
 	while (f->node[i].sw == FAB_NONE)
 		i++;
 	n = &f->node[i];
@@ -200,7 +205,7 @@ static void test_by_hand(void **st)
 	fab_free(f);
 }
 
-/* The longest time of a flow that was told. */
+/* The longest time of a flow that the watcher got. */
 static uint64_t flow_ns;
 
 static void tell_flows(void *arg, const struct fab_traffic_sender *s, uint32_t n, uint64_t ns)
@@ -236,7 +241,7 @@ static struct fab_traffic_cfg many(enum fab_routing routing)
 	};
 }
 
-/* A deadlock, which HOQLife ends; by other ways there is none. */
+/* A deadlock, which HOQLife ends; with other ways there is none. */
 static void test_deadlock(void **st)
 {
 	struct fab_traffic_cfg cfg = many(FAB_ROUTING_MINHOP);
@@ -247,7 +252,10 @@ static void test_deadlock(void **st)
 	assert_int_equal(result("ring:6,2", &cfg).lost, 0);
 }
 
-/* A deadlock that nothing ends: traffic ends, also where nobody has to try, and a flow lasts until then. */
+/*
+ * A deadlock that nothing ends: the traffic run ends nevertheless, even where no packet is to be
+ * sent, and a flow lasts until then.
+ */
 static void test_for_ever(void **st)
 {
 	struct fab_traffic_cfg cfg = many(FAB_ROUTING_MINHOP);
@@ -255,7 +263,7 @@ static void test_for_ever(void **st)
 
 	(void)st;
 	cfg.hoq_scale = 0;
-	/* some host has sent half before it, and none all */
+	/* some host has sent half of it before, and none has sent all */
 	cfg.size = 4096;
 	cfg.messages = 200;
 	without = result("ring:6,2", &cfg);
@@ -264,7 +272,7 @@ static void test_for_ever(void **st)
 	r = result("ring:6,2", &cfg);
 	assert_true(r.whole && r.lost > 0);
 	assert_in_range(flow_ns, 1, r.ns);
-	/* but for where it happened, and the circle, which is freed */
+	/* except the field for the data path, and the circle, which is freed */
 	without.whole = true;
 	without.circle = r.circle;
 	assert_memory_equal(&r, &without, sizeof(r));

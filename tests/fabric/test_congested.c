@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* PortXmitTimeCong: when the time that a lane of a switch's output is congested begins and ends. */
+/* PortXmitTimeCong: when the congestion of a lane of a switch's output begins and ends. */
 #include "paced.h"
 
 #include "ib/cc_agent.h"
@@ -7,9 +7,9 @@
 #define SWITCH	5u	/* of star:5, whose first host is the manager */
 #define US	1000u
 #define MS	1000000u
-#define LEN	4120u	/* takes 330 ns */
+#define LEN	4120u	/* needs 330 ns */
 
-/* A Set of the switch: @threshold, and whether @victims are marked, at all ports. */
+/* Sets the threshold of the switch, and whether @victims are marked, at all ports. */
 static void set_threshold(uint8_t threshold, bool victims)
 {
 	struct ib_mad mad = { .hdr = {
@@ -38,7 +38,7 @@ static uint32_t incast(uint8_t threshold, uint32_t packets)
 	return port_of_host(1);
 }
 
-/* Between these many ticks of PortXmitTimeCong and of the lane. */
+/* Checks that PortXmitTimeCong and that of the lane are in this range of ticks. */
 static void expect_ticks(uint32_t out, uint64_t least, uint64_t most)
 {
 	assert_in_range(counters_of(out)->xmit_time_cong, least, most);
@@ -46,7 +46,7 @@ static void expect_ticks(uint32_t out, uint64_t least, uint64_t most)
 	assert_int_equal(counters_of(out)->xmit_time_cong_vl[1], 0);
 }
 
-/* It is congested as long as all send, but for the begin and the end. */
+/* It is congested as long as all send, except at the begin and at the end. */
 static void test_sent(void **st)
 {
 	const uint32_t out = incast(12, 400);
@@ -54,19 +54,19 @@ static void test_sent(void **st)
 	(void)st;
 	run_until(now + 10 * MS);
 	assert_int_equal(sim[0].packets, 1200);
-	/* 396 us in all, of which 7 buffers of 4 KiB are the end */
+	/* 396 us in all, of which the end is 7 buffers of 4 KiB */
 	expect_ticks(out, 385, 396);
 	assert_in_range(counters_of(out)->vl_congestion[0], 1, 3);
 	end_paced();
 }
 
-/* Times that are less than a tick add up. */
+/* Times of less than a tick add up. */
 static void test_short(void **st)
 {
 	const uint32_t out = incast(15, 0);
 
 	(void)st;
-	/* of six packets the first one is marked, and when the fourth one has left less than two wait */
+	/* the first of six packets is marked, and after the fourth one less than two wait */
 	for (unsigned int i = 0; i < 1000; i++) {
 		for (unsigned int k = 1; k < 4; k++)
 			sim[k].flow[0].left = 2;
@@ -78,13 +78,13 @@ static void test_short(void **st)
 	end_paced();
 }
 
-/* What waits is discarded, when HOQLife has passed: nobody has to send or to ask. */
+/* Packets that wait are discarded after HOQLife, without another packet or request. */
 static void test_hoq(void **st)
 {
 	const uint32_t out = incast(12, 100);
 
 	(void)st;
-	/* 131 us; the switch looks for such packets once in a while */
+	/* 131 us; the switch checks such packets now and then */
 	f->port[out].pi.hoq_life = 5;
 	fab_changed(&m, out);
 	run_until(now + 50 * US);
@@ -92,7 +92,7 @@ static void test_hoq(void **st)
 	run_until(now + 1000 * MS);
 	assert_in_range(sim[0].packets, 100, 200);
 	expect_ticks(out, 40, 100 * MS / US);
-	/* one has come to the host, and waits there */
+	/* one has arrived at the host, and waits there */
 	assert_int_equal(counters_of(out)->xmit_discards + sim[0].packets, 299);
 	end_paced();
 }
@@ -111,7 +111,7 @@ static void test_link_down(void **st)
 	end_paced();
 }
 
-/* A manager takes the threshold back: nothing is congested, though they send as before. */
+/* A manager clears the threshold: nothing is congested, though the hosts send as before. */
 static void test_threshold_0(void **st)
 {
 	const uint32_t out = incast(12, UINT32_MAX);
@@ -121,14 +121,16 @@ static void test_threshold_0(void **st)
 	set_threshold(0, true);
 	run_until(now + 1 * MS);
 	expect_ticks(out, 90, 101);
-	/* and again */
+	/* and sets it again */
 	set_threshold(12, true);
 	run_until(now + 100 * US);
 	expect_ticks(out, 190, 201);
 	end_paced();
 }
 
-/* A switch that was off has counters of 0, and no threshold; with a new one it counts from then on. */
+/*
+ * A switch that was off has counters of 0, and no threshold; with a new one it counts from then on.
+ */
 static void test_killed(void **st)
 {
 	const uint32_t out = incast(12, 200);
@@ -146,7 +148,7 @@ static void test_killed(void **st)
 	end_paced();
 }
 
-/* What waited for credits while nothing was marked does not make it a victim later. */
+/* A wait for credits while nothing was marked does not make a packet a victim later. */
 static void test_starved_before(void **st)
 {
 	(void)st;

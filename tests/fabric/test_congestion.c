@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Congestion control: what BECNs make of a sender, and eight hosts that send to one while another host, whose
- * packets share a cable with some of theirs, sends to a free one.
+ * Congestion control: the effect of BECNs on a sender, and eight hosts that send to one while
+ * another host, whose packets share a cable with some of theirs, sends to a free one.
  */
 #include "cases.h"
 
@@ -27,27 +27,27 @@ static void test_ccti(void **st)
 	for (unsigned int i = 0; i < 5; i++)
 		ib_cc_becn(&ca, &fl, 3, 0, 1);
 	assert_int_equal(ib_cc_ccti(&ca, &fl, 3, 0, 1), 20);
-	/* one less each time that the timer of 10.24 us expires, whenever it is asked */
+	/* one less each time that the timer of 10.24 us expires, whenever it is read */
 	assert_int_equal(ib_cc_ccti(&ca, &fl, 3, 10239, 1), 20);
 	assert_int_equal(ib_cc_ccti(&ca, &fl, 3, 10240, 1), 19);
 	assert_int_equal(ib_cc_ccti(&ca, &fl, 3, 15000, 1), 19);
 	assert_int_equal(ib_cc_ccti(&ca, &fl, 3, 20480, 1), 18);
 	assert_int_equal(ib_cc_ccti(&ca, &fl, 3, 10 * 10240, 1), 10);
-	/* a thousandth of the rate takes a thousand times as long */
+	/* with a thousandth of the rate it lasts a thousand times as long */
 	assert_int_equal(ib_cc_ccti(&ca, &fl, 3, 9 * 10240000ull, 1000), 2);
-	/* without a timer it stays, and without an increase a BECN does nothing */
+	/* without a timer it stays, and without an increase a BECN has no effect */
 	ca.sl[3] = (struct ib_cc_sl){ .ccti_increase = 9 };
 	assert_int_equal(ib_cc_becn(&ca, &fl, 3, 1ull << 60, 1), 11);
 	assert_int_equal(ib_cc_ccti(&ca, &fl, 3, 1ull << 61, 1), 11);
 	ca.sl[3].ccti_increase = 0;
 	assert_int_equal(ib_cc_becn(&ca, &fl, 3, 1ull << 61, 1), 11);
-	/* a limit behind the table is its end */
+	/* a limit past the table counts as its end */
 	ca.ccti_limit = UINT16_MAX;
 	ca.sl[3].ccti_increase = 255;
 	assert_int_equal(ib_cc_becn(&ca, &fl, 3, 1ull << 61, 1), IB_CCT_ENTRIES - 1);
 }
 
-/* The time of a packet, times the multiplier, by two to the shift. */
+/* The time of a packet, times the multiplier, divided by two to the power of the shift. */
 static void test_delay(void **st)
 {
 	struct ib_cc_ca ca = { .cct[1] = IB_CCT_ENTRY(0, 3), .cct[2] = IB_CCT_ENTRY(2, 3),
@@ -123,7 +123,7 @@ static struct fab_traffic_result result_of(struct fab *f, uint32_t messages,
 	return watched(f, FAB_PATTERN_INCAST_VICTIM, messages, cc, NULL);
 }
 
-/* @r happened in the data path, @without not, and it was the same. */
+/* @r is of the data path, @without is not, and both are the same. */
 static void expect_same(const struct fab_traffic_result *r, const struct fab_traffic_result *without)
 {
 	struct fab_traffic_result same = *without;
@@ -134,7 +134,7 @@ static void expect_same(const struct fab_traffic_result *r, const struct fab_tra
 	assert_memory_equal(r, &same, sizeof(same));
 }
 
-/* As a part of what a link of EDR carries in packets of 4,096 bytes. */
+/* Return: the part of the rate of an EDR link with packets of 4,096 bytes. */
 static double part(const struct fab_traffic_flow *flow)
 {
 	return (double)flow->bytes * 8 / (double)flow->ns / (100.0 * 4096 / 4122);
@@ -148,7 +148,7 @@ static struct fab_congestion_cfg usual(void)
 	return cc;
 }
 
-/* Who shares a cable with packets that wait has no more than these. */
+/* A flow that shares a cable with packets that wait gets no more than they do. */
 static void test_without(void **st)
 {
 	const struct fab_traffic_result r = result_of(tree(), 64, NULL);
@@ -175,7 +175,7 @@ static void test_with(void **st)
 	assert_memory_equal(&r, &again, sizeof(r));
 }
 
-/* The same of a tree of 18 hosts, 16 of which send to one. */
+/* The same in a tree of 18 hosts, 16 of which send to one. */
 static void test_fat_tree(void **st)
 {
 	const struct fab_congestion_cfg cc = usual();
@@ -188,7 +188,7 @@ static void test_fat_tree(void **st)
 	assert_true(part(&with.hot) > 0.9);
 }
 
-/* OpenSM's defaults are all 0: nothing is marked. So are packets that are too short. */
+/* OpenSM's defaults are all 0: nothing is marked. Nor are packets that are too short. */
 static void test_nothing_set(void **st)
 {
 	const struct fab_congestion_cfg zero = { 0 };
@@ -204,7 +204,7 @@ static void test_nothing_set(void **st)
 	expect_same(&r, &without);
 	cc.sw.packet_size = 64;
 	assert_true(result_of(tree(), 16, &cc).fecns > 0);
-	/* what is marked and changes nothing */
+	/* marks without an effect */
 	for (unsigned int i = 0; i < IB_CC_SLS; i++)
 		cc.ca.sl[i].ccti_increase = 0;
 	r = result_of(tree(), 16, &cc);
@@ -220,7 +220,7 @@ static void test_marks(void **st)
 	uint64_t all, few, victims;
 
 	(void)st;
-	/* nobody waits: so the same packets may be marked */
+	/* no sender slows down, so the same packets may be marked */
 	for (unsigned int i = 0; i < IB_CC_SLS; i++)
 		cc.ca.sl[i].ccti_increase = 0;
 	all = result_of(tree(), 16, &cc).fecns;
@@ -231,15 +231,15 @@ static void test_marks(void **st)
 	cc.sw.threshold = 1;
 	assert_true(result_of(tree(), 16, &cc).fecns < all);
 	cc.sw.threshold = usual().sw.threshold;
-	/* leaves have their way to the core at port 4 */
+	/* leaves reach the core by port 4 */
 	cc.sw.victim_mask[IB_CC_PORT_MASK - 1] = 1u << 4;
 	victims = result_of(tree(), 16, &cc).fecns;
 	assert_true(victims > all + all / 2);
 }
 
-/* ---- senders beside each other -------------------------------------------------- */
+/* ---- senders in a row ----------------------------------------------------------- */
 
-#define ROW	4u	/* switches, with a sender each; the last one has the host to which all send */
+#define ROW	4u	/* switches with a sender each; the last one has the target host */
 
 static struct fab *row_of_switches(void)
 {
@@ -272,7 +272,7 @@ static struct fab *row_of_switches(void)
 	return f;
 }
 
-/* What a watcher was told: of the senders, by their distance, and of intervals. */
+/* Results that a watcher got: of the senders, by their distance, and of intervals. */
 struct told {
 	double part[ROW];
 	unsigned int rows;
@@ -320,8 +320,8 @@ static struct told told_of(uint32_t messages, const struct fab_congestion_cfg *c
 }
 
 /*
- * Each switch gives each of its inputs half of the wire, so a sender gets half of what the next one gets.
- * With congestion control each gets as much, within 15 percent.
+ * Each switch gives each of its inputs half of the wire, so a sender gets half of what the next one
+ * gets. With congestion control each gets the same, within 15 percent.
  */
 static void test_row(void **st)
 {
@@ -339,7 +339,7 @@ static void test_row(void **st)
 		assert_true(fabs(told.part[i] * ROW - 1) < 0.15);
 }
 
-/* All that comes is in one interval, the last of which is cut. */
+/* The intervals contain all bytes, and the last one is cut. */
 static void test_series(void **st)
 {
 	(void)st;
@@ -347,7 +347,7 @@ static void test_series(void **st)
 	assert_int_equal(told_of(8, NULL, 1000000000).rows, 1);
 }
 
-/* A receiver whose messages end with a packet that is marked forgets no notification. */
+/* A receiver whose messages end with a marked packet sends every notification. */
 static void test_notified(void **st)
 {
 	struct fab_congestion_cfg cc = usual();
@@ -357,7 +357,7 @@ static void test_notified(void **st)
 	for (unsigned int i = 0; i < IB_CC_SLS; i++)
 		cc.ca.sl[i].ccti_increase = 0;
 	r = result_of(tree(), 64, &cc);
-	/* of packets that are marked; one may tell of two */
+	/* for packets that are marked; one may cover two */
 	assert_in_range(r.becns, r.fecns / 2, r.fecns);
 }
 
@@ -371,7 +371,7 @@ static bool no_manager(void *ctx, uint32_t port, const struct fab_mad *mad)
 	return false;
 }
 
-/* A MAD as it is to the core. Return: the status of its answer. */
+/* Sends a MAD to the core. Return: the status of its answer. */
 static uint16_t status_of(struct fab *f, struct ib_mad *mad)
 {
 	static struct fab_mgmt m;
@@ -381,7 +381,7 @@ static uint16_t status_of(struct fab *f, struct ib_mad *mad)
 	return ib_be16(mad->hdr.status);
 }
 
-/* One MAD to the core. Return: its data. */
+/* Sends one MAD to the core. Return: its data. */
 static uint8_t *to_core(struct fab *f, struct ib_mad *mad, uint8_t method, uint16_t attr)
 {
 	mad->hdr = (struct ib_mad_hdr){
@@ -392,7 +392,9 @@ static uint8_t *to_core(struct fab *f, struct ib_mad *mad, uint8_t method, uint1
 	return (uint8_t *)mad;
 }
 
-/* Counters of the port to the hot host, in microseconds and 0 if it is not @congested. */
+/*
+ * Checks counters of the port to the hot host, in microseconds; they are 0 unless it is @congested.
+ */
 static void expect_counters(struct fab *f, uint16_t attr, bool congested, uint64_t ns)
 {
 	static struct fab_mgmt m;
@@ -426,7 +428,7 @@ static void expect_counters(struct fab *f, uint16_t attr, bool congested, uint64
 	assert_int_equal(ib_be16(mad.hdr.status), IB_MAD_BAD_METHOD_ATTR);
 }
 
-/* What a manager has set of a switch holds, also if its hosts have no congestion control. */
+/* A manager's settings of a switch take effect even if its hosts have no congestion control. */
 static void test_set_by_mad(void **st)
 {
 	uint8_t *b;
@@ -468,7 +470,7 @@ static void test_set_by_mad(void **st)
 		for (uint16_t attr = IB_PMA_ATTR_SW_VL_CONGESTION; attr <= IB_PMA_ATTR_VL_XMIT_TIME_CONG;
 		     attr++)
 			expect_counters(f, attr, marks, r.ns);
-		/* a switch that was off has forgotten it */
+		/* a switch that was off has lost them */
 		assert_true(fab_reset_node(f, 0));
 		b = to_core(f, &mad, IB_METHOD_GET, IB_CC_ATTR_SWITCH_SETTING) + IB_CC_DATA_OFF;
 		assert_int_equal(b[68], 0);
@@ -477,7 +479,7 @@ static void test_set_by_mad(void **st)
 	}
 }
 
-/* A Set that is wrong, and a Get, take no memory; nor do the agents of others with one that is right. */
+/* An invalid Set, and a Get, need no memory; nor do the agents of other nodes after a valid one. */
 static void test_memory(void **st)
 {
 	struct ib_mad mad = { 0 };

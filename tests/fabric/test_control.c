@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The control socket: requests that come in pieces or together, clients that do not read, files. */
+/* The control socket: requests in pieces or together, clients that do not read, files. */
 #include "cases.h"
 
 #include <errno.h>
@@ -46,7 +46,7 @@ static int teardown(void **st)
 	return access(path, F_OK) ? 0 : -1;
 }
 
-/* Handle all that has come. Return: events. */
+/* Handles all events. Return: their number. */
 static unsigned int turn(void)
 {
 	struct epoll_event ev[8];
@@ -79,7 +79,7 @@ static void say(int fd, const char *text)
 	turn();
 }
 
-/* The next reply of @fd, which is there. */
+/* Return: the next reply of @fd, which must be there. */
 static json_t *reply(int fd)
 {
 	static char text[1 << 20];
@@ -122,7 +122,7 @@ static void requests(void **st)
 	says(other, "nodes");
 	say(fd, "}\n");
 	says(fd, "error");
-	/* half closed: what was asked before is answered */
+	/* half closed: earlier requests are answered */
 	assert_int_equal(send(fd, "{\"command\": \"status\"}\n", 22, 0), 22);
 	shutdown(fd, SHUT_WR);
 	turn();
@@ -156,7 +156,7 @@ static void errors(void **st)
 	turn();
 }
 
-/* What is wrong is told in the words of the request, also if they are cut in a letter's middle. */
+/* An error quotes the words of the request, even if they are cut in the middle of a letter. */
 static void errors_of_any_text(void **st)
 {
 	static const char *const wrong[] = {
@@ -199,7 +199,10 @@ static void long_line(void **st)
 	close(fd);
 }
 
-/* Replies that nobody reads hold up nobody else, and their requests are not read. */
+/*
+ * A client that does not read its replies delays no other client, and its further requests are not
+ * read.
+ */
 static void no_reader(void **st)
 {
 	const char *ask = "{\"command\": \"topology\"}\n";
@@ -246,7 +249,7 @@ static void too_many(void **st)
 	turn();
 }
 
-/* As many clients as there may be, none of which reads what it asks for. */
+/* The maximum number of clients, none of which reads its replies. */
 static void none_reads(void **st)
 {
 	static const char ask[] = "{\"command\": \"topology\"}\n";
@@ -255,7 +258,7 @@ static void none_reads(void **st)
 	(void)st;
 	for (unsigned int i = 0; i < FAB_CONTROL_CLIENTS; i++) {
 		fd[i] = dial();
-		/* until the fabric reads no more of it; each time it is done at once */
+		/* until the fabric reads no more of it; each request is answered at once */
 		for (unsigned int k = 0; k < 100000; k++) {
 			if (send(fd[i], ask, sizeof(ask) - 1, 0) < 0)
 				break;
@@ -263,12 +266,14 @@ static void none_reads(void **st)
 		}
 		assert_int_equal(errno, EAGAIN);
 	}
-	/* nothing keeps it awake */
+	/* nothing keeps the fabric awake */
 	assert_int_equal(turn(), 0);
 	more = dial();
 	says(more, "error");
 	close(more);
-	/* one of them reads so much that the fabric goes on with it: another one has to go */
+	/*
+	 * one of them reads so much that the fabric continues with it: another one is disconnected
+	 */
 	now_ns += FAB_CONTROL_QUIET_NS - 1;
 	do
 		says(fd[0], "nodes");
@@ -291,7 +296,7 @@ static void none_reads(void **st)
 	turn();
 }
 
-/* Virtual time that has run says nothing about how long a client was quiet. */
+/* Virtual time that has run does not count as silence of a client. */
 static void quiet_in_virtual_time(void **st)
 {
 	uint64_t until_ns = 0;
@@ -313,7 +318,10 @@ static void quiet_in_virtual_time(void **st)
 	m.until_ns = NULL;
 }
 
-/* Who comes while there is no descriptor for him is told so, and does not keep the fabric awake. */
+/*
+ * A client that connects while there is no descriptor for it gets an error, and does not keep the
+ * fabric awake.
+ */
 static void no_descriptor(void **st)
 {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0), next = dup(fd);
@@ -342,7 +350,9 @@ static void no_descriptor(void **st)
 	close(fd);
 }
 
-/* A client gets what a fabric has said before it closed, as when too many are connected. */
+/*
+ * A client receives what the fabric sent before it closed, for example that too many are connected.
+ */
 static void closed_early(void **st)
 {
 	static const char said[] = "{\"x\": 2}\n";
@@ -365,7 +375,7 @@ static void closed_early(void **st)
 	fclose(s);
 }
 
-/* The end of the fabric is that of all its clients, whatever each of them was at. */
+/* The end of the fabric closes the connections of all clients, whatever they are doing. */
 static void end(void **st)
 {
 	const char *ask = "{\"command\": \"topology\"}\n";
@@ -382,7 +392,7 @@ static void end(void **st)
 	assert_true(at_end(part));
 	while (recv(late, &byte, 1, 0) == 1)
 		;
-	/* what it has asked for is lost */
+	/* its replies are lost */
 	assert_int_equal(errno, ECONNRESET);
 	close(idle);
 	close(part);
@@ -425,7 +435,7 @@ static void links(void **st)
 	assert_int_equal(asked("links_up"), all - 1);
 }
 
-/* Parts of a table and of the nodes follow each other, and end. */
+/* Parts of a table and of the nodes are contiguous, and end. */
 static void parts(void **st)
 {
 	struct fab *big = from_spec("torus:8x8,18");
@@ -453,7 +463,7 @@ static void parts(void **st)
 	fab_free(big);
 }
 
-/* The answer to changes since @since, or from now on with -1. */
+/* Return: the answer to changes since @since, or from now on with -1. */
 static json_t *changes_since(json_int_t since)
 {
 	char ask[64], *text;
@@ -486,7 +496,10 @@ static bool flag(json_t *v, const char *name)
 	return set;
 }
 
-/* Both ends of a cable that was pulled are told, once; who is too far behind is told so. */
+/*
+ * Both ends of a cable that was pulled are reported, once; a client that is too far behind gets an
+ * error.
+ */
 static void what_changed(void **st)
 {
 	const uint32_t leaf = f->port[1].peer;
@@ -515,13 +528,13 @@ static void what_changed(void **st)
 	assert_int_equal(json_array_size(json_object_get(v, "ports")), 0);
 	json_decref(v);
 
-	/* a link that comes and goes is one cable, whichever end was first */
+	/* a link that goes down and up is one cable, whichever end was first */
 	for (i = 0; i < 8; i++)
 		assert_true(fab_fault_link(&m, leaf, i % 2, now_ns));
 	v = changes_since(since);
 	assert_int_equal(json_array_size(json_object_get(v, "ports")), 2);
 	since = since_of(v);
-	/* a switch that was off has lost its LID, that of port 0, which no cable leads to */
+	/* a switch that was off has lost its LID, that of port 0, which has no cable */
 	for (i = 0; i < 2; i++)
 		assert_true(fab_fault_node(&m, f->port[leaf].node, i, now_ns));
 	v = changes_since(since);
@@ -545,7 +558,7 @@ static void what_changed(void **st)
 	assert_true(flag(changes_since(INT64_MAX), "all"));
 }
 
-/* A counter never is less than it was, nor less than 0. */
+/* A counter is never less than before, nor less than 0. */
 static void large_counter(void **st)
 {
 	static const char ask[] = "{\"command\": \"counters\"}";
@@ -606,7 +619,7 @@ static void files(void **st)
 	assert_null(fab_control_new(&m, NULL, stale, epfd));
 	assert_int_equal(errno, EWOULDBLOCK);
 	close(fd);
-	/* a file that is no socket is somebody's */
+	/* a file that is no socket stays */
 	fd = open(stale, O_WRONLY | O_CREAT | O_EXCL, 0600);
 	assert_true(fd >= 0);
 	close(fd);

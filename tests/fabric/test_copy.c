@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A fabric that runs, as a program takes it over with its tables by the control socket: the copy is the
- * same, and a process that says something else than a fabric gets no copy and does no harm.
+ * A program copies a running fabric with its tables by the control socket: the copy is the same,
+ * and a process that sends invalid data gets the program no copy and does no harm.
  */
 #include "cases.h"
 
@@ -17,7 +17,7 @@
 #include "fabric/mgmt/mgmt.h"
 #include "fabric/traffic/routes.h"
 
-#define LIES	150u	/* with a byte that is wrong */
+#define LIES	150u	/* runs with a wrong byte */
 
 static char path[64];
 static struct fab *f;
@@ -28,7 +28,7 @@ static uint32_t any(uint32_t n)
 	return fab_random(&rng) % n;
 }
 
-/* One client is answered; with @lie one byte of some answer is another one. */
+/* Answers one client; with @lie one byte of some answer is changed. */
 static void answer(int fd, bool lie)
 {
 	FILE *in = fdopen(fd, "r");
@@ -50,7 +50,7 @@ static void answer(int fd, bool lie)
 	}
 }
 
-/* A process that answers one client at @path. Return: its ID. */
+/* Starts a process that answers one client at @path. Return: its ID. */
 static pid_t serve(bool lie)
 {
 	struct sockaddr_un un = { .sun_family = AF_UNIX };
@@ -72,7 +72,7 @@ static pid_t serve(bool lie)
 	return pid;
 }
 
-/* The copy that a program gets, or NULL. */
+/* Return: the copy that a program gets, or NULL. */
 static struct fab *copy(bool lie)
 {
 	const pid_t pid = serve(lie);
@@ -121,7 +121,7 @@ static void some_maps(const struct fab_node *n, unsigned int out)
 	}
 }
 
-/* A manager has been here. */
+/* A manager has set up the fabric. */
 static void make(const char *spec, uint8_t vls, uint8_t mtu)
 {
 	char why[1024];
@@ -211,7 +211,7 @@ static void test_same(void **st)
 	fab_free(f);
 }
 
-/* A link that is not Active at one end is down in the copy, at both. */
+/* A link that is not Active at one end is down at both ends in the copy. */
 static void test_states(void **st)
 {
 	const struct fab_node *n;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Maximum flows: those of known fabrics, and of random ones as all cuts of their switches have them. */
+/* Maximum flows of known fabrics, and of random ones, compared with all cuts of their switches. */
 #include "cases.h"
 
 #include "fabric/graph/cut.h"
@@ -61,7 +61,7 @@ static void test_none(void **st)
 	fab_free(f);
 }
 
-/* kb/s of the link at port @p */
+/* Return: kb/s of the link at port @p. */
 static uint64_t rate(const struct fab *f, uint32_t p)
 {
 	const struct ib_port_info *pi = &f->port[p].pi;
@@ -69,8 +69,10 @@ static uint64_t rate(const struct fab *f, uint32_t p)
 	return ib_link_data_kbps(pi->width_active, pi->speed_active, pi->speed_ext_active);
 }
 
-/* What leaves the side @mine of the switches, and hosts of the first half at the other side and of the second at
- * this one. */
+/*
+ * Return: kb/s that leave the side @mine of the switches, with hosts of the first half that are at
+ * the other side and of the second half that are at this one.
+ */
 static uint64_t cut_of(const struct fab *f, uint32_t mine, uint32_t half)
 {
 	uint64_t sum = 0;
@@ -123,7 +125,7 @@ static void test_random(void **st)
 		free(damages.list);
 		fab_free(f);
 	}
-	/* in most of them cables are too few */
+	/* in most of them cables are the bottleneck */
 	assert_true(different > SEEDS / 2);
 }
 
