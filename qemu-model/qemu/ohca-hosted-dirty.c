@@ -69,8 +69,9 @@ void ohca_hosted_dirty(OhcaState *s)
 }
 
 /**
- * ohca_hosted_told: with TCG, mark pages before an interrupt or after a
- * doorbell
+ * ohca_hosted_told: with TCG, call ohca_hosted_dirty()
+ *
+ * Before an interrupt, and after a doorbell.
  */
 void ohca_hosted_told(OhcaState *s)
 {

@@ -259,8 +259,7 @@ static void ohca_iommu_add(MemoryListener *listener, MemoryRegionSection *sec)
 }
 
 /**
- * ohca_hosted_iommu_loaded: read the mappings after the state of the IOMMU is
- * loaded
+ * ohca_hosted_iommu_loaded: replay the IOMMU after its state is loaded
  *
  * Loading the state does not always notify: if the region translates from
  * power-on, the listener sees no change of regions. Mappings that were notified

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The card as a guest without an operating system uses it, and its machine. */
+/* Helpers of the qtests: a machine with a card, a fabric, driver functions. */
 #include "qemu/osdep.h"
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -9,7 +9,7 @@
 #include "qobject/qdict.h"
 #include "ohca-card.h"
 
-/* Nothing runs in the machine, so any firmware will do. */
+/* The machine executes no code, so the firmware may be empty. */
 #define BIOS_SIZE   65536
 char *bios;
 
@@ -31,7 +31,7 @@ int card_test_run(void)
     return ret;
 }
 
-/* The first one is it. */
+/* Keep the first card. */
 static void found(QPCIDevice *dev, int devfn, void *data)
 {
     QPCIDevice **first = data;
@@ -67,7 +67,7 @@ void expect_status(Card *c, uint32_t status)
     g_assert_cmphex(reg(c, OHCA_REG_STATUS), ==, status);
 }
 
-/* Get at the registers of the card that @c->dev is. */
+/* Map the registers of @c->dev, and allocate memory for its queues. */
 void card_map(Card *c)
 {
     g_assert(c->dev);
@@ -80,7 +80,7 @@ void card_map(Card *c)
 
 /* ---- the fabric ---- */
 
-/* Whether somebody listens at a socket. */
+/* Whether a process listens at a socket. */
 static bool listens(const char *path)
 {
     struct sockaddr_un sa = { .sun_family = AF_UNIX };
@@ -148,7 +148,6 @@ void card_boot_at(Card *c, const char *before, const char *props)
     c->uar = qpci_iomap(c->dev, OHCA_BAR_UAR, NULL);
 }
 
-/* @before: arguments before the card's; @props: properties, and arguments after. */
 void card_boot(Card *c, const char *before, const char *props)
 {
     memset(c, 0, sizeof(*c));
@@ -242,11 +241,11 @@ void expect_nop(Card *c)
     g_assert_cmpint(card_cmd(c, &cmd).status, ==, OHCA_ADMIN_OK);
 }
 
-/* PortInfo of a port, from the card's own SMA; @method: 1 Get, 2 Set. */
+/* Get (@method 1) or Set (2) PortInfo of a port by the card's own SMA. */
 void card_info_of_port(Card *c, uint8_t port, uint8_t method, uint8_t pi[64])
 {
     struct ohca_hw_aqe cmd = { .hdr.opcode = OHCA_CMD_MAD_IFC };
-    /* LID routed */
+    /* an LID routed SMP */
     uint8_t mad[256] = { 1, 1, 1, method, [17] = 0x15, [23] = port };
 
     memcpy(mad + 64, pi, 64);
@@ -291,7 +290,7 @@ void expect_phys_state(Card *c, unsigned int state)
 
 /* ---- an IOMMU ---- */
 
-/* Memory of zeros. */
+/* Allocate a zeroed page. */
 uint64_t vtd_page(Card *c)
 {
     uint64_t page = guest_alloc(&c->qs->alloc, 4096);
@@ -300,7 +299,7 @@ uint64_t vtd_page(Card *c)
     return page;
 }
 
-/* A root table, a context table and one translation: of 1 GiB to itself. */
+/* A root table, a context table and one mapping, of 1 GiB to itself. */
 uint64_t vtd_tables(Card *c)
 {
     uint64_t root = vtd_page(c), context = vtd_page(c), level3 = vtd_page(c);
@@ -313,7 +312,7 @@ uint64_t vtd_tables(Card *c)
     return root;
 }
 
-/* What the tables say counts from now on. */
+/* Invalidate the IOTLB, after a change of the tables. */
 void vtd_invalidate(Card *c)
 {
     qtest_writeq(c->qs->qts, VTD_BASE + VTD_IOTLB, VTD_IVT | VTD_GLOBAL);

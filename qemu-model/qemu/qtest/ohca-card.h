@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The card as a guest without an operating system uses it, and its machine. */
+/* Helpers of the qtests: a machine with a card, a fabric, driver functions. */
 #ifndef OHCA_CARD_H
 #define OHCA_CARD_H
 
@@ -29,16 +29,16 @@
 #define VTD_ICC     (1ull << 63)
 #define VTD_ALL     (1ull << 61)
 
-/* Arguments of a machine with it, and properties of a card that is behind it. */
+/* Arguments of a machine with intel-iommu; properties of a card behind it. */
 #define VTD_MACHINE " -machine q35 -device intel-iommu,caching-mode=on"
 #define VTD_CARD    ",addr=4"
 
 /**
- * struct Fabric - a process of ohca-fabric: $OHCA_FABRIC
- * @pid: it, 0: there is none
- * @dir: of its socket
+ * struct Fabric - a process of ohca-fabric, the program $OHCA_FABRIC
+ * @pid: process ID; 0: there is none
+ * @dir: directory of its socket
  * @path: its socket
- * @disk: machines may have memory on a disk
+ * @disk: it accepts memory on a disk
  */
 typedef struct Fabric {
     pid_t pid;
@@ -48,15 +48,15 @@ typedef struct Fabric {
 } Fabric;
 
 /**
- * struct Card - a card, and the memory by which it is used
+ * struct Card - a card, and the memory of its driver
  * @qs: the machine
- * @fabric: has the card
+ * @fabric: the fabric of the card
  * @dev: its PCI function
  * @ctrl: BAR of registers
  * @uar: BAR of doorbells
- * @aq: the admin queue, a guest's physical address, as those that follow
- * @acq: the admin completion queue
- * @mbox: a mailbox
+ * @aq: guest physical address of the admin queue
+ * @acq: guest physical address of the admin completion queue
+ * @mbox: guest physical address of a mailbox
  * @pi: commands posted since the handshake
  */
 typedef struct Card {
@@ -76,25 +76,30 @@ typedef struct Card {
 extern char *bios;
 
 /*
- * card_test_init() comes before tests are added; card_test_run() stands for
- * g_test_run() and returns its result.
+ * Call card_test_init() before adding tests, and card_test_run() instead of
+ * g_test_run(), whose result it returns.
  */
 void card_test_init(int *argc, char ***argv);
 int card_test_run(void);
 
-/* The first card of a machine, which the caller frees, or NULL. */
+/* Returns: the first card of a machine, which the caller frees, or NULL */
 QPCIDevice *card_find(QOSState *qs);
 
-/* Start a fabric of one switch, and end it; start it again at the same place. */
+/*
+ * fabric_open() starts a fabric of one switch, fabric_close() ends it.
+ * fabric_kill() and fabric_start() restart it with the same socket.
+ */
 void fabric_open(Fabric *f);
 void fabric_close(Fabric *f);
 void fabric_start(Fabric *f);
 void fabric_kill(Fabric *f);
 
 /*
- * Start a fabric, which takes memory on a disk if @before has a mem-path=, and a
- * machine with a card at it, find its BARs; card_close() ends both. With
- * card_boot_at() the fabric is there, and all else of @c is 0.
+ * card_boot() starts a fabric, which accepts memory on a disk if @before has
+ * mem-path=, starts a machine with a card, and maps its BARs. card_close() ends
+ * both. card_boot_at() uses the fabric in @c; all other fields of @c are 0.
+ * @before: arguments before the card's; @props: properties, and later
+ * arguments.
  */
 void card_boot_at(Card *c, const char *before, const char *props);
 void card_boot(Card *c, const char *before, const char *props);
@@ -102,7 +107,7 @@ void card_open(Card *c, const char *props);
 void card_close(Card *c);
 void card_map(Card *c);
 
-/* Plug a card with these properties in: it must be refused, and @why is said. */
+/* Plug a card with these properties: this must fail with an error with @why. */
 void expect_refusal(QTestState *qts, const char *props, const char *why);
 
 uint32_t reg(Card *c, unsigned int off);
@@ -112,15 +117,17 @@ void card_reset(Card *c);
 void card_start(Card *c);
 
 /*
- * Tables of intel-iommu, at the root that is returned: the first GiB is translated to
- * itself for the card. Have it read them again; switch something on or off.
+ * vtd_tables() makes tables of intel-iommu, which map the first GiB to itself
+ * for the card, and returns their root. vtd_invalidate() makes changes of the
+ * tables effective. vtd_command() writes @value to GCMD and checks @bit in
+ * GSTS.
  */
 uint64_t vtd_page(Card *c);
 uint64_t vtd_tables(Card *c);
 void vtd_invalidate(Card *c);
 void vtd_command(Card *c, uint32_t bit, uint32_t value);
 
-/* Post an admin command, see if it is done, wait for it; or all of these. */
+/* Post an admin command; check for completion; wait for it; post and wait. */
 void card_post(Card *c, struct ohca_hw_aqe *cmd);
 bool card_done(Card *c, struct ohca_hw_acqe *r);
 struct ohca_hw_acqe card_wait(Card *c);
@@ -129,7 +136,7 @@ void expect_nop(Card *c);
 
 void card_port_info(Card *c, uint8_t method, uint8_t pi[64]);
 void card_info_of_port(Card *c, uint8_t port, uint8_t method, uint8_t pi[64]);
-/* Wait until PortPhysicalState of port 1, or another one, is @state. */
+/* Wait until PortPhysicalState of port 1, or of @port, is @state. */
 void expect_phys_state(Card *c, unsigned int state);
 void expect_phys_state_of(Card *c, uint8_t port, unsigned int state);
 

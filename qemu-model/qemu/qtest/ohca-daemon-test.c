@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* qtest of cards and the fabric's process: what is refused, plugged, lost and written. */
+/* qtest of cards and ohca-fabric: refusals, hotplug, connections, dirty memory. */
 #include "qemu/osdep.h"
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -8,10 +8,10 @@
 #include "hw/pci/pci_regs.h"
 #include "ohca-card.h"
 
-/* ACPI's register of slots to be ejected */
+/* Register of ACPI that ejects slots */
 #define ACPI_EJECT  0xae08
 
-/* A second card, which is plugged in. */
+/* Plug a second card. */
 static Card plug(Card *c, const char *id)
 {
     Card second = { .qs = c->qs };
@@ -23,7 +23,7 @@ static Card plug(Card *c, const char *id)
     return second;
 }
 
-/* Cards come and go while the machine runs; each is at the switch. */
+/* Plug and unplug cards while the machine runs; each gets a link. */
 static void test_plug(void)
 {
     Card c, second;
@@ -50,7 +50,7 @@ static void expect_query(Card *c, uint64_t to, unsigned int status)
     g_assert_cmpint(card_cmd(c, &cmd).status, ==, status);
 }
 
-/* Another device's memory is reached while it is there; it is shared, too. */
+/* A card can access the device memory of a peer, but not its registers. */
 static void test_peer_to_peer(void)
 {
     struct ohca_hw_device_attr attr;
@@ -72,7 +72,7 @@ static void test_peer_to_peer(void)
     card_close(&c);
 }
 
-/* The device as no process has it: it says so, and everything else goes on. */
+/* Without a process the device is AWAY and ignores writes. */
 static void expect_away(Card *c, uint32_t version)
 {
     expect_status(c, OHCA_STATUS_AWAY);
@@ -93,7 +93,7 @@ static void expect_away(Card *c, uint32_t version)
     qtest_qmp_assert_success(c->qs->qts, "{'execute': 'cont'}");
 }
 
-/* The process ends, and another one has the card then, as after power-on. */
+/* The process ends. After its restart the card is as after power-on. */
 static void test_killed(void)
 {
     uint32_t version;
@@ -113,7 +113,7 @@ static void test_killed(void)
     card_close(&c);
 }
 
-/* One that stands still is lost at the first call, and found when it goes on. */
+/* A stopped process is lost at the first call; QEMU connects again later. */
 static void test_stopped(void)
 {
     uint32_t version;
@@ -136,7 +136,7 @@ static void test_stopped(void)
     card_close(&c);
 }
 
-/* Lies are told by the process, also in registers. */
+/* With x-lies the process returns wrong values, also in registers. */
 static void test_lies(void)
 {
     uint64_t told = 0;
@@ -171,7 +171,7 @@ static QTestState *machine(const char *args)
     return qtest_initf("-nodefaults -bios %s %s", bios, args);
 }
 
-/* A place that is taken, a machine whose memory cannot be shared. */
+/* Refused: a port that the fabric does not have; memory that is not shared. */
 static void test_refused(void)
 {
     g_autofree char *fabric = NULL;
@@ -191,7 +191,7 @@ static void test_refused(void)
     qtest_quit(qts);
 }
 
-/* Memory on a disk, of a machine that has another fabric than it would need. */
+/* Memory on a disk is refused by a fabric without --disk-memory. */
 static void test_disk(void)
 {
     char file[] = "ohca-ram-XXXXXX";
@@ -220,7 +220,7 @@ static void test_disk(void)
     unlink(file);
 }
 
-/* An IOMMU that does not tell of mappings. */
+/* An IOMMU without notifications of mappings is refused. */
 static void test_iommu(void)
 {
     QTestState *qts = machine(SHARED " -machine q35 -device intel-iommu"
@@ -230,7 +230,7 @@ static void test_iommu(void)
     qtest_quit(qts);
 }
 
-/* Who listens at the socket and says nothing, or is busy, is waited for briefly. */
+/* QEMU waits briefly for a process that does not answer or does not accept. */
 static void test_silent(void)
 {
     g_autofree char *dir = g_dir_make_tmp("ohca-XXXXXX", NULL);
@@ -247,7 +247,7 @@ static void test_silent(void)
     card_start(&c);
     expect_refusal(c.qs->qts, props, "HELLO");
     expect_nop(&c);
-    /* the backlog is full now */
+    /* fill the backlog */
     for (i = 0; i < 2; i++) {
         busy = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
         if (connect(busy, (struct sockaddr *)&sa, sizeof(sa))) {
@@ -264,8 +264,9 @@ static void test_silent(void)
 }
 
 /*
- * A card takes the place of one that was just pulled, whose memory RCU still
- * has. Its BARs were mapped: the memory is part of an address space.
+ * Plug a card into a slot whose last card was just unplugged, and whose memory
+ * RCU has not freed yet. Its BARs were mapped, so the memory was in an address
+ * space.
  */
 static void test_replug(void)
 {
@@ -278,7 +279,7 @@ static void test_replug(void)
         second = plug(&c, "second");
         qpci_iomap(second.dev, OHCA_BAR_DM, NULL);
         g_free(second.dev);
-        /* whose event tells when RCU gives it up is not waited for */
+        /* do not wait for DEVICE_DELETED, which follows an RCU grace period */
         qtest_qmp_device_del_send(c.qs->qts, "second");
         qtest_outl(c.qs->qts, ACPI_EJECT, 1 << 6);
     }
@@ -286,14 +287,14 @@ static void test_replug(void)
     card_close(&c);
 }
 
-/* ---- what the process writes, as QEMU knows of it ---- */
+/* ---- dirty memory ---- */
 
-/* A MAD whose TransactionID is a function, and what that has returned. */
+/* Addresses of a MAD whose TransactionID is a function, and of its result. */
 #define CODE        0x8000
 #define RESULT      0x7000
 #define VERSIONS    200
 
-/* Firmware that calls the function for ever. */
+/* Write firmware that calls the function in a loop. */
 static void write_caller(void)
 {
     static const uint8_t caller[] = {
@@ -317,7 +318,7 @@ static void write_caller(void)
     close(fd);
 }
 
-/* A MAD with a function that returns @version. */
+/* Make a MAD with a function that returns @version. */
 static void make_mad(uint8_t mad[256], uint16_t version)
 {
     /* mov $version, %ax; lret */
@@ -329,7 +330,7 @@ static void make_mad(uint8_t mad[256], uint16_t version)
     memcpy(mad + 8, code, sizeof(code));
 }
 
-/* The card replaces the function, as part of the answer of its SMA. */
+/* Have the card overwrite the function by the answer of its SMA. */
 static void replace(Card *c, uint16_t version)
 {
     struct ohca_hw_aqe cmd = { .hdr.opcode = OHCA_CMD_MAD_IFC };
@@ -355,7 +356,7 @@ static void expect_result(Card *c, uint16_t version)
 }
 
 /*
- * A processor that TCG emulates runs what the card has placed, and not what it
+ * A vCPU of TCG executes the code that the card has written, not code that it
  * has translated before: after an interrupt, and after a doorbell.
  */
 static void test_code(void)
@@ -382,7 +383,7 @@ static void test_code(void)
     card_close(&c);
 }
 
-/* Whether a log of QEMU says that a page of memory was announced. */
+/* Whether a log of QEMU shows that the page with @addr was marked dirty. */
 static bool was_announced(const char *path, uint64_t addr)
 {
     g_autofree char *text = NULL;
@@ -403,7 +404,7 @@ static bool was_announced(const char *path, uint64_t addr)
     return false;
 }
 
-/* Who wants to know what of the memory was written is told of what the card has. */
+/* Pages that the card has written are in the dirty log of QEMU. */
 static void test_dirty(void)
 {
     g_autofree char *log = NULL, *args = NULL;
@@ -438,7 +439,7 @@ static void test_dirty(void)
     unlink(log);
 }
 
-/* A card is pulled while its interrupt is on the way to a vCPU. */
+/* Unplug a card while the delivery of its interrupt is queued on a vCPU. */
 static void test_pulled(void)
 {
     struct ohca_hw_aqe cmd = { .hdr.opcode = OHCA_CMD_NOP };

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* qtest of what the card reads and writes: messages, peers, behind an IOMMU. */
+/* qtest of DMA and interrupts of the card, with and without an IOMMU. */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
 #include "libqtest.h"
 #include "hw/pci/pci_regs.h"
 #include "ohca-card.h"
 
-/* An interrupt comes in a vCPU's time, so it may come after what it is of. */
+/* A vCPU delivers the interrupt, so it may arrive after the completion. */
 static void test_irq(void)
 {
     Card c;
@@ -30,9 +30,10 @@ static void test_irq(void)
 }
 
 /*
- * What the engine raises while no vCPU is in the device, which is what happens
- * when the machine goes on with work to do, gets to the guest, too. The message
- * is one that can be seen: a write to memory.
+ * An interrupt is also delivered if the engine raises it while no vCPU accesses
+ * the device: here after "cont", for a command that was posted while the
+ * machine was paused. The MSI-X message is a write to memory, which the test
+ * can read.
  */
 static void expect_irq_later(Card *c)
 {
@@ -65,7 +66,7 @@ static void expect_irq_later(Card *c)
         }
         g_assert_cmpint(n, <, 30000);
     }
-    /* one of a later command could come after the next call has begun */
+    /* no interrupts of later commands, which could be late for the next call */
     qpci_io_writel(c->dev, c->ctrl, OHCA_REG_AQ_INTR, 0);
     qpci_msix_disable(c->dev);
 }
@@ -81,8 +82,8 @@ static void test_irq_later(void)
 }
 
 /*
- * What is asked of @c goes to @to, once while a vCPU is in the device and once
- * while none is.
+ * Execute QUERY_DEVICE with the mailbox @to, once with the doorbell of a
+ * running machine, once with a doorbell that the engine reads after "cont".
  */
 static void expect_query(Card *c, uint64_t to, unsigned int status)
 {
@@ -105,7 +106,7 @@ static void expect_query(Card *c, uint64_t to, unsigned int status)
     }
 }
 
-/* Memory is reached; registers are not, and firmware is not written. */
+/* The card can access memory, but not registers or firmware. */
 static void test_no_memory(void)
 {
     Card c;
@@ -120,7 +121,7 @@ static void test_no_memory(void)
     card_close(&c);
 }
 
-/* Behind an IOMMU: commands, interrupts, the IOMMU on and off, the end. */
+/* Behind an IOMMU: commands and interrupts, translation on and off, unrealize. */
 static void test_iommu(void)
 {
     Card c;
@@ -147,8 +148,8 @@ static void test_iommu(void)
 }
 
 /*
- * The fabric's process has a mapping when the guest has made it, not before, and
- * none any more when it is gone. A process that comes back has all of them.
+ * The card can use an address while the guest maps it, and not before or after
+ * that. A restarted process has all mappings.
  */
 static void test_mappings(void)
 {
@@ -193,8 +194,8 @@ static void test_mappings(void)
 }
 
 /*
- * An IOMMU ends all mappings, and there are none: the fabric's process, which
- * stands still, is not waited for.
+ * If an IOMMU invalidates all addresses, but there are no mappings, QEMU does
+ * not call the process, which is stopped here.
  */
 static void test_no_mappings(void)
 {

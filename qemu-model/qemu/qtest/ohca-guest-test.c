@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A guest that lies to the card: configuration space, all BARs, guest memory,
- * commands and the fabric's socket are written at random.
+ * Random writes of a guest ("lies") to configuration space, all BARs, guest
+ * memory, the admin queue and the fabric's socket.
  *
- * OHCA_SEED and OHCA_SECONDS say what is done and for how long. The card may
- * refuse or fail; after a function-level reset it must work as a new one. What
- * QEMU and the fabric's process must not do is to end.
+ * OHCA_SEED sets the seed, OHCA_SECONDS the duration. The card may refuse or
+ * fail. After a function-level reset it must work again. QEMU and the process
+ * ohca-fabric must not exit.
  */
 #include "qemu/osdep.h"
 #include <sys/socket.h>
@@ -15,7 +15,7 @@
 #include "hw/pci/pci_regs.h"
 #include "ohca-card.h"
 
-#define PAGES       32u         /* of guest memory that commands name */
+#define PAGES       32u         /* pages of guest memory in commands */
 #define PAGE        4096u
 #define EPISODE     300         /* lies between two resets */
 #define CONFIG      256u        /* bytes of configuration space */
@@ -29,7 +29,7 @@ typedef struct Guest {
     uint32_t config[CONFIG / 4];
     uint64_t aq, acq, mem;
     uint32_t pi;
-    uint32_t last;              /* handle that the last command gave */
+    uint32_t last;              /* handle that the last command returned */
     GRand *rand;
     const char *path;
     int peer;
@@ -83,7 +83,7 @@ static void lie_config(Guest *g)
     default:
         qpci_config_writel(g->dev, at & ~3u, v);
     }
-    /* mostly the card is still to be reached */
+    /* mostly, keep the card accessible */
     if (draw(g, 4)) {
         qpci_config_writew(g->dev, PCI_COMMAND, PCI_COMMAND_MEMORY |
                            PCI_COMMAND_MASTER);
@@ -202,7 +202,7 @@ static void lie_command(Guest *g)
     }
 }
 
-/* A stranger that connects to the fabric, and says something. */
+/* Send a random message to the fabric by a connection of the test's own. */
 static void lie_fabric(Guest *g)
 {
     struct sockaddr_un sa = { .sun_family = AF_UNIX };
@@ -257,9 +257,9 @@ static void lie(Guest *g)
     }
 }
 
-/* ---- truth ---- */
+/* ---- correct accesses ---- */
 
-/* As after power-on: what the lies did to configuration space goes, too. */
+/* Reset the card to its state after power-on, with its configuration space. */
 static void guest_reset(Guest *g)
 {
     uint8_t cap = 0;
@@ -281,7 +281,7 @@ static void guest_reset(Guest *g)
     g_assert_cmphex(qpci_io_readq(g->dev, g->bar[0], OHCA_REG_AQ_BASE), ==, 0);
 }
 
-/* The handshake, and a command that must be obeyed. */
+/* The handshake, and a command that must succeed. */
 static void guest_start(Guest *g)
 {
     struct ohca_hw_aqe nop = { .hdr.opcode = OHCA_CMD_NOP,

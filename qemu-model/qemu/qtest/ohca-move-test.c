@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* qtest of migration: the card of a machine that goes on in another QEMU is the same. */
+/* qtest of live migration: the other QEMU takes over the HCA with its state. */
 #include "qemu/osdep.h"
 #include <linux/magic.h>
 #include <sys/statfs.h>
@@ -22,12 +22,12 @@
 #define ROUNDS  3
 #define SLOW    20000   /* bytes a second: all of memory takes 15 s */
 
-/* It translates from power-on; and the card that is behind it. */
+/* A virtio-iommu that translates from power-on; a card behind it. */
 #define VIOMMU_MACHINE  " -machine q35 -device virtio-iommu-pci,addr=3,boot-bypass=off"
 #define VIOMMU_CARD     ",addr=4"
 #define VIOMMU_DOMAIN   1
 
-/* A file for a machine's state, in a directory of its own; the caller frees the name. */
+/* Returns: a file name in a new directory, for a stream; the caller frees it */
 static char *state_path(void)
 {
     g_autofree char *dir = g_dir_make_tmp("ohca-move-XXXXXX", NULL);
@@ -43,7 +43,7 @@ static void state_remove(const char *path)
     rmdir(dir);
 }
 
-/* A machine like that of card_open() without @props, which waits for its state at @from. */
+/* Start a machine like that of @c, with @before, @props and -incoming @from. */
 static void await(Card *to, const Card *c, const char *from, const char *before,
                   const char *props)
 {
@@ -94,7 +94,7 @@ static void set_speed(Card *c, int64_t speed)
                              "'arguments': {'max-bandwidth': %" PRId64 "}}", speed);
 }
 
-/* Returns: whether this QEMU, on this host, has it. */
+/* Returns: whether this QEMU and this host support the capability */
 static bool set_capability(QTestState *qts, const char *name, bool on)
 {
     QDict *r = qtest_qmp(qts, "{'execute': 'migrate-set-capabilities', 'arguments': "
@@ -106,14 +106,14 @@ static bool set_capability(QTestState *qts, const char *name, bool on)
     return has;
 }
 
-/* The machine ends here; what else the card has is the other one's. */
+/* End this QEMU, but not the fabric, which the other QEMU still uses. */
 static void part(Card *c)
 {
     g_free(c->dev);
     qtest_pc_shutdown(c->qs);
 }
 
-/* LID of @port is LID + port. */
+/* Set the LID of @port to LID + @port. */
 static void set_lid_of(Card *c, uint8_t port)
 {
     uint8_t pi[64] = { };
@@ -121,7 +121,7 @@ static void set_lid_of(Card *c, uint8_t port)
     card_info_of_port(c, port, 1, pi);
     stw_be_p(pi + 16, LID + port);
     stw_be_p(pi + 18, 1);
-    /* no change of the states */
+    /* do not change the states */
     pi[32] &= 0xf0;
     pi[33] &= 0x0f;
     card_info_of_port(c, port, 2, pi);
@@ -159,7 +159,7 @@ static uint64_t guid_of(Card *c)
     return be64_to_cpu(attr.node_guid);
 }
 
-/* What the card writes is in the other machine's memory, up to the last byte. */
+/* Check that both machines have the same @n bytes at @at. */
 static void expect_same(Card *c, Card *to, uint64_t at, size_t n)
 {
     g_autofree uint8_t *a = g_malloc(n), *b = g_malloc(n);
@@ -206,7 +206,7 @@ static void test_moves(void)
         expect_lid(&to);
         expect_nop(&to);
         part(&c);
-        /* nor does the end of the first one matter */
+        /* the HCA remains when the first QEMU ends */
         expect_lid(&to);
         c = to;
         unlink(path);
@@ -215,7 +215,7 @@ static void test_moves(void)
     rmdir(dir);
 }
 
-/* A doorbell that was rung just before the end, and memory that was written then. */
+/* A doorbell and writes to memory just before the migration are not lost. */
 static void test_last(void)
 {
     struct ohca_hw_aqe query = { .hdr.opcode = OHCA_CMD_QUERY_DEVICE };
@@ -242,7 +242,7 @@ static void test_last(void)
     g_assert(!card_done(&to, &r));
     qtest_qmp_assert_success(to.qs->qts, "{'execute': 'cont'}");
     g_assert_cmpint(card_wait(&to).status, ==, OHCA_ADMIN_OK);
-    /* it was the other machine's memory */
+    /* the HCA has written only to the memory of the other QEMU */
     g_assert(!card_done(&c, &r));
     part(&c);
     expect_nop(&to);
@@ -251,8 +251,8 @@ static void test_last(void)
 }
 
 /*
- * Behind an IOMMU: what it translates is told to the other page, and what it ends
- * there has ended.
+ * Behind an IOMMU: the other QEMU sends the mappings to the HCA, and removes a
+ * mapping when the guest does so.
  */
 static void test_iommu(void)
 {
@@ -318,7 +318,7 @@ static QVirtQueue *viommu_open(Card *c)
     return vq;
 }
 
-/* A request of @n bytes but its tail. */
+/* Execute a request of @n bytes without its tail. */
 static void viommu_request(Card *c, QVirtQueue *vq, const void *req, size_t n)
 {
     struct virtio_iommu_req_tail tail = { .status = 0xff };
@@ -362,8 +362,8 @@ static void viommu_map(Card *c, QVirtQueue *vq, uint64_t iova, uint64_t at,
 }
 
 /*
- * Behind an IOMMU which translates from power-on: the other one has what it translates
- * by migration, and its region of the bus does not change by that.
+ * Behind an IOMMU that translates from power-on: the other QEMU loads its
+ * mappings from the stream, without a change of memory regions.
  */
 static void test_virtio_iommu(void)
 {
@@ -404,11 +404,11 @@ static void test_virtio_iommu(void)
     state_remove(path);
 }
 
-/* ---- one goes on, and who ---- */
+/* ---- failed migrations ---- */
 
 /*
- * The migration is cancelled, while RAM is sent or when only the state of devices is
- * left: the machine goes on with its card, and the other QEMU ends.
+ * Cancel a migration while RAM is sent, or when only the state of devices is
+ * left. The machine continues here with its card, and the other QEMU ends.
  */
 static void test_cancel(void)
 {
@@ -437,7 +437,7 @@ static void test_cancel(void)
         part(&to);
         expect_lid(&c);
     }
-    /* and at last it does */
+    /* a later migration succeeds */
     g_assert(set_capability(c.qs->qts, "pause-before-switchover", false));
     await(&to, &c, uri, "", "");
     send_to(&c, uri);
@@ -449,12 +449,12 @@ static void test_cancel(void)
     state_remove(path);
 }
 
-/* The second card of a machine: of the same fabric, at slot 5. */
+/* Properties of a second card of a machine, at slot 5 and the same fabric. */
 #define SECOND_GUID     (GUID + 0x1000)
 #define SECOND_PROPS    ",addr=4 -device ohca,guid=0x%" PRIx64 ",id=second,ports=2," \
                         "fabric=%s,addr=5"
 
-/* Each of two cards of a machine is the one that it was, with all of its ports. */
+/* Each of two cards of a machine keeps its HCA, with all ports. */
 static void test_two(void)
 {
     g_autofree char *path = state_path();
@@ -503,7 +503,7 @@ static void test_two(void)
     state_remove(path);
 }
 
-/* The other QEMU ends before the machine goes on there: it goes on here. */
+/* The other QEMU does not run the machine: the machine continues here. */
 static void test_stays(void)
 {
     g_autofree char *path = state_path();
@@ -528,7 +528,7 @@ static void test_stays(void)
         qtest_qmp_assert_success(c.qs->qts, "{'execute': 'cont'}");
         expect_nop(&c);
         if (i == 2) {
-            /* who comes late has no card */
+            /* this QEMU keeps the HCA; the other one has lost its connection */
             expect_status(&to, OHCA_STATUS_AWAY);
             part(&to);
         }
@@ -539,8 +539,8 @@ static void test_stays(void)
 }
 
 /*
- * The fabric is away when the machine leaves. A machine that stands does not ask for
- * the card when the fabric is there again: the other one gets it.
+ * There is no fabric during the migration. When it is started again, the paused
+ * QEMU does not connect, so the other QEMU gets the HCA.
  */
 static void test_away(void)
 {
@@ -558,7 +558,7 @@ static void test_away(void)
     fabric_start(&c.fabric);
     await(&to, &c, uri, "", "");
     expect_state(to.qs->qts, "query-status", "paused");
-    /* longer than the first one would wait until it asks again */
+    /* longer than the delay after which the first QEMU would connect */
     g_usleep(300000);
     qtest_qmp_assert_success(to.qs->qts, "{'execute': 'cont'}");
     expect_status(&to, OHCA_STATUS_READY);
@@ -571,7 +571,7 @@ static void test_away(void)
     state_remove(path);
 }
 
-/* A QEMU that may not have the card says why, and ends. */
+/* Start a QEMU that cannot get the card: it must print @why and exit. */
 static void expect_no_machine(const Card *c, const char *uri, const char *props,
                               const char *why)
 {
@@ -589,9 +589,10 @@ static void expect_no_machine(const Card *c, const char *uri, const char *props,
 }
 
 /*
- * The fabric is started again when the machine has left. Whoever comes then has no card
- * to take over, says so and ends; who has come already has lost it. The machine has a
- * card as after power-on where it goes on.
+ * Restart the fabric after the stream is written. A QEMU that loads the stream
+ * later finds no HCA to take over, reports this and exits; a QEMU that has
+ * loaded it before has lost the HCA. Where the machine continues, its card is
+ * as after power-on.
  */
 static void test_restart(void)
 {
@@ -653,14 +654,14 @@ static void test_strangers(void)
     expect_no_machine(&c, uri, "guid=0x5", "card: guid is 0x5, that of the machine");
     expect_no_machine(&c, uri, "vls=4", "other properties");
     qtest_qmp_assert_success(c.qs->qts, "{'execute': 'cont'}");
-    /* the state is that of a machine which has gone on */
+    /* the stream is of a machine that has continued here */
     expect_no_machine(&c, uri, "vls=8", "no HCA to be taken over");
     expect_nop(&c);
     card_close(&c);
     state_remove(path);
 }
 
-/* A stream whose GUID is none is refused. */
+/* A stream with an invalid GUID is refused. */
 static void test_guid(void)
 {
     static const uint64_t bad[] = { 0, UINT64_MAX, UINT64_MAX - 1 };
@@ -677,7 +678,7 @@ static void test_guid(void)
     send_to(&c, uri);
     expect_state(c.qs->qts, "query-migrate", "completed");
     g_assert(g_file_get_contents(path, &state, &n, NULL));
-    /* nobody has asked for it: it is nowhere in memory */
+    /* the stream has the GUID only once: it is not in guest memory */
     at = memmem(state, n, &guid, sizeof(guid));
     g_assert(at);
     last = at + sizeof(guid);
@@ -689,7 +690,7 @@ static void test_guid(void)
     }
     stq_be_p(at, GUID + 1);
     g_assert(g_file_set_contents(path, state, n, NULL));
-    /* that of another HCA than the token's */
+    /* a valid GUID, but not that of the HCA of the token */
     expect_no_machine(&c, uri, "vls=8", "other properties");
     qtest_qmp_assert_success(c.qs->qts, "{'execute': 'cont'}");
     card_start(&c);
@@ -698,7 +699,7 @@ static void test_guid(void)
     state_remove(path);
 }
 
-/* Have an image made by a job of QEMU. */
+/* Create an image by a job of QEMU. */
 static void create(QTestState *qts, QDict *options)
 {
     g_autofree char *status = NULL;
@@ -721,7 +722,7 @@ static void create(QTestState *qts, QDict *options)
                              "{'id': 'job'}}");
 }
 
-/* A disk on which a snapshot could be. */
+/* Add a disk that supports snapshots. */
 static void add_disk(QTestState *qts, const char *path)
 {
     create(qts, qdict_from_jsonf_nofail("{'driver': 'file', 'filename': %s, "
@@ -736,7 +737,7 @@ static void add_disk(QTestState *qts, const char *path)
                              "'node-name': 'disk'}}");
 }
 
-/* QMP says why not. */
+/* Check that a QMP command failed with @why. */
 static void expect_error(QDict *r, const char *why)
 {
     const char *desc = qdict_get_str(qdict_get_qdict(r, "error"), "desc");
@@ -753,7 +754,7 @@ static void expect_blocked(Card *c, const char *uri, const char *why)
     expect_nop(c);
 }
 
-/* With a capability a migration fails when it begins: the machine does not even stop. */
+/* A migration with this capability fails at once; the machine does not stop. */
 static void expect_no_capability(Card *c, const char *uri, const char *name,
                                  const char *why)
 {
@@ -776,7 +777,7 @@ static void expect_no_capability(Card *c, const char *uri, const char *name,
     g_assert(set_capability(qts, name, false));
 }
 
-/* What cannot be is refused, and the machine goes on. */
+/* Unsupported kinds of migration are refused, and the machine continues. */
 static void test_refused(void)
 {
     g_autofree char *path = state_path();
@@ -826,8 +827,8 @@ static void expect_set(Card *c, const char *name, QObject *value)
 }
 
 /*
- * What of a card would not be so at the other QEMU is refused at once, as long as it is
- * so; and cannot become so while a migration is under way.
+ * A migration is refused at once while the card has state that cannot migrate
+ * (x-deaf, x-lies). Such state cannot be set during a migration.
  */
 static void test_blocked(void)
 {
@@ -843,7 +844,7 @@ static void test_blocked(void)
     expect_set(&c, "x-lies", QOBJECT(qnum_from_int(0)));
     expect_error(qtest_qmp(c.qs->qts, "{'execute': 'migrate', 'arguments': "
                            "{'uri': %s}}", uri), "card does not migrate: it is deaf");
-    /* which ends by a reset */
+    /* a reset clears x-deaf */
     card_reset(&c);
     card_start(&c);
     set_speed(&c, SLOW);
@@ -861,7 +862,7 @@ static void test_blocked(void)
     state_remove(path);
 }
 
-/* Memory on a disk: ohca-fabric would not let the card go. */
+/* With memory on a disk a migration is refused. */
 static void test_disk(void)
 {
     char file[] = "ohca-ram-XXXXXX";
@@ -881,7 +882,7 @@ static void test_disk(void)
     card_start(&c);
     if (on_disk) {
         expect_blocked(&c, "file:/dev/null", "has guest memory on a disk");
-        /* nor is it told without it */
+        /* the same after a restart of the fabric */
         fabric_kill(&c.fabric);
         expect_status(&c, OHCA_STATUS_AWAY);
         fabric_start(&c.fabric);

@@ -9,7 +9,7 @@
 #include "libqtest.h"
 #include "ohca-card.h"
 
-/* LID 1 and Active, as a subnet manager does it. */
+/* Set LID 1 and state Active, like a subnet manager. */
 static void card_activate(Card *c)
 {
     uint8_t pi[64] = { }, state;
@@ -65,7 +65,7 @@ typedef struct Loop {
 } Loop;
 
 #define LOOP_LOG    4
-/* Far from all else: a host may know of 2 MiB at a time whether it is dirty. */
+/* Far from other memory: the host may track dirty memory in units of 2 MiB. */
 #define LOOP_MEM    (64 * MiB)
 #define LOOP_LEN    (4 * MiB)
 #define LOOP_DIRTY  (2 * MiB)
@@ -177,7 +177,7 @@ static void loop_flush(Card *c, Loop *l, uint64_t addr, uint32_t len)
             break;
         }
         g_usleep(1000);
-        /* it is asked for again after an RNR NAK */
+        /* after an RNR NAK the requester repeats the FLUSH */
         qtest_clock_step(c->qs->qts, SCALE_MS);
     }
     g_assert_cmpint(i, <, 30000);
@@ -185,7 +185,7 @@ static void loop_flush(Card *c, Loop *l, uint64_t addr, uint32_t len)
     l->posted++;
 }
 
-/* KiB of QEMU's mapping of @file that its disk does not have. */
+/* Returns: KiB of QEMU's mapping of @file that are dirty */
 static unsigned int dirty_kib(Card *c, const char *file)
 {
     g_autofree char *path = g_strdup_printf("/proc/%d/smaps",
@@ -210,9 +210,9 @@ static unsigned int dirty_kib(Card *c, const char *file)
 }
 
 /*
- * What a FLUSH for persistence names is on the disk when it completes. Memory of
- * the guest is a file in the working directory; if that is itself in memory,
- * nothing is ever cleaned there, and only the completion can be seen.
+ * When a FLUSH for persistence completes, its range is on the disk. The guest's
+ * memory is a file in the working directory. If that is a tmpfs, its pages stay
+ * dirty, and the test checks only the completion.
  */
 static void test_persist(void)
 {

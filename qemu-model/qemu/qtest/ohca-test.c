@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * qtest of the OpenHCA device: the PCI side of it, and that the engine behind
- * is alive. What the engine does is tested without QEMU.
+ * qtest of the OpenHCA device: the PCI function, and commands that need the
+ * engine. The tests of the engine itself need no QEMU.
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
@@ -22,7 +22,7 @@ static void test_identity(void)
                                    reg(&c, OHCA_REG_LIMITS)), ==, 32);
     g_assert_cmphex(qpci_config_readw(c.dev, PCI_CLASS_DEVICE), ==,
                     OHCA_PCI_CLASS);
-    /* no register, and no access that fits one */
+    /* an offset without a register, and an access of the wrong size */
     g_assert_cmphex(reg(&c, OHCA_CTRL_BAR_SIZE - 4), ==, 0);
     qpci_io_writeb(c.dev, c.ctrl, OHCA_REG_CTRL, 0xff);
     g_assert_cmphex(reg(&c, OHCA_REG_STATUS), ==, OHCA_STATUS_READY);
@@ -60,14 +60,14 @@ static void test_admin(void)
     g_assert_cmphex(be64_to_cpu(attr.node_guid), ==, GUID);
     g_assert_cmpint(attr.num_ports, ==, 1);
 
-    /* memory that is none, and a device's registers, are refused */
+    /* addresses without memory, and registers of a device, are refused */
     cmd.mbox.addr = cpu_to_le64(0xffull << 40);
     g_assert_cmpint(card_cmd(&c, &cmd).status, ==, OHCA_ADMIN_DMA);
     cmd.mbox.addr = cpu_to_le64(0xfee00000);
     g_assert_cmpint(card_cmd(&c, &cmd).status, ==, OHCA_ADMIN_DMA);
     expect_nop(&c);
 
-    /* a reset forgets it all, and it all works again */
+    /* the card works again after a reset */
     card_reset(&c);
     card_start(&c);
     expect_nop(&c);
@@ -100,7 +100,7 @@ static void test_flr(void)
     card_close(&c);
 }
 
-/* Without bus mastering no memory is in reach. */
+/* Without bus mastering the card cannot access memory. */
 static void test_no_master(void)
 {
     uint16_t cmd;
@@ -126,7 +126,7 @@ static void test_no_master(void)
     card_close(&c);
 }
 
-/* Doorbells for nothing, of all sizes, harm nothing and are counted. */
+/* The card ignores and counts doorbells for no object and of a wrong size. */
 static void test_doorbell(void)
 {
     struct ohca_hw_aqe cmd = { .hdr.opcode = OHCA_CMD_QUERY_COUNTERS };
