@@ -328,7 +328,7 @@ static void run(struct loop *l)
 		begin = sleeps ? now_ns(l) : now;
 		if (sleeps)
 			fab_hcas_awake(l->hcas);
-		/* if a request lets time run, other events wait until it stands again */
+		/* if a request lets time run, other events wait until it has stopped */
 		for (int i = 0; i < n && !is_running(l); i++)
 			if (!handle(l, fab_event_of(&ev[i]), begin))
 				return;

@@ -23,7 +23,7 @@ struct fab_serve_hooks {
 };
 
 /**
- * struct fab_serve_time - virtual time: it stands except while a client lets it run
+ * struct fab_serve_time - virtual time: it is stopped except while a client lets it run
  * @now_ns: current time, not 0
  * @until_ns: it runs until then, from one event to the next; meanwhile the sockets are not checked
  */

@@ -190,7 +190,7 @@ struct ohca_front_block {
 	uint64_t size;			/* bytes from the begin of the descriptor's file */
 };
 
-#define OHCA_FRONT_LOG_DM	OHCA_FRONT_BLOCKS	/* in place of a block's id: device memory */
+#define OHCA_FRONT_LOG_DM	OHCA_FRONT_BLOCKS	/* instead of an id: device memory */
 
 /**
  * struct ohca_front_log - LOG, with a descriptor of the log (front/dirty.h)
@@ -253,7 +253,7 @@ struct ohca_front_reg {
 /** struct ohca_front_run - RUN */
 struct ohca_front_run {
 	struct ohca_front_hdr hdr;
-	uint32_t running;			/* 0: paused: no DMA and no interrupt after the answer */
+	uint32_t running;			/* 0: no DMA, no interrupt after the answer */
 	uint32_t rsvd;
 };
 

@@ -10,9 +10,7 @@
 
 #define OHCA_SLICE_NS	100000u
 
-/*
- * struct sched_attr of the kernel, whose header clashes with the C library's sched.h: its first version.
- */
+/* First version of the kernel's struct sched_attr, whose header conflicts with the C library's. */
 struct ohca_sched_attr {
 	uint32_t size;
 	uint32_t policy;
@@ -25,10 +23,10 @@ struct ohca_sched_attr {
 };
 
 /**
- * ohca_short_slice() - have the calling thread run soon when it wakes
+ * ohca_short_slice() - let the calling thread run soon after a wake-up
  *
- * A thread that asks for a short slice (Linux 6.12 and later) gets onto a CPU on which virtual CPUs spin
- * within microseconds instead of at the end of their slice.
+ * A thread with a short slice (Linux 6.12 and later) gets a CPU on which virtual CPUs spin within
+ * microseconds instead of at the end of their slices.
  *
  * Return: 0, or errno: slices are longer then.
  */

@@ -10,10 +10,9 @@
  * to it, and needs no more memory. VL15 has no credits: a packet for which the peer has no room is
  * dropped and counted.
  *
- * A frame is a packet from the first byte of its LRH to the last byte of its ICRC
- * field, so its length is 4 * LRH.PktLen. The ICRC field is always present, but
- * valid only with OHCA_FRAME_ICRC; the VCRC is stored beside the frame. Both are computed only if a
- * capture or a fault needs them.
+ * A frame is a packet from the first byte of its LRH to the last byte of its ICRC field, so its
+ * length is 4 * LRH.PktLen. The ICRC field is always present, but valid only with OHCA_FRAME_ICRC;
+ * the VCRC is stored beside the frame. Both are computed only if a capture or a fault needs them.
  *
  * Frames and credits are received only in ohca_link_ctrl(). They are sent in ohca_link_kick() and
  * ohca_link_prepare_sleep(), with messages of ohca_link_ctrl() and ohca_link_train(), and when the
@@ -52,9 +51,8 @@ extern "C" {
 /** Largest exponent for the block size: 64 << 6 = 4096 bytes. */
 #define OHCA_LINK_SHIFT_MAX	6
 /**
- * Default exponent of the block size: a lane of 512
- * KiB. Larger ones need fewer wake-ups, but a ring is written from end to end and then
- * no longer fits the second-level caches.
+ * Default exponent of the block size: a lane of 512 KiB. Larger ones need fewer wake-ups, but a
+ * ring is written from end to end and then no longer fits the second-level caches.
  */
 #define OHCA_LINK_SHIFT_DEFAULT	2
 
@@ -459,9 +457,9 @@ void ohca_link_set_phy(struct ohca_link *l, const struct ohca_link_phy *phy);
  * ohca_link_ctrl() - handle messages of the socket, nonblocking
  * @l: the link
  *
- * Call when ohca_link_ctrl_fd() is readable and after ohca_link_train();
- * repeat until it returns OHCA_LINK_EV_NONE. It processes a bounded number of
- * messages of the peer; while there are more, ohca_link_ctrl_fd() stays readable.
+ * Call when ohca_link_ctrl_fd() is readable and after ohca_link_train(); repeat until it returns
+ * OHCA_LINK_EV_NONE. It processes a bounded number of messages of the peer; while there are more,
+ * ohca_link_ctrl_fd() stays readable.
  *
  * Return: the next event.
  */
@@ -484,10 +482,9 @@ const char *ohca_link_error(const struct ohca_link *l);
  * @vl: a data VL below ohca_link_vls(), or 15
  * @len: bytes LRH through ICRC field, at most OHCA_LINK_MAX_FRAME
  *
- * Return: where to write the frame (64-byte aligned, contiguous), or NULL: link down,
- * no such lane, bad length, or no credit. After a NULL for lack of credit
- * ohca_link_prepare_sleep() returns false once the credits have arrived. On VL15
- * NULL means the frame is lost (counted).
+ * Return: where to write the frame (64-byte aligned, contiguous), or NULL: link down, no such lane,
+ * bad length, or no credit. After a NULL for lack of credit ohca_link_prepare_sleep() returns false
+ * once the credits have arrived. On VL15 NULL means the frame is lost (counted).
  */
 void *ohca_link_tx_begin(struct ohca_link *l, unsigned int vl, size_t len);
 
@@ -498,8 +495,8 @@ void *ohca_link_tx_begin(struct ohca_link *l, unsigned int vl, size_t len);
  * @len: its final length, not above that of tx_begin
  * @flags: OHCA_FRAME_*
  *
- * Call ohca_link_kick() after a batch. If the
- * link went down since tx_begin, the frame is lost with those of the training before.
+ * Call ohca_link_kick() after a batch. If the link went down since tx_begin, the frame is lost with
+ * those of the previous training.
  */
 void ohca_link_tx_commit(struct ohca_link *l, unsigned int vl, size_t len, uint16_t flags);
 
@@ -602,9 +599,8 @@ void ohca_link_kick_tx(struct ohca_link *l);
  * ohca_link_prepare_sleep() - end the batch before a sleep
  * @l: the link
  *
- * Return: true if there is no work: poll ohca_link_event_fd() and
- * ohca_link_ctrl_fd() for POLLIN. False if frames or awaited credits have
- * arrived, or the link broke: do not sleep.
+ * Return: true if there is no work: poll ohca_link_event_fd() and ohca_link_ctrl_fd() for POLLIN.
+ * False if frames or awaited credits have arrived, or the link broke: do not sleep.
  */
 bool ohca_link_prepare_sleep(struct ohca_link *l);
 

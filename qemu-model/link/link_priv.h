@@ -105,7 +105,7 @@ struct ohca_link {
 	struct tx_lane tx[OHCA_WIRE_LANES];
 
 	/* Receiving. */
-	_Alignas(64) bool rx_broken;	/* the peer has violated the protocol, as @error describes */
+	_Alignas(64) bool rx_broken;	/* the peer has violated the protocol, see @error */
 	uint32_t rx_news;		/* lanes with credits not sent to the peer yet */
 	uint32_t rx_vl15_dropped;
 	uint64_t rx_frames, rx_bytes, sleeps, retrains;

@@ -511,7 +511,7 @@ int fab_control_client(int argc, char **argv)
 	if (rc == EXIT_SUCCESS && l.wait)
 		rc = fab_script_wait(s, name, json_string_value(json_object_get(once, "text")),
 				     script);
-	/* the fabric answers no request while time runs, so this reply shows that it stands */
+	/* the fabric answers no request while time runs: this reply shows that the run has ended */
 	if (rc == EXIT_SUCCESS && !strcmp(argv[0], "run"))
 		rc = ask_once(s, json_pack("{s:s, s:i}", "command", "run", "time_ns", 0), NULL, false, l.json,
 			      &script);

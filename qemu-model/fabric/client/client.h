@@ -36,7 +36,7 @@ json_t *fab_client_reply(FILE *s, const char *name, char **line, size_t *size);
 bool fab_client_pages(FILE *s, const char *command, const char *node, bool file,
 		      bool (*part)(void *ctx, json_t *v), void *ctx);
 
-/** fab_client_say() - print an error of a topology, as of struct fab_report; @ctx: the file's name */
+/** fab_client_say() - print an error, as of struct fab_report; @ctx: name of the topology file */
 void fab_client_say(void *ctx, unsigned int line, const char *text);
 
 /** fab_client_warn() - the same of a warning */

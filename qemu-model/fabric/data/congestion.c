@@ -2,11 +2,11 @@
 /*
  * Congestion at the outputs of a switch (IBTA volume 1, annex A10). A lane of an output is
  * congested while the packets that are queued for it, in all input buffers of the switch, exceed
- * the threshold. It is the root of the congestion if only its wire makes packets wait: there were
- * credits since less was queued, and the wire, if it has a rate, was recently idle for a small part
- * of the time. Otherwise it is a victim of congestion elsewhere: its packets wait for credits, or
- * behind packets for another output. Packets that leave a root are marked, and those of a victim if
- * the port is in the Victim_Mask.
+ * the threshold. It is the root of the congestion if only its wire makes packets wait: it has not
+ * waited for credits since the queue was last below the threshold, and the wire, if it has a rate,
+ * was recently idle for a small part of the time. Otherwise it is a victim of congestion elsewhere:
+ * its packets wait for credits, or behind packets for another output. Packets that leave a root are
+ * marked, and those of a victim if the port is in the Victim_Mask.
  *
  * A packet is counted for its output when it enters an input buffer, by the tables at that time,
  * and until it leaves the buffer, even if its decision changes. Multicast packets are not counted.

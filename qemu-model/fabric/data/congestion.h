@@ -13,7 +13,7 @@
  * @min_len: shortest packet that may be marked, in bytes
  * @rate: mean number of packets that are not marked between two that are
  * @victim: packets of @starved lanes are marked, too
- * @starved: lanes that have waited for credits since less than @limit was queued
+ * @starved: lanes that have waited for credits since their queue was last below @limit
  * @logged: lanes that have marked packets since then, which is in the switch's log
  * @since_ns, @vl_since_ns: time up to which the congestion of @logged lanes is counted; without
  *	such lanes, the rest below one tick that was not counted

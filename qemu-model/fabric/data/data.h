@@ -31,14 +31,12 @@
  * 5. fab_delay_round(): packets that are due on wires with a delay or a rate arrive, up to 64 of
  *    each lane
  * 6. collect(): decides on the head of each lane with packets (fab_decide()). The head is
- * discarded,
- *    is delivered to an agent, or requests its output; up to 64 heads of a lane
+ *    discarded, delivered to an agent, or requests its output; up to 64 heads of a lane
  * 7. out_serve(): each output sends from the lanes that request it, in the order of its VL arbiter,
  *    and within a lane from its inputs in turn; up to 64 packets, since the next head of a lane
- *    that
- *    was served follows at once (follow()). Requests that are left at an output whose wire has a
- *    rate are parked: steps 6 and 7 skip them until fab_wake(). With rates, buffers regain the room
- *    that step 7 makes only after the step
+ *    that was served follows at once (follow()). Requests that are left at an output whose wire
+ *    has a rate are parked: steps 6 and 7 skip them until fab_wake(). With rates, buffers regain
+ *    the room that step 7 makes only after the step
  * 8. fab_reply_flush(): answers of agents that wait for credit
  * 9. fab_settle(): begins and ends waits of outputs: PortXmitWait
  * 10. kicks: publishes credits and wakes peers that sleep
@@ -131,8 +129,8 @@ enum fab_drop {
  * @headers: packets that wait, or that are on a wire with a delay or a rate, keep only their
  *	headers, and the bytes behind these are undefined. For HCAs that read no payload, without
  *	captures. Wires do not damage packets then
- * @closer: closes the resources of links in another thread; NULL: the owner thread closes them
- *	itself
+ * @closer: closes the descriptors that links do not need any more, in another thread; NULL: the
+ *	owner thread closes them
  */
 struct fab_data_cfg {
 	uint8_t shift;

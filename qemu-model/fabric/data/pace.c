@@ -3,8 +3,8 @@
  * Rates of wires (wire.h). A wire sends one packet at a time: one that begins at t has left at t +
  * len / rate, and arrives then, as a whole (delay.c): each switch stores and forwards it. A packet
  * that finds the wire busy stays in its buffer, with its credits. When the wire is ready the
- * arbiters choose among all packets that wait then. So at most one packet of a wire is sent before
- * a later choice.
+ * arbiters choose among all packets that wait then. So at most one packet of a wire has been chosen
+ * and is not sent yet.
  *
  * Timers of a daemon are late, and that would lower the rate. So if a packet has waited for a wire,
  * the wire begins to send it at the time at which it was ready, up to FAB_LATE_NS before now. Time

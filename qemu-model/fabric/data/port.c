@@ -7,7 +7,7 @@
 
 #include "ib/rate.h"
 
-#define HEADERS		124u	/* LRH, GRH, BTH and 64 bytes of others, in addition to the payload */
+#define HEADERS		124u	/* LRH, GRH, BTH and 64 bytes of others */
 
 uint32_t fab_port_max_len(const struct ib_port_info *pi)
 {

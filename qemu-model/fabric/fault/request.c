@@ -405,10 +405,9 @@ static uint32_t chance(double rate)
 }
 
 /*
- * Probability that a burst begins, behind a packet that is not lost, if @rate of all are lost and
- * bursts have
- * @burst packets on the average (E. N. Gilbert, "Capacity of a burst-noise channel", 1960); @burst
- * 0: losses are independent.
+ * Probability that a burst begins, behind a packet that is not lost, if @rate of all are lost and a
+ * burst is @burst packets on the average (E. N. Gilbert, "Capacity of a burst-noise channel",
+ * 1960); @burst 0: losses are independent.
  */
 static double begin_rate(double rate, json_int_t burst)
 {

@@ -405,7 +405,7 @@ static void script_advance(struct fab_script *s, struct event *e)
 
 /*
  * Check an expectation again, later. While this process did not run the expectation could not be
- * met, so the clock of the script stands for as long. Return: false: its time is over.
+ * met, so the clock of the script stops for as long. Return: false: its time is over.
  */
 static bool look_again(struct fab_script *s, struct event *e, uint64_t now_ns)
 {

@@ -131,7 +131,7 @@ struct fab_mad_bases {
 };
 
 /**
- * struct fab_pma - performance agent of a node that was asked to sample
+ * struct fab_pma - performance agent of a node at which something was set
  * @agent: the agent
  * @node: its node
  * @timer: of fab_mgmt.samples
@@ -144,8 +144,8 @@ struct fab_pma {
 
 /**
  * struct fab_port - a port; those of a node follow each other
- * @pi: PortInfo in force. Before fab_seal() only the LID, the LMC and the supported
- *	widths and speeds, 0: as the node's other ports
+ * @pi: PortInfo in force. Before fab_seal() only the LID, the LMC and the supported widths and
+ *	speeds, 0: as the node's other ports
  * @guid: PortGUID of a port with a LID, else 0
  * @rcv_mads, @xmit_mads: MAD packets that were received and sent, all of them of the same length;
  *	of port 0 those of the switch's agents

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Interned tables: equal tables are stored once. Most ports of a fabric have the same P_Key table,
- * SLtoVLMappingTable and VLArbitrationTable; a changed table has another
- * index. References are counted. Owner thread only.
+ * SLtoVLMappingTable and VLArbitrationTable; a changed table has another index. References are
+ * counted. Owner thread only.
  */
 #ifndef OHCA_FABRIC_POOL_H
 #define OHCA_FABRIC_POOL_H

@@ -130,7 +130,7 @@ void fab_front_drop_fd(struct fab_fronts *s, struct front_msg *m);
 /**
  * fab_front_send() - send a message
  * @msg: its header is filled in
- * @seq: little-endian, as it came
+ * @seq: of the message that it answers, little-endian as received
  * @fds: NULL, or OHCA_FRONT_FDS descriptors
  *
  * Return: false: it cannot be sent now.

@@ -47,7 +47,7 @@
 #define FAB_HCA_MAPS	1024u	/* translations that are read in a turn */
 #define FAB_HCA_FLUSH	1024u	/* translations that are looked up for a FLUSH */
 #define FAB_HCA_PAGE	4096u	/* addresses and lengths of ranges are multiples of it */
-#define FAB_HCA_GONE	64u	/* HCAs gone and not freed yet: with so many no new one is made */
+#define FAB_HCA_GONE	64u	/* HCAs that wait to be freed; with so many no new one is made */
 
 struct fab_hcas;
 struct fab_hca;
@@ -187,7 +187,7 @@ void fab_hca_reset(struct fab_hca *h);
  * fab_hca_run() - pause the machine, or let it run; it runs after fab_hca_new()
  *
  * While it is paused the HCA has no turn, accesses no memory and raises no interrupt, its clock
- * stands, and its ports accept no packet: data waits at the switch, SMPs are dropped. The engine is
+ * stops, and its ports accept no packet: data waits at the switch, SMPs are dropped. The engine is
  * notified of events of its links when the machine runs again. Vectors that were raised before are
  * in the page. Between turns.
  */

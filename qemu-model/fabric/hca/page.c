@@ -124,7 +124,7 @@ void fab_page_show(struct fab_hca *h)
 			page_store(&page->reg[i], (uint32_t)ohca_mmio_read(h->e, i * 4, 4));
 	page_store(&page->clock_ok, ohca_mmio_read(h->e, OHCA_REG_FEATURES_ACK, 8) >>
 		   OHCA_FEATURE_CLOCK & 1);
-	/* last: a reader of the status sees the registers that belong to it */
+	/* last: a reader of the status then reads the registers that belong to it */
 	page_store(&page->reg[OHCA_REG_STATUS / 4], h->status);
 }
 

@@ -6,8 +6,8 @@
  *
  * Abstract UNIX sockets: NAME:ctl for control, NAME:out<client> for MADs of a client, which creates
  * NAME:in<id> itself. The environment of a client has IBSIM_SOCKNAME=NAME, and SIM_HOST= for its
- * node: a name as in a topology file or a NodeDescription. Structures and numbers are
- * those of ibsim 0.12, in host byte order unless the comments below state another.
+ * node: a name as in a topology file or a NodeDescription. Structures and numbers are those of
+ * ibsim 0.12, in host byte order unless the comments below state another.
  *
  * A remote client has IBSIM_SERVER_NAME and IBSIM_SERVER_PORT in its environment. It sends control
  * messages to that UDP port, and MADs to that port plus its number plus 1.
