@@ -312,12 +312,15 @@ enum ib_opcode_flags {
  * @flags: enum ib_opcode_flags
  * @hdrs: enum ib_hdr_bits that follow the BTH
  * @hdr_len: bytes of BTH and extended headers together
+ * @rdeth, @deth, @xrceth, @feth, @reth, @atomic, @aeth, @atomic_ack, @imm, @ieth: offset of an
+ *	extended header from the BTH; 0: it has none; @atomic is that of the masked AtomicETH, too
  */
 struct ib_opcode_info {
 	const char *name;
 	uint32_t flags;
 	uint16_t hdrs;
 	uint8_t hdr_len;
+	uint8_t rdeth, deth, xrceth, feth, reth, atomic, aeth, atomic_ack, imm, ieth;
 };
 
 /** ib_opcodes - the opcode table, indexed by BTH.OpCode. */
@@ -516,44 +519,35 @@ enum ib_pkt_err {
 /**
  * struct ib_pkt_info - a decoded packet
  *
- * Offsets are bytes from the start of the LRH; 0 means "not present". The
- * fields are host order. On an error, the fields decoded so far are valid.
+ * @op: of an opcode that is not assigned, or a packet too short for its headers: a row of zeros
+ * @len: bytes LRH..ICRC, from PktLen
+ * @hdr_len: bytes of all headers = offset of the payload
+ * @payload_len: bytes of payload without pad
+ * @bth_off: offset of the BTH from the LRH; 0: there is none
+ *
+ * The fields are host order. On an error, the fields decoded so far are valid.
  */
 struct ib_pkt_info {
 	const struct ib_opcode_info *op;
-	uint32_t len;		/* bytes LRH..ICRC, from PktLen */
-	uint16_t hdr_len;	/* bytes of all headers = offset of the payload */
-	uint16_t payload_len;	/* bytes of payload without pad */
+	uint32_t len;
+	uint16_t hdr_len;
+	uint16_t payload_len;
 	uint16_t dlid;
 	uint16_t slid;
-	uint16_t words;		/* PktLen */
-	uint16_t pkey;
 	uint32_t dqpn;
 	uint32_t psn;
+	uint16_t pkey;
 	uint8_t vl;
 	uint8_t sl;
-	uint8_t lnh;
 	uint8_t opcode;
 	uint8_t pad;
-	uint8_t tver;
+	uint8_t bth_off;
 	bool has_grh;
 	bool se;
 	bool migreq;
 	bool fecn;
 	bool becn;
 	bool ackreq;
-	uint8_t grh_off;
-	uint8_t bth_off;
-	uint8_t rdeth_off;
-	uint8_t deth_off;
-	uint8_t xrceth_off;
-	uint8_t feth_off;
-	uint8_t reth_off;
-	uint8_t atomic_off;	/* AtomicETH or masked AtomicETH */
-	uint8_t aeth_off;
-	uint8_t atomic_ack_off;
-	uint8_t imm_off;
-	uint8_t ieth_off;
 };
 
 /* ib_hdr_parse() flags */
@@ -593,24 +587,31 @@ static inline const struct ib_lrh *ib_pkt_lrh(const uint8_t *buf)
 {
 	return (const struct ib_lrh *)(const void *)buf;
 }
+static inline const struct ib_grh *ib_pkt_grh(const uint8_t *buf, const struct ib_pkt_info *pi)
+{
+	return pi->has_grh ? (const struct ib_grh *)(const void *)(buf + IB_LRH_LEN) : NULL;
+}
+static inline const struct ib_bth *ib_pkt_bth(const uint8_t *buf, const struct ib_pkt_info *pi)
+{
+	return pi->bth_off ? (const struct ib_bth *)(const void *)(buf + pi->bth_off) : NULL;
+}
 #define IB_PKT_HDR(fn, type, member)							\
 static inline const struct type *fn(const uint8_t *buf, const struct ib_pkt_info *pi)	\
 {											\
-	return pi->member ? (const struct type *)(const void *)(buf + pi->member) : NULL;	\
+	return pi->op->member ?								\
+	       (const struct type *)(const void *)(buf + pi->bth_off + pi->op->member) : NULL; \
 }
-IB_PKT_HDR(ib_pkt_grh, ib_grh, grh_off)
-IB_PKT_HDR(ib_pkt_bth, ib_bth, bth_off)
-IB_PKT_HDR(ib_pkt_rdeth, ib_rdeth, rdeth_off)
-IB_PKT_HDR(ib_pkt_deth, ib_deth, deth_off)
-IB_PKT_HDR(ib_pkt_xrceth, ib_xrceth, xrceth_off)
-IB_PKT_HDR(ib_pkt_feth, ib_feth, feth_off)
-IB_PKT_HDR(ib_pkt_reth, ib_reth, reth_off)
-IB_PKT_HDR(ib_pkt_atomic, ib_atomic_eth, atomic_off)
-IB_PKT_HDR(ib_pkt_masked_atomic, ib_masked_atomic_eth, atomic_off)
-IB_PKT_HDR(ib_pkt_aeth, ib_aeth, aeth_off)
-IB_PKT_HDR(ib_pkt_atomic_ack, ib_atomic_ack_eth, atomic_ack_off)
-IB_PKT_HDR(ib_pkt_immdt, ib_immdt, imm_off)
-IB_PKT_HDR(ib_pkt_ieth, ib_ieth, ieth_off)
+IB_PKT_HDR(ib_pkt_rdeth, ib_rdeth, rdeth)
+IB_PKT_HDR(ib_pkt_deth, ib_deth, deth)
+IB_PKT_HDR(ib_pkt_xrceth, ib_xrceth, xrceth)
+IB_PKT_HDR(ib_pkt_feth, ib_feth, feth)
+IB_PKT_HDR(ib_pkt_reth, ib_reth, reth)
+IB_PKT_HDR(ib_pkt_atomic, ib_atomic_eth, atomic)
+IB_PKT_HDR(ib_pkt_masked_atomic, ib_masked_atomic_eth, atomic)
+IB_PKT_HDR(ib_pkt_aeth, ib_aeth, aeth)
+IB_PKT_HDR(ib_pkt_atomic_ack, ib_atomic_ack_eth, atomic_ack)
+IB_PKT_HDR(ib_pkt_immdt, ib_immdt, imm)
+IB_PKT_HDR(ib_pkt_ieth, ib_ieth, ieth)
 #undef IB_PKT_HDR
 
 /* ---- builders ----

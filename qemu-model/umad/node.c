@@ -329,7 +329,7 @@ static void process_gmp(struct ib_mad *mad, const ib_mad_addr_t *from)
 
 static void receive_gmp(const uint8_t *pkt, const struct ib_pkt_info *pi)
 {
-	const struct ib_deth *deth = (const void *)(pkt + pi->deth_off);
+	const struct ib_deth *deth = ib_pkt_deth(pkt, pi);
 	const int index = pkey_index(pi->pkey);
 	ib_mad_addr_t from = {
 		.qpn = ib_to_be32(ib_deth_sqpn(deth)),
@@ -350,7 +350,7 @@ static void receive_gmp(const uint8_t *pkt, const struct ib_pkt_info *pi)
 		return;
 	}
 	if (pi->has_grh) {
-		const struct ib_grh *grh = (const void *)(pkt + pi->grh_off);
+		const struct ib_grh *grh = ib_pkt_grh(pkt, pi);
 
 		from.grh_present = 1;
 		from.hop_limit = grh->hoplimit;

@@ -37,7 +37,7 @@ static enum host_fate see(void *arg, struct host *from, unsigned int port, uint8
 	if (aeth && IB_AETH_KIND(ib_aeth_syndrome(aeth)) == IB_AETH_ACK)
 		s->code = IB_AETH_VALUE(ib_aeth_syndrome(aeth));
 	if (aeth && s->lie)
-		ib_build_aeth(frame + i.aeth_off, ib_aeth_syndrome(aeth),
+		ib_build_aeth(frame + i.bth_off + i.op->aeth, ib_aeth_syndrome(aeth),
 			      ib_aeth_msn(aeth) + s->lie);
 	return HOST_DELIVER;
 }

@@ -226,8 +226,8 @@ static int dgram_place(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxp
 	int ve = 0;
 
 	if (p->i.has_grh)
-		ve = ohca_sgl_scatter(e, qp, pd, r->sge, r->num_sge, 0, p->hdr + p->i.grh_off,
-				      IB_GRH_LEN, m);
+		ve = ohca_sgl_scatter(e, qp, pd, r->sge, r->num_sge, 0,
+				      ib_pkt_grh(p->hdr, &p->i), IB_GRH_LEN, m);
 	if (!ve && n)
 		ve = ohca_sgl_scatter(e, qp, pd, r->sge, r->num_sge, IB_GRH_LEN, payload, n, m);
 	return ve;

@@ -36,7 +36,7 @@ static struct fab_mad mad_of(const uint8_t *pkt, const struct ib_pkt_info *pi)
 	/* without a GRH for SMPs: the answers have none (14.2.1) */
 	mad.has_grh = pi->has_grh && !ib_mad_is_smp(&mad.mad.hdr);
 	if (fab_unlikely(mad.has_grh))
-		memcpy(&mad.grh, pkt + pi->grh_off, sizeof(mad.grh));
+		memcpy(&mad.grh, ib_pkt_grh(pkt, pi), sizeof(mad.grh));
 	return mad;
 }
 
