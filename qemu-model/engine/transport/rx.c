@@ -268,110 +268,100 @@ static bool takes_series(ohca_engine *e, const struct ohca_qp *qp, const struct 
  * The packets of a series at once, as many as there is nothing special about. Return: how many; the
  * others have to be received one by one, which finds out what is special about them.
  */
-static uint32_t rx_at_once(ohca_engine *e, unsigned int port_idx, const uint8_t *hdr, uint32_t n,
+static uint32_t rx_at_once(ohca_engine *e, struct ohca_rxpkt *p, uint32_t n,
 			   const struct ohca_frame *f)
 {
-	const struct ohca_port *port = &e->port[port_idx];
+	const struct ohca_port *port = &e->port[p->port];
 	uint32_t packets = f->view->packets;
-	struct ohca_rxpkt p;
 	struct ohca_qp *qp;
 
-	if (ib_hdr_parse(hdr, n, f->len, 0, &p.i) || f->view->hdr_len != p.i.hdr_len ||
-	    f->view->len != packets * p.i.payload_len || port->state <= PORT_ARMED ||
-	    p.i.payload_len > 128u << port->mtu || ib_lid_is_mcast(p.i.dlid) ||
-	    p.i.fecn || p.i.becn ||
-	    !addressed(port, &p.i) || e->trace >> OHCA_TR_PKT & 1 ||
-	    !(f->view->ext_len ? p.i.opcode == IB_OP_RC_WRITE_ONLY && !p.i.pad :
-				 p.i.op->flags & IB_OPF_MIDDLE))
+	if (ib_hdr_parse(p->hdr, n, f->len, 0, &p->i) || f->view->hdr_len != p->i.hdr_len ||
+	    f->view->len != packets * p->i.payload_len || port->state <= PORT_ARMED ||
+	    p->i.payload_len > 128u << port->mtu || ib_lid_is_mcast(p->i.dlid) ||
+	    p->i.fecn || p->i.becn ||
+	    !addressed(port, &p->i) || e->trace >> OHCA_TR_PKT & 1 ||
+	    !(f->view->ext_len ? p->i.opcode == IB_OP_RC_WRITE_ONLY && !p->i.pad :
+				 p->i.op->flags & IB_OPF_MIDDLE))
 		return 0;
-	p.port = (uint8_t)port_idx;
-	p.loop = false;
-	p.from = 0;
-	p.hdr = hdr;
-	p.view = f->view;
-	qp = ohca_qp_by_wire(e, port_idx, p.i.dqpn);
-	if (!takes_series(e, qp, &p))
+	qp = ohca_qp_by_wire(e, p->port, p->i.dqpn);
+	if (!takes_series(e, qp, p))
 		return 0;
 	if (f->view->ext_len)
-		packets = ohca_resp_burst(e, qp, &p);
-	else if (!(p.i.op->flags & IB_OPF_RESPONSE ? ohca_comp_series(e, qp, &p) :
-						     ohca_resp_series(e, qp, &p)))
+		packets = ohca_resp_burst(e, qp, p);
+	else if (!(p->i.op->flags & IB_OPF_RESPONSE ? ohca_comp_series(e, qp, p) :
+						      ohca_resp_series(e, qp, p)))
 		return 0;
-	ohca_count_add(&e->port_cnt[OHCA_CNT_RX_PKTS][port_idx], packets);
-	ohca_count_add(&e->port_cnt[OHCA_CNT_RX_BYTES][port_idx], (uint64_t)packets * f->len);
+	ohca_count_add(&e->port_cnt[OHCA_CNT_RX_PKTS][p->port], packets);
+	ohca_count_add(&e->port_cnt[OHCA_CNT_RX_BYTES][p->port], (uint64_t)packets * f->len);
 	ohca_count_rx(e, qp, packets, f->len);
 	ohca_work(e, (uint64_t)packets * OHCA_WORK_WQE);
 	return packets;
 }
 
-/* @hdr: the first @n bytes of @frame, copied; @view: where its payload is, if not behind them */
-static void rx_packet(ohca_engine *e, unsigned int port_idx, const uint8_t *hdr, uint32_t n,
-		      const uint8_t *frame, const struct ib_view *view, uint32_t len,
-		      bool icrc_valid, bool loop, uint16_t from)
+/*
+ * @p: what is known before its headers are decoded, of which there are @n bytes; @len: bytes of
+ * @frame; @icrc: it has one
+ */
+static void rx_packet(ohca_engine *e, struct ohca_rxpkt *p, uint32_t n, const uint8_t *frame,
+		      uint32_t len, bool icrc)
 {
-	struct ohca_port *port = &e->port[port_idx];
-	struct ohca_rxpkt p;
-	int rc = ib_hdr_parse(hdr, n, len, 0, &p.i);	/* fills in all of it */
+	struct ohca_port *port = &e->port[p->port];
+	int rc = ib_hdr_parse(p->hdr, n, len, 0, &p->i);
 
-	p.port = (uint8_t)port_idx;
-	p.loop = loop;
-	p.from = from;
-	p.hdr = hdr;
-	p.payload = frame + p.i.hdr_len;
-	p.view = view;
-	if (!from) {
-		ohca_count_port(e, port_idx, OHCA_CNT_RX_PKTS);
-		ohca_count_add(&e->port_cnt[OHCA_CNT_RX_BYTES][port_idx], len);
+	p->payload = frame + p->i.hdr_len;
+	if (!p->from) {
+		ohca_count_port(e, p->port, OHCA_CNT_RX_PKTS);
+		ohca_count_add(&e->port_cnt[OHCA_CNT_RX_BYTES][p->port], len);
 	}
 	ohca_work(e, OHCA_WORK_WQE);
 	/* the QP refuses an unassigned opcode of RC (9.7.4.1.4) */
-	if (rc == IB_PKT_ERR_OPCODE && (p.i.opcode & IB_TRANS_MASK) == IB_TRANS_RC &&
-	    p.i.vl != IB_VL_MANAGEMENT)
+	if (rc == IB_PKT_ERR_OPCODE && (p->i.opcode & IB_TRANS_MASK) == IB_TRANS_RC &&
+	    p->i.vl != IB_VL_MANAGEMENT)
 		rc = 0;
-	if (rc || p.i.payload_len > IB_MAX_PAYLOAD) {
-		malformed(e, &p, rc);
+	if (rc || p->i.payload_len > IB_MAX_PAYLOAD) {
+		malformed(e, p, rc);
 		return;
 	}
-	if (view && !view_fits(view, &p.i)) {
-		malformed(e, &p, IB_PKT_ERR_PAYLOAD);
+	if (p->view && !view_fits(p->view, &p->i)) {
+		malformed(e, p, IB_PKT_ERR_PAYLOAD);
 		return;
 	}
-	if (icrc_valid && !ib_icrc_ok(frame, len)) {
-		rcv_error(e, &p, &port->cnt.rcv_local_phys_errors);
+	if (icrc && !ib_icrc_ok(frame, len)) {
+		rcv_error(e, p, &port->cnt.rcv_local_phys_errors);
 		return;
 	}
-	if (p.i.vl != IB_VL_MANAGEMENT && !loop) {
+	if (p->i.vl != IB_VL_MANAGEMENT && !p->loop) {
 		if (port->state < PORT_ARMED) {
-			ohca_rx_drop(e, &p, OHCA_CNT_RX_BAD_PKT);
+			ohca_rx_drop(e, p, OHCA_CNT_RX_BAD_PKT);
 			return;
 		}
 		if (port->state == PORT_ARMED)
-			ohca_mad_rx_data(e, port_idx);
-		if (p.i.payload_len > 128u << port->mtu) {
-			rcv_error(e, &p, &port->cnt.rcv_malformed);
+			ohca_mad_rx_data(e, p->port);
+		if (p->i.payload_len > 128u << port->mtu) {
+			rcv_error(e, p, &port->cnt.rcv_malformed);
 			return;
 		}
 	}
-	if (!loop && !addressed(port, &p.i)) {
+	if (!p->loop && !addressed(port, &p->i)) {
 		port->cnt.rcv_errors++;
-		ohca_rx_drop(e, &p, OHCA_CNT_RX_BAD_PKT);
+		ohca_rx_drop(e, p, OHCA_CNT_RX_BAD_PKT);
 		return;
 	}
-	switch (p.i.opcode & IB_TRANS_MASK) {
+	switch (p->i.opcode & IB_TRANS_MASK) {
 	case IB_TRANS_RC:
 	case IB_TRANS_UC:
 	case IB_TRANS_XRC:
 	case IB_TRANS_VENDOR:
-		rx_connected(e, &p);
+		rx_connected(e, p);
 		break;
 	case IB_TRANS_UD:
-		ohca_ud_rx(e, &p);
+		ohca_ud_rx(e, p);
 		break;
 	case IB_TRANS_CNP:
-		rx_cnp(e, &p);
+		rx_cnp(e, p);
 		break;
 	default:
-		ohca_rx_drop(e, &p, OHCA_CNT_RX_BAD_QP);
+		ohca_rx_drop(e, p, OHCA_CNT_RX_BAD_QP);
 		break;
 	}
 }
@@ -380,9 +370,10 @@ void ohca_rx_loop(ohca_engine *e, unsigned int port, const uint8_t *frame, uint3
 		  uint16_t from)
 {
 	uint8_t hdr[IB_MAX_HDR_LEN];
+	struct ohca_rxpkt p = { .hdr = hdr, .port = (uint8_t)port, .loop = loop, .from = from };
 	uint32_t n = copy_headers(hdr, frame, len);
 
-	rx_packet(e, port, hdr, n, frame, NULL, len, false, loop, from);
+	rx_packet(e, &p, n, frame, len, false);
 }
 
 /*
@@ -405,41 +396,43 @@ static bool damaged(ohca_engine *e, unsigned int port, const struct ohca_frame *
 	return true;
 }
 
-static void rx_series(ohca_engine *e, unsigned int port, uint8_t *hdr, uint32_t n,
+/* @hdr: as in @p */
+static void rx_series(ohca_engine *e, struct ohca_rxpkt *p, uint8_t *hdr, uint32_t n,
 		      const struct ohca_frame *f)
 {
 	uint8_t *bth = hdr + IB_LRH_LEN + ((hdr[1] & 3) == IB_LNH_IBA_GLOBAL ? IB_GRH_LEN : 0);
 	const uint32_t word = ib_get_be32(bth + 8), last = f->view->packets - 1;
-	const uint32_t ext_len = f->view->ext_len, done = rx_at_once(e, port, hdr, n, f);
+	const uint32_t ext_len = f->view->ext_len, done = rx_at_once(e, p, n, f);
+	struct ohca_port_counters *c = &e->port[p->port].cnt;
 	struct ib_view part;
 
 	if (done)
-		ib_pma_count_rcvs(&e->port[port].cnt, done, f->len, hdr[1] >> 4);
+		ib_pma_count_rcvs(c, done, f->len, hdr[1] >> 4);
 	/* one of them may be the device's last */
 	for (uint32_t i = done; i <= last && ohca_running(e); i++) {
-		ib_pma_count_rcv(&e->port[port].cnt, f->len, hdr[1] >> 4, false);
+		ib_pma_count_rcv(c, f->len, hdr[1] >> 4, false);
 		ib_view_part(f->view, i, &part);
 		if (ext_len)
 			memcpy(hdr + n - ext_len, f->view->ext + (size_t)i * ext_len, ext_len);
 		ib_set_psn(bth, (ext_len || i == last) && word >> 31, word + i);
-		rx_packet(e, port, hdr, n, f->data, &part, f->len, false, false, 0);
+		p->view = &part;
+		rx_packet(e, p, n, f->data, f->len, false);
 	}
 }
 
 /* A multicast packet is for more members than one step serves: the loop has the rest. */
-static void rx_rest(ohca_engine *e, unsigned int port, const uint8_t *hdr, uint32_t n,
-		    const struct ohca_frame *f)
+static void rx_rest(ohca_engine *e, struct ohca_rxpkt *p, uint32_t n, const struct ohca_frame *f)
 {
 	struct ohca_sched *s = e->sched;
 
 	while (s->mcast_left) {
-		uint16_t from = s->mcast_left;
-
+		p->from = s->mcast_left;
+		p->view = NULL;
 		s->mcast_left = 0;
-		if (ohca_loop_keep(e, port, hdr, n, f, from))
+		if (ohca_loop_keep(e, p->port, p->hdr, n, f, p->from))
 			return;
 		/* only a host that does not ask ohca_rx_room() can fill the loop */
-		rx_packet(e, port, hdr, n, f->data, NULL, f->len, false, false, from);
+		rx_packet(e, p, n, f->data, f->len, false);
 	}
 }
 
@@ -475,6 +468,7 @@ void ohca_rx(ohca_engine *e, unsigned int port, const struct ohca_frame *f)
 {
 	struct ohca_port_counters *c;
 	uint8_t hdr[IB_MAX_HDR_LEN];
+	struct ohca_rxpkt p;
 	uint32_t n;
 
 	if (port >= e->cfg.num_ports || !ohca_running(e))
@@ -497,13 +491,17 @@ void ohca_rx(ohca_engine *e, unsigned int port, const struct ohca_frame *f)
 		ohca_count_port(e, port, OHCA_CNT_RX_BAD_PKT);
 		return;
 	}
+	p.hdr = hdr;
+	p.view = f->view;
+	p.port = (uint8_t)port;
+	p.loop = false;
+	p.from = 0;
 	ohca_dma_enter(e);
 	if (f->view && f->view->packets > 1)
-		rx_series(e, port, hdr, n, f);
+		rx_series(e, &p, hdr, n, f);
 	else
-		rx_packet(e, port, hdr, n, f->data, f->view, f->len, f->flags & OHCA_RX_ICRC, false,
-			  0);
+		rx_packet(e, &p, n, f->data, f->len, f->flags & OHCA_RX_ICRC);
 	if (e->sched->mcast_left)
-		rx_rest(e, port, hdr, n, f);
+		rx_rest(e, &p, n, f);
 	ohca_dma_exit(e);
 }
