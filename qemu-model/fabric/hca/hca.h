@@ -82,12 +82,13 @@ struct fab_hca_range {
 
 /**
  * struct fab_hca_reach - all memory that an HCA can access; all 0: none
- * @range: [@ranges] in the order of addresses; @hit: index of the range that was used last
+ * @range: [@ranges] in the order of addresses; @hit: the range that was used last, or NULL
  * @iotlb: translations of an IOMMU, in addition to @range
  */
 struct fab_hca_reach {
 	struct fab_hca_range *range;
-	unsigned int ranges, hit;
+	const struct fab_hca_range *hit;
+	unsigned int ranges;
 	struct fab_iotlb iotlb;
 };
 

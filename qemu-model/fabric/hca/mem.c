@@ -38,7 +38,7 @@ bool fab_hca_reach_set(struct fab_hca_reach *reach, const struct fab_hca_range *
 	free(reach->range);
 	reach->range = r;
 	reach->ranges = n;
-	reach->hit = 0;
+	reach->hit = NULL;
 	return true;
 }
 
@@ -57,10 +57,9 @@ void fab_hca_reach_free(struct fab_hca_reach *reach)
 /* The range that was used last, if it has @iova, or NULL. */
 static inline const struct fab_hca_range *hca_hit(const struct fab_hca *h, uint64_t iova)
 {
-	const struct fab_hca_reach *reach = &h->reach;
-	const struct fab_hca_range *r = &reach->range[reach->hit];
+	const struct fab_hca_range *r = h->reach.hit;
 
-	return reach->hit < reach->ranges && iova - r->iova < r->len ? r : NULL;
+	return r && iova - r->iova < r->len ? r : NULL;
 }
 
 /* The range with @iova, or NULL. */
@@ -76,7 +75,7 @@ static const struct fab_hca_range *hca_range_at(struct fab_hca_reach *reach, uin
 		else if (iova - reach->range[mid].iova >= reach->range[mid].len)
 			low = mid + 1;
 		else
-			return &reach->range[reach->hit = mid];
+			return reach->hit = &reach->range[mid];
 	}
 	return NULL;
 }
@@ -94,27 +93,39 @@ static const struct fab_hca_range *hca_translation_at(struct fab_hca *h, uint64_
 	return n ? fab_iotlb_at(&h->reach.iotlb, iova) : NULL;
 }
 
-static const struct fab_hca_range *hca_reach(struct fab_hca *h, uint64_t iova)
+/* The range with @iova, if it is another one, or NULL. */
+static const struct fab_hca_range *hca_find(struct fab_hca *h, uint64_t iova)
 {
-	const struct fab_hca_range *r = hca_hit(h, iova);
+	const struct fab_hca_range *r = hca_range_at(&h->reach, iova);
 
-	if (!r)
-		r = hca_range_at(&h->reach, iova);
 	return r ? r : hca_translation_at(h, iova);
+}
+
+static inline void *hca_map_range(const struct fab_hca_range *r, uint64_t iova, size_t *len,
+				  int prot)
+{
+	const uint64_t off = iova - r->iova;
+
+	if (r->read_only && prot & OHCA_DMA_WRITE)
+		return NULL;
+	if (*len > r->len - off)
+		*len = (size_t)(r->len - off);
+	return (uint8_t *)r->mem + off;
+}
+
+__attribute__((noinline))
+static void *hca_map_found(struct fab_hca *h, uint64_t iova, size_t *len, int prot)
+{
+	const struct fab_hca_range *r = hca_find(h, iova);
+
+	return r ? hca_map_range(r, iova, len, prot) : NULL;
 }
 
 void *fab_hca_map(void *p, uint64_t iova, size_t *len, int prot)
 {
-	struct fab_hca *h = p;
-	const struct fab_hca_range *r = hca_reach(h, iova);
-	uint64_t off;
+	const struct fab_hca_range *r = hca_hit(p, iova);
 
-	if (!r || (r->read_only && prot & OHCA_DMA_WRITE))
-		return NULL;
-	off = iova - r->iova;
-	if (*len > r->len - off)
-		*len = (size_t)(r->len - off);
-	return (uint8_t *)r->mem + off;
+	return r ? hca_map_range(r, iova, len, prot) : hca_map_found(p, iova, len, prot);
 }
 
 bool fab_hca_persist(void *p, const struct ohca_run *run, unsigned int n, uint64_t tag)
@@ -170,7 +181,7 @@ static inline void hca_note_range(const struct fab_hca_range *r, uint64_t iova, 
 __attribute__((noinline))
 static void hca_note_found(struct fab_hca *h, uint64_t iova, size_t n)
 {
-	const struct fab_hca_range *r = hca_reach(h, iova);
+	const struct fab_hca_range *r = hca_find(h, iova);
 
 	if (r)
 		hca_note_range(r, iova, n);
