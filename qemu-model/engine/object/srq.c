@@ -54,6 +54,7 @@ static int64_t rq_posted(ohca_engine *e, const struct rq *rq)
 /* Copy the next WQE and free its slot. As ohca_rwqe_take(); a WQE is posted. */
 static int rq_take(ohca_engine *e, const struct rq *rq, struct ohca_rwqe *out)
 {
+	static const uint8_t no_flags[sizeof(((struct ohca_hw_rwqe_ctrl *)0)->reserved)];
 	uint8_t raw[1u << OHCA_MAX_LOG_RQ_STRIDE];
 	struct ohca_hw_rwqe_ctrl ctrl;
 	uint32_t slot = *rq->ci & ((1u << rq->ring.log_size) - 1);
@@ -79,9 +80,8 @@ static int rq_take(ohca_engine *e, const struct rq *rq, struct ohca_rwqe *out)
 		else if (len > 64)
 			rc = ohca_pages_read(e, rq->ring.buf, off + 64, raw + 64, len - 64) ?
 			     -OHCA_VE_WQE_DMA : 0;
-		for (unsigned int i = 0; i < sizeof(ctrl.reserved) && !rc; i++)
-			if (ctrl.reserved[i])
-				rc = -OHCA_VE_WQE_FLAGS;
+		if (!rc && memcmp(ctrl.reserved, no_flags, sizeof(no_flags)) != 0)
+			rc = -OHCA_VE_WQE_FLAGS;
 	} else {
 		rc = -OHCA_VE_WQE_DMA;
 	}

@@ -595,7 +595,7 @@ bool ohca_sched_run(ohca_engine *e, unsigned int budget)
 	if (s->release || ohca_heap_next(&s->paced) <= s->now)
 		paced_run(e, budget);
 	wake_ready(e);
-	if (s->waiting && waiters(s))
+	if (s->waiting)
 		waiters_wake(e, budget);
 	if (s->fault_room)
 		fault_wake(e);
