@@ -183,7 +183,8 @@ int ohca_dma_publish(ohca_engine *e, uint64_t iova, const void *buf, size_t n)
 	p = e->ops.dma_map(e->h, iova, &len, OHCA_DMA_WRITE);
 	if (p && len >= n && !((uintptr_t)p & 7)) {
 		ohca_work(e, n);
-		memcpy(p, s, n - 8);
+		for (size_t i = 0; i < n - 8; i += 8)
+			memcpy(p + i, s + i, 8);
 		__atomic_store_n((uint64_t *)(void *)(p + n - 8), last, __ATOMIC_RELEASE);
 		e->ops.dma_dirty(e->h, iova, n);
 		return 0;
