@@ -40,8 +40,8 @@ static bool leads_back(const struct ohca_port *port, const struct ohca_hw_av *av
 }
 
 /* Whether the packet comes from the peer of a path of port @port_idx. */
-static bool from_peer(ohca_engine *e, const struct ohca_rxpkt *p, unsigned int port_idx,
-		      const struct ohca_hw_av *av)
+static inline bool from_peer(ohca_engine *e, const struct ohca_rxpkt *p, unsigned int port_idx,
+			     const struct ohca_hw_av *av)
 {
 	const struct ohca_port *port = &e->port[port_idx];
 	const struct ib_grh *grh;
@@ -69,7 +69,7 @@ static bool from_peer(ohca_engine *e, const struct ohca_rxpkt *p, unsigned int p
  * RC, UC and XRC: whether the packet comes from the peer, over the right path: the alternate one if
  * the QP is armed and the packet has MigReq set.
  */
-static bool on_path(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
+static inline bool on_path(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 {
 	const struct ohca_port *port = &e->port[p->port];
 	bool alt = p->i.migreq && qp->mig_state == OHCA_MIG_ARMED;
@@ -204,7 +204,7 @@ static bool addressed(const struct ohca_port *port, const struct ib_pkt_info *i)
 		return true;		/* the GID decides */
 	if (i->dlid == IB_LID_PERMISSIVE)
 		return i->vl == IB_VL_MANAGEMENT;
-	return port->lid && i->dlid >> port->lmc == port->lid >> port->lmc;
+	return port->lid && !((i->dlid ^ port->lid) >> port->lmc);
 }
 
 /* A packet that the link layer refuses: PortRcvErrors, of which @detail is a part. */

@@ -594,7 +594,8 @@ bool ohca_sched_run(ohca_engine *e, unsigned int budget)
 		ohca_timers_run(e);
 	if (s->release || ohca_heap_next(&s->paced) <= s->now)
 		paced_run(e, budget);
-	wake_ready(e);
+	if (s->ready)
+		wake_ready(e);
 	if (s->waiting)
 		waiters_wake(e, budget);
 	if (s->fault_room)
