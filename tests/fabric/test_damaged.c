@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Topology files with one mistake: each byte of a small file of each format is left out, doubled,
- * or is another one, and each line is left out or doubled. What each of these files is, or what is
- * wrong with it, is as recorded (recorded.h).
+ * Topology files with one mistake: each byte of a small file of each format is omitted, doubled or
+ * changed, and each line is omitted or doubled. The fabric of each file, or its errors, are as
+ * recorded (recorded.h).
  */
 #include "recorded.h"
 
@@ -79,7 +79,7 @@ static void say_warning(void *ctx, unsigned int line, const char *text)
 	fprintf(ctx, "%u: warning: %s\n", line, text);
 }
 
-/* What comes of a file. */
+/* Reads a file and records the result. */
 static void try_file(struct recorded *r, const char *what, const char *text, size_t len)
 {
 	struct fab *f = fab_new();
@@ -103,7 +103,7 @@ static void try_file(struct recorded *r, const char *what, const char *text, siz
 	fab_free(f);
 }
 
-/* The file with @cut bytes from @at on replaced by the @n bytes @put. */
+/* Reads the file with @cut bytes from @at on replaced by the @n bytes @put. */
 static void edit(struct recorded *r, const char *text, size_t at, size_t cut, const char *put,
 		 size_t n)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Data packets through a fat tree of 4-port switches: hosts 0 to 7, of which 0 is the manager's;
- * leaves 8 to 15, spines 16 to 19, as far as the generator has them. Places of virtual machines.
+ * leaves 8 to 15, spines 16 to 19, as far as the generator makes them. Places of virtual machines.
  */
 #include "fabric/fault/fault.h"
 #include "hosts.h"
@@ -17,7 +17,7 @@ static int setup_hosts(void **st)
 	return 0;
 }
 
-/* host[0] and host[1] at other sides of the tree. Return: outputs on the way, in @out. */
+/* Attaches host[0] and host[1] at two sides of the tree. Return: outputs on the way, in @out. */
 static unsigned int across(uint32_t out[8])
 {
 	place(0, 1);
@@ -25,7 +25,7 @@ static unsigned int across(uint32_t out[8])
 	return path(1, LID(7), out, 8);
 }
 
-/* A packet goes over all hops unchanged, and is copied once. */
+/* A packet passes all hops unchanged, and is copied once. */
 static void test_through(void **st)
 {
 	uint32_t out[8];
@@ -47,7 +47,7 @@ static void test_through(void **st)
 
 /*
  * A receiver that does not read: packets wait in the input buffers on their way, each hop has its
- * own credits, nothing is lost or overtaken, and the wait is counted where it is.
+ * own credits, nothing is lost or overtaken, and each port on the way counts its wait.
  */
 static void test_credits(void **st)
 {
@@ -86,7 +86,7 @@ static void test_credits(void **st)
 	assert_int_equal(counters(out[n - 1])->xmit_wait, waited[0]);
 }
 
-/* What a full lane takes is what its credits say, whatever the length of its packets is. */
+/* A full lane holds as much as its credits allow, whatever the length of its packets. */
 static void test_buffer_memory(void **st)
 {
 	static const size_t lens[] = { 24, 64, 132, 136, 288, 324, 392, 644, 1160, 2184, MTU_PKT };
@@ -117,7 +117,7 @@ static void test_buffer_memory(void **st)
 	}
 }
 
-/* A lane without credit does not keep the others waiting. */
+/* A lane without credit does not delay the others. */
 static void test_lanes(void **st)
 {
 	(void)st;
@@ -134,7 +134,7 @@ static void test_lanes(void **st)
 	assert_true(count_data(1, 1) > 0);
 }
 
-/* What waits for longer than HOQLife is discarded, and counted at the output. */
+/* A packet that waits longer than HOQLife is discarded, and counted at the output. */
 static void test_hoq(void **st)
 {
 	uint64_t sent = 0, before;
@@ -162,7 +162,7 @@ static void test_hoq(void **st)
 	assert_int_equal(count_data(1, 1) + d->n.drop[FAB_DROP_HOQ], sent);
 }
 
-/* Each member gets one copy, wherever it is; the sender none. */
+/* Each member gets one copy, wherever it is; the sender gets none. */
 static void test_multicast(void **st)
 {
 	const uint16_t mlid = IB_LID_MCAST_MIN + 5;
@@ -190,13 +190,15 @@ static void test_multicast(void **st)
 	for (unsigned int i = 0; i < HOSTS - 1; i++)
 		assert_int_equal(count_data(i, 0), 0);
 	assert_int_equal(d->n.delivered, 2);
-	/* no group: nobody has it */
+	/* there is no such group: no host gets it */
 	assert_true(send_data(0, 0, mlid + 1, 256, 0x77));
 	pump(NULL);
 	assert_int_equal(d->n.drop[FAB_DROP_NO_MEMBER], 1);
 }
 
-/* A forwarding table that leads in a circle: the packet ends, and the daemon can sleep. */
+/*
+ * A forwarding table with a circle: the packet is discarded in the end, and the daemon can sleep.
+ */
 static void test_circle(void **st)
 {
 	uint32_t out[8], a, b;
@@ -206,7 +208,9 @@ static void test_circle(void **st)
 	place(0, 1);
 	place(1, 7);
 	assert_true(path(1, lid, out, 8) >= 3);
-	/* the second switch sends it back by the wire it came from: never; so to a third one */
+	/*
+	 * a switch sends no packet back by the same wire, so the second one sends it to a third one
+	 */
 	a = f->port[out[0]].node;
 	b = f->port[f->port[out[0]].peer].node;
 	for (unsigned int i = 1; i <= f->node[b].nports; i++) {
@@ -244,7 +248,10 @@ static void test_circle(void **st)
 	fail_msg("no circle in this fabric");
 }
 
-/* A chain of switches with two cables between each two; multicast goes by both everywhere. */
+/*
+ * A chain of switches with two cables between neighbours; multicast is forwarded by both
+ * everywhere.
+ */
 static int setup_chain(void **st)
 {
 	enum { N = 16 };
@@ -271,7 +278,7 @@ static int setup_chain(void **st)
 	return 0;
 }
 
-/* One packet has 2^15 copies at the end of the chain; a round moves but a part of them. */
+/* One packet has 2^15 copies at the end of the chain; a round moves only a part of them. */
 static void test_flood(void **st)
 {
 	const uint16_t mlid = IB_LID_MCAST_MIN;
@@ -300,7 +307,7 @@ static void test_flood(void **st)
 	assert_true(d->n.hops > 10000);
 }
 
-/* Tables of VL arbitration that change twice before a packet comes: the last one counts. */
+/* Arbitration tables that change twice before a packet arrives: the last ones count. */
 static void test_arbitration_changes(void **st)
 {
 	const uint32_t p = port_of_host(7);
@@ -324,7 +331,7 @@ static void test_arbitration_changes(void **st)
 	free(w);
 }
 
-/* What a subnet manager allows is what the link trains to, whoever trains it. */
+/* A link trains to what a subnet manager enables, whichever end starts the training. */
 static void test_width(void **st)
 {
 	const uint32_t p = port_of_host(7);
@@ -347,7 +354,7 @@ static void test_width(void **st)
 	free(w);
 }
 
-/* A P_Key that an inner port does not have: counted there, and reported by trap 259. */
+/* A P_Key that is not in the table of an inner port: counted there, and reported by trap 259. */
 static void test_partition(void **st)
 {
 	uint16_t keys[FAB_SW_PKEYS] = { 0x8001 };
@@ -377,7 +384,7 @@ static void test_partition(void **st)
 	expect_data(1, 0, 64, 9);
 }
 
-/* No route, a route back, a port that is not Active, and a host without memory. */
+/* No route, a route back, a port that is not Active, and a host without a machine. */
 static void test_drops(void **st)
 {
 	uint32_t out[8];
@@ -406,7 +413,7 @@ static void test_drops(void **st)
 	assert_int_equal(count_data(1, 0), 0);
 }
 
-/* A MAD of a machine to @lid, whose answer comes by a data lane. */
+/* Sends a MAD of a machine to @lid, and reads the answer from a data lane. */
 static void ask_pma(unsigned int i, uint16_t lid)
 {
 	struct ib_mad mad = { 0 };
@@ -429,7 +436,10 @@ static void ask_pma(unsigned int i, uint16_t lid)
 	assert_int_equal(ib_be16(mad.hdr.status), 0);
 }
 
-/* A machine asks the agents of a host in the graph, of its own switch, and of one far away. */
+/*
+ * A machine sends requests to the agents of a host in the graph, of its own switch, and of a remote
+ * one.
+ */
 static void test_agents(void **st)
 {
 	struct ib_smp smp;
@@ -451,7 +461,7 @@ static void test_agents(void **st)
 	assert_int_equal(ib_get_be64(smp.data + 12), f->node[f->port[out[2]].node].guid);
 }
 
-/* An SMP for a machine goes there by VL15, and its answer to who asked. */
+/* An SMP for a machine arrives by VL15, and its answer arrives at the requester. */
 static void test_smp_to_machine(void **st)
 {
 	struct way *w = calloc(f->nodes, sizeof(*w));
@@ -478,7 +488,7 @@ static void test_smp_to_machine(void **st)
 	assert_int_equal(got.smp.hdr.method, IB_METHOD_GET_RESP);
 }
 
-/* Who is it, where does it sit, what if somebody sits there. */
+/* The place of a machine: by GUID, by name, and if another machine has it. */
 static void test_places(void **st)
 {
 	const uint32_t p = port_of_host(3);
@@ -494,7 +504,7 @@ static void test_places(void **st)
 	cfg.port_guid = f->port[fab_port_of(&f->node[3], 1)].guid;
 	assert_false(connect_host(&other, &cfg, &err));
 	assert_non_null(strstr(err.text, "attached to switch port"));
-	/* by its name, which is that of a place that is taken */
+	/* by its name, which is that of a place in use */
 	cfg.port_guid = 0x99;
 	memcpy(cfg.desc, f->desc[3].text, sizeof(cfg.desc));
 	assert_false(connect_host(&other, &cfg, &err));
@@ -502,7 +512,7 @@ static void test_places(void **st)
 	memcpy(cfg.desc, f->desc[5].text, sizeof(cfg.desc));
 	assert_true(connect_host(&host[1], &cfg, &err));
 	assert_non_null(d->by_port[port_of_host(5)]->link);
-	/* the first that nobody has had; again the same one after it went away */
+	/* the first place that no machine had; the same one again after the machine has left */
 	cfg.port_guid = 0x9a;
 	strcpy(cfg.desc, "new");
 	assert_true(connect_host(&host[2], &cfg, &err));
@@ -526,7 +536,7 @@ static enum fab_occupant at_host_0(void *ctx, uint32_t port)
 	return port == fab_port_of(&f->node[0], 1) ? FAB_SUBNET_MANAGER : FAB_NOBODY;
 }
 
-/* The place of a host with programs is the last one that a machine gets without asking for it. */
+/* A machine that asks for no place gets that of a host with programs last. */
 static void test_occupied(void **st)
 {
 	struct ohca_link_err err;
@@ -542,7 +552,7 @@ static void test_occupied(void **st)
 	ohca_link_free(host[0].l);
 	host[0].l = NULL;
 	pump(NULL);
-	/* even one that another machine has had is better */
+	/* even a place that another machine has had comes first */
 	for (uint32_t i = 2; i < f->nodes; i++)
 		if (f->node[i].type == IB_NODE_CHANNEL_ADAPTER)
 			fab_dport(d, port_of_host(i))->peer_guid = 0x99;
@@ -550,7 +560,7 @@ static void test_occupied(void **st)
 	assert_true(connect_host(&host[0], &cfg, &err));
 	assert_true(!d->by_port[port_of_host(0)] || !d->by_port[port_of_host(0)]->link);
 	assert_null(strstr(said, "libumad2sim"));
-	/* its own name is asking for it */
+	/* a machine with its name asks for it */
 	cfg.port_guid = 0x9c;
 	memcpy(cfg.desc, f->desc[0].text, sizeof(cfg.desc));
 	assert_true(connect_host(&host[1], &cfg, &err));
@@ -558,7 +568,10 @@ static void test_occupied(void **st)
 	assert_non_null(strstr(said, "takes the place of 'host1': the programs there"));
 }
 
-/* The peer of a wire to another fabric says which GUID it has: a machine with the same one comes. */
+/*
+ * The peer of a wire to another fabric chooses its own GUID: a machine with the same one is
+ * accepted.
+ */
 static void test_remote_guid(void **st)
 {
 	struct ohca_link_err err;
@@ -576,7 +589,7 @@ static void test_remote_guid(void **st)
 	assert_non_null(strstr(err.text, "is attached to switch port"));
 }
 
-/* A host that is switched off has no link until a machine has its place. */
+/* A host that is switched off has no link until a machine gets its place. */
 static void test_off(void **st)
 {
 	(void)st;
@@ -595,9 +608,9 @@ static void test_off(void **st)
 }
 
 /*
- * A host with two ports that is switched off: a machine that has the place of the first one is not
- * at the second, whatever a manager or a user does to that one's link. A node that was killed stays
- * so when a machine comes.
+ * A host with two ports that is switched off: a machine at the first port is not at the second one,
+ * whatever a manager or a user does to the link of that. A node that was killed stays off when a
+ * machine connects.
  */
 static void test_off_port(void **st)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Wires with a delay: packets and MADs in their order, at their time, with their credits. */
+/* Wires with a delay: packets and MADs in order, at their time, with their credits. */
 #include "faults.h"
 
-/* Buffers that a minute did not need are given back, those in use are not. */
+/* Buffers that were not needed for a minute are freed, those in use are not. */
 static void test_trim(void **st)
 {
 	(void)st;
@@ -27,7 +27,7 @@ static void test_trim(void **st)
 	count_data(1, 0);
 }
 
-/* One direction of a wire takes 5 ms more: what is on its way is not there, then is in order. */
+/* One direction of a wire has a delay of 5 ms: packets arrive after it, and in order. */
 static void test_delay(void **st)
 {
 	const uint32_t p = inner(), q = f->port[p].peer;
@@ -54,7 +54,7 @@ static void test_delay(void **st)
 	later(400000);
 	for (unsigned int i = 1; i < 5; i++)
 		expect_data(1, 0, 64 + 4 * i, (uint8_t)i);
-	/* nothing overtakes what is on its way when the delay is taken back */
+	/* nothing overtakes earlier packets when the delay is removed */
 	assert_true(fab_fault_delay(&m, p, 0));
 	assert_true(send_data(0, 0, LID(7), 64, 99));
 	pump(NULL);
@@ -83,7 +83,7 @@ static void test_delay_credits(void **st)
 	}
 	assert_int_equal(d->flying, FAB_LANE_BLOCKS / 65);
 	assert_true(sent > d->flying);
-	/* another lane has its own */
+	/* another lane has credits of its own */
 	assert_true(send_data(0, 1, LID(7), 4096, 1));
 	pump(NULL);
 	assert_int_equal(d->flying, FAB_LANE_BLOCKS / 65 + 1);
@@ -95,7 +95,10 @@ static void test_delay_credits(void **st)
 	assert_int_equal(count_data(1, 1), 1);
 }
 
-/* What is due after the fabric stood still comes in bursts: no round has all of it. */
+/*
+ * Packets that are due after the fabric stood still arrive in bursts: no round delivers all of
+ * them.
+ */
 static void test_delay_burst(void **st)
 {
 	const unsigned int n = 2 * FAB_BURST + 1;
@@ -115,7 +118,7 @@ static void test_delay_burst(void **st)
 	assert_int_equal(count_data(1, 0), n);
 }
 
-/* What is on its way when the link goes down is lost, even if it comes up at once. */
+/* Packets that are on their way when the link goes down are lost, even if it comes up at once. */
 static void test_delay_down(void **st)
 {
 	const struct fab_limit all = { 0xff, 0xff, 0xff };
@@ -133,7 +136,10 @@ static void test_delay_down(void **st)
 	assert_int_equal(count_data(1, 0), 0);
 }
 
-/* What a machine gets and sends is delayed as well, bounded, with its loss. */
+/*
+ * Packets to and from a machine are delayed, too; their number is bounded, and their losses are
+ * counted.
+ */
 static void test_delay_machine(void **st)
 {
 	const uint32_t p = port_of_host(7), q = f->port[p].peer;
@@ -148,7 +154,7 @@ static void test_delay_machine(void **st)
 	assert_int_equal(count_data(1, 0), 10);
 	assert_true(fab_fault_delay(&m, p, 0));
 	assert_int_equal(send_many(10), 10);
-	/* the other direction, while packets are in the ring for which there is no credit */
+	/* the other direction, while the ring contains packets without credit */
 	while (send_data(1, 0, LID(1), 4096, (uint8_t)sent) || (pump(NULL), false) ||
 	       send_data(1, 0, LID(1), 4096, (uint8_t)sent))
 		sent++;
@@ -168,7 +174,7 @@ static void test_delay_machine(void **st)
 	assert_true(d->n.drop[FAB_DROP_LOSS] > 0);
 	assert_int_equal(counters(p)->symbol_error, d->n.drop[FAB_DROP_LOSS]);
 	assert_int_equal(counters(p)->rcv_pkts, sent);
-	/* without it packets come by the ring again */
+	/* without the delay packets use the ring again */
 	assert_true(fab_fault_delay(&m, q, 0));
 	assert_true(fab_fault_wire(&m, q, 0, 0, 4));
 	pump(NULL);
@@ -178,7 +184,7 @@ static void test_delay_machine(void **st)
 	expect_data(0, 0, 64, 9);
 }
 
-/* What a ring was before a delay, or before its link went down, says nothing of it after that. */
+/* The state of a ring before a delay, or before its link went down, does not count afterwards. */
 static void test_delay_forgets(void **st)
 {
 	const uint32_t p = port_of_host(7), q = f->port[p].peer;
@@ -201,7 +207,7 @@ static void test_delay_forgets(void **st)
 	assert_int_equal(fab_blocked_lanes(d, in), 0);
 }
 
-/* An answer that comes over a delayed wire is with the machine as soon as it is due. */
+/* An answer that arrives by a delayed wire reaches the machine as soon as it is due. */
 static void test_delayed_answer(void **st)
 {
 	uint8_t pkt[IB_MAD_PKT_LEN];
@@ -223,7 +229,10 @@ static void test_delayed_answer(void **st)
 	assert_int_equal(ep_recv(&host[0], 0, pkt, sizeof(pkt)), IB_MAD_PKT_LEN);
 }
 
-/* On a machine's cable SMPs, MADs of agents and data packets are late alike, in their order. */
+/*
+ * On a machine's cable SMPs, MADs of agents and data packets have the same delay, and stay in
+ * order.
+ */
 static void test_delay_mads_at_machine(void **st)
 {
 	const uint32_t p = port_of_host(1), q = f->port[p].peer;
@@ -256,9 +265,9 @@ static void test_delay_mads_at_machine(void **st)
 	assert_int_equal(count_data(0, 0), 0);
 	later(1000000);
 	expect_data(0, 0, 64, 2);
-	/* what agents send is no data */
+	/* MADs of agents are no data */
 	assert_int_equal(d->n.delivered, delivered + 2 + 1);
-	/* the other direction; what is on its way is lost with the link */
+	/* the other direction; a packet on its way is lost with the link */
 	assert_true(fab_fault_delay(&m, p, 0));
 	assert_true(fab_fault_delay(&m, q, 5000000));
 	ep_smp_init(&host[0], &smp, IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, NULL, 1, route);
@@ -280,7 +289,7 @@ static void test_delay_mads_at_machine(void **st)
 	assert_int_equal(fab_extra_of(f, q)->fault->lost, 1);
 }
 
-/* MADs on wires of their own land in the order of their times, whoever left first. */
+/* MADs on different wires arrive in the order of their times, not of their departure. */
 static void test_delay_order(void **st)
 {
 	static const struct {

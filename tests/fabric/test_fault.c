@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Faults of nodes and counters, and what others are told of them. */
+/* Faults of nodes and counters, and what others can detect of them. */
 #include <jansson.h>
 
 #include "fabric/control/control.h"
@@ -7,7 +7,7 @@
 #include "fabric/watch/trace.h"
 #include "faults.h"
 
-/* A switch that is off; on again it has forgotten everything. */
+/* A switch that was off has lost all of its state when it is on again. */
 static void test_node(void **st)
 {
 	const uint32_t q = f->port[inner()].peer, node = f->port[q].node;
@@ -32,7 +32,7 @@ static void test_node(void **st)
 	assert_int_equal(f->sw[n->sw].lft_blocks, 0);
 	assert_true(x->guid[0] == n->guid);
 	assert_int_equal(x->guid[1], 0);
-	/* a table that nobody has can go */
+	/* a table without users can be freed */
 	assert_int_equal(f->sw_pkeys.ref[keys], held);
 	ways(HOST, w);
 	assert_int_equal(ask(IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, w[node].route, NULL),
@@ -53,7 +53,7 @@ static json_t *asked(const char *ask)
 	return v;
 }
 
-/* Whether it is refused with an error that has @says. */
+/* Return: whether the request is refused with an error that contains @says. */
 static bool asks_in_vain(const char *ask, const char *says)
 {
 	json_t *v = asked(ask);
@@ -64,7 +64,7 @@ static bool asks_in_vain(const char *ask, const char *says)
 	return ok;
 }
 
-/* A machine that takes nothing: packets and MADs for it wait until it does, SMPs do not. */
+/* A machine that accepts nothing: packets and MADs for it wait until it does, SMPs do not. */
 static void test_stall(void **st)
 {
 	const uint32_t end = f->port[port_of_host(7)].peer;
@@ -91,7 +91,7 @@ static void test_stall(void **st)
 	pump(NULL);
 	assert_true(ohca_link_rx_peek(host[1].l, OHCA_LINK_VL15, &fr));
 	ohca_link_rx_release(host[1].l, OHCA_LINK_VL15);
-	/* and what it sends goes on */
+	/* and its own packets pass */
 	assert_true(send_data(1, 0, LID(1), 64, 9));
 	pump(NULL);
 	assert_int_equal(count_data(0, 0), 1);
@@ -101,12 +101,12 @@ static void test_stall(void **st)
 	assert_int_equal(count_data(1, 0), 6);
 	/* 50 ms in us, as the MADs waited */
 	assert_in_range(counters(port_of_host(7))->xmit_wait, 49999, 50001);
-	/* a switch's end of a machine's cable takes all */
+	/* a switch's end of a machine's cable cannot stall */
 	assert_true(asks_in_vain("{\"command\": \"stall\", \"node\": \"leaf1\", \"port\": 2}",
 				 "the \"port\" of a host"));
 }
 
-/* A Set or Get of an attribute of the performance agent at port @num of @lid. */
+/* Sends a Set or Get of an attribute to the performance agent, for port @num of @lid. */
 static void perf(uint8_t method, uint16_t attr, unsigned int num, uint16_t lid, uint8_t *d)
 {
 	struct fab_mad mad = new_mad(IB_CLASS_PERF, method, attr, 0);
@@ -126,7 +126,7 @@ static const uint8_t *got_perf(void)
 	return (const uint8_t *)&got.mad + IB_PMA_DATA_OFF;
 }
 
-/* A counter is what it is preset to, for performance managers, too, whatever they have reset. */
+/* A counter has its preset value for performance managers, too, whatever they have reset. */
 static void test_preset(void **st)
 {
 	const uint32_t p = inner();
@@ -143,7 +143,7 @@ static void test_preset(void **st)
 	assert_true(fab_fault_preset(f, p, "SymbolErrorCounter", 77));
 	assert_int_equal(counters(p)->symbol_error, 77);
 	assert_false(fab_fault_preset(f, p, "NoSuchCounter", 77));
-	/* below what they have reset */
+	/* below the value at the reset */
 	assert_true(fab_fault_preset(f, p, "SymbolErrorCounter", 1000));
 	perf(IB_METHOD_SET, IB_PMA_ATTR_PORT_COUNTERS, num, lid, NULL);
 	perf(IB_METHOD_SET, IB_PMA_ATTR_PORT_COUNTERS_EXT, num, lid, NULL);
@@ -154,7 +154,7 @@ static void test_preset(void **st)
 	assert_int_equal(ib_get_be16(got_perf() + 4), 5);
 	perf(IB_METHOD_GET, IB_PMA_ATTR_PORT_COUNTERS_EXT, num, lid, NULL);
 	assert_int_equal(ib_get_be64(got_perf() + 72), 5);
-	/* while it is sampled: a change by preset is nothing that happened */
+	/* while it is sampled: a preset does not count as an event */
 	assert_true(fab_fault_preset(f, p, "PortXmitWait", 1000));
 	ib_pma_psc_pack(&ctl, sample);
 	perf(IB_METHOD_SET, IB_PMA_ATTR_SAMPLES_CONTROL, num, lid, sample);
@@ -167,7 +167,10 @@ static void test_preset(void **st)
 	assert_int_equal(ib_get_be32(got_perf() + 4), 3);
 }
 
-/* A counter that is stuck is all ones for performance managers, whatever they reset; the fabric knows better. */
+/*
+ * A counter that is stuck is all ones for performance managers, whatever they reset; the fabric
+ * knows its value.
+ */
 static void test_stuck(void **st)
 {
 	const uint32_t p = inner();
@@ -186,7 +189,7 @@ static void test_stuck(void **st)
 		assert_true(ib_get_be64(got_perf() + 72) == UINT64_MAX);
 		perf(IB_METHOD_GET, IB_PMA_ATTR_PORT_COUNTERS, IB_PMA_ALL_PORTS, lid, NULL);
 		assert_int_equal(ib_get_be16(got_perf() + 4), 0xffff);
-		/* the answers to those that reset it, too */
+		/* also in the answers to a reset */
 		perf(IB_METHOD_SET, IB_PMA_ATTR_PORT_COUNTERS, num, lid, NULL);
 		assert_int_equal(ib_get_be16(got_perf() + 4), 0xffff);
 		assert_int_equal(got_perf()[6], 0);
@@ -200,7 +203,10 @@ static void test_stuck(void **st)
 	assert_int_equal(ib_get_be16(got_perf() + 4), 5);
 }
 
-/* A host and a switch tell GUIDs of another node, or none, also after they were off; commands go by their own. */
+/*
+ * A host and a switch show the GUIDs of another node, or none, also after they were off; commands
+ * use their own.
+ */
 static void test_guids(void **st)
 {
 	const uint32_t leaf = f->port[port_of_host(0)].node;
@@ -239,7 +245,7 @@ static void test_guids(void **st)
 	free(w);
 }
 
-/* A switch that is off sends no traps. On again it has counted nothing. */
+/* A switch that is off sends no traps. When it is on again its counters are 0. */
 static void test_dead_switch(void **st)
 {
 	const uint32_t q = f->port[inner()].peer, node = f->port[q].node;
@@ -251,7 +257,7 @@ static void test_dead_switch(void **st)
 	(void)st;
 	send_many(10);
 	perf(IB_METHOD_SET, IB_PMA_ATTR_PORT_COUNTERS, fab_port_num(f, q), LID(node), NULL);
-	/* one waits to be repeated, and its neighbours send theirs */
+	/* one trap waits to be repeated, and its neighbours send theirs */
 	fab_raise_trap(&m, q, IB_NOTICE_URGENT, IB_TRAP_LOCAL_LINK_INTEGRITY, details);
 	fab_mgmt_timer(&m, now);
 	assert_true(fab_fault_node(&m, node, false, now));
@@ -277,7 +283,9 @@ static void test_dead_switch(void **st)
 	counts_anew[node] = true;
 }
 
-/* A machine's packets for the LID of port 0 arrive there, whatever the forwarding table has. */
+/*
+ * A machine's packets for the LID of port 0 arrive there, whatever the forwarding table contains.
+ */
 static void test_port0_without_route(void **st)
 {
 	const uint32_t leaf = f->port[port_of_host(1)].node;
@@ -299,8 +307,8 @@ static void test_port0_without_route(void **st)
 }
 
 /*
- * A rate is a share of 2^32 packets. However small it is, a rate above 0 is a fault; 0 is none.
- * Each of the two kinds leaves the other as it was.
+ * A rate is a share of 2^32 packets. A rate above 0 is a fault, however small; 0 is none. Neither
+ * kind of fault changes the other one.
  */
 static void test_rates(void **st)
 {
@@ -334,7 +342,7 @@ static void test_rates(void **st)
 	}
 }
 
-/* status has what became of data packets, and all memory. */
+/* The command status shows the fates of data packets, and all memory. */
 static void test_status(void **st)
 {
 	json_t *v, *data, *drops;
@@ -370,7 +378,7 @@ static void test_status(void **st)
 	free(text);
 }
 
-/* The port of a machine is shown as the switch has it: state, rate, LIDs. */
+/* The port of a machine is shown with the switch's values: state, rate, LIDs. */
 static void test_machine_shown(void **st)
 {
 	const uint32_t p = port_of_host(7), end = f->port[p].peer;
@@ -389,7 +397,7 @@ static void test_machine_shown(void **st)
 	assert_int_equal(json_integer_value(json_object_get(port, "lid")), LID(7));
 	assert_int_equal(json_integer_value(json_object_get(port, "lmc")), 0);
 	json_decref(v);
-	/* four LIDs, as a subnet manager writes them */
+	/* four LIDs, set by a subnet manager */
 	assert_int_equal(fab_end_lid(f, end), LID(7));
 	ways(HOST, w);
 	assert_int_equal(ask(IB_METHOD_GET, IB_SMP_ATTR_LFT, 0, w[f->port[p].node].route, NULL),
@@ -410,7 +418,7 @@ static void test_machine_shown(void **st)
 	free(w);
 }
 
-/* Credits are lost of a link that is up: one that is down gets all of them when it trains. */
+/* Credits are lost on a link that is up; a link that trains gets all of them back. */
 static void test_credits_down(void **st)
 {
 	const uint32_t p = inner();
@@ -437,7 +445,7 @@ static void test_credits_down(void **st)
 	assert_int_equal(fab_extra_of(f, p)->fault->gone[0], 1);
 }
 
-/* A gap that is larger than 64 bits hold is the largest one, and not a small one. */
+/* A gap that exceeds 64 bits is the largest one, and does not wrap to a small one. */
 static void test_gap(void **st)
 {
 	unsigned int large = 0;

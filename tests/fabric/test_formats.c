@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Topology files of many tools: what is read, warned of, refused and written. */
+/* Topology files of many tools: what is read, warned about, refused and written. */
 #include "cases.h"
 
 #include "ib/rate.h"
@@ -20,7 +20,7 @@ static void keep_failure(void *ctx, unsigned int line, const char *text)
 	keep_error(&((struct findings *)ctx)->errors, line, text);
 }
 
-/* Where a reader reports to: @w, which has nothing yet. @parts: as in struct fab_report */
+/* Makes @w empty, for the reports of a reader. @parts: as in struct fab_report. */
 static struct fab_report report_to(struct findings *w, bool parts)
 {
 	memset(w, 0, sizeof(*w));
@@ -28,7 +28,7 @@ static struct fab_report report_to(struct findings *w, bool parts)
 				    .parts = parts };
 }
 
-/* @f, which was read well or not, sealed; NULL: it was not, and @w says why. */
+/* Return: @f, sealed, if it was read @well; otherwise NULL, and @w must have the reason. */
 static struct fab *sealed(struct fab *f, bool well, const struct findings *w)
 {
 	if (well) {
@@ -41,7 +41,7 @@ static struct fab *sealed(struct fab *f, bool well, const struct findings *w)
 	return NULL;
 }
 
-/* A sealed fabric, or NULL. */
+/* Return: a sealed fabric, or NULL. */
 static struct fab *parse_parts(const char *text, size_t len, struct findings *w, bool parts)
 {
 	const struct fab_report r = report_to(w, parts);
@@ -82,8 +82,8 @@ static char *write_as(const struct fab *f, enum fab_format format, size_t *len)
 }
 
 /*
- * Both have the same nodes and cables. @ids: device IDs and NodeGUIDs are equal, too; else a node
- * is known by the PortGUID of its first port with a cable.
+ * Checks that both have the same nodes and cables. @ids: also device IDs and NodeGUIDs; otherwise a
+ * node is identified by the PortGUID of its first port with a cable.
  */
 static void same_graph(const struct fab *a, const struct fab *b, bool ids)
 {
@@ -125,7 +125,7 @@ static void same_graph(const struct fab *a, const struct fab *b, bool ids)
 	}
 }
 
-/* Lists of ibdiagnet and OpenSM, and ports of ibnetdiscover -p, of one fabric are that fabric. */
+/* Lists of ibdiagnet and OpenSM, and ports of ibnetdiscover -p, describe the same fabric. */
 static void lists(void **st)
 {
 	struct findings w;
@@ -153,7 +153,7 @@ static void lists(void **st)
 	assert_true(i != FAB_NONE);
 	assert_int_equal(csv->port[fab_port_of(&csv->node[i], 2)].pi.lid, 26);
 	assert_true(csv->port[fab_port_of(&csv->node[i], 2)].guid == 0x2c90300000502);
-	/* ports whose GUIDs and numbers follow each other are of one adapter */
+	/* ports with consecutive GUIDs and numbers belong to one adapter */
 	i = fab_find_guid(ports, 0x2c90300000500);
 	assert_true(i != FAB_NONE);
 	assert_int_equal(ports->node[i].nports, 2);
@@ -186,7 +186,7 @@ static void ibdm(void **st)
 	fab_free(f);
 }
 
-/* A message, rates that were not found out or differ, and what -f appends. */
+/* A message, rates that were not determined or differ, and the extra text of -f. */
 static void warned(void **st)
 {
 	struct findings w;
@@ -205,7 +205,7 @@ static void warned(void **st)
 	assert_int_equal(f->port[fab_port_of(n, 1)].pi.speed_ext_active, 0);
 	assert_int_equal(f->port[fab_port_of(n, 2)].pi.width_active, IB_WIDTH_2X);
 	assert_int_equal(f->port[fab_port_of(n, 2)].pi.speed_ext_active, IB_SPEED_EXT_HDR);
-	/* ??? is what the other end says */
+	/* ??? stands for the value of the other end */
 	assert_int_equal(f->port[fab_port_of(n, 33)].pi.width_active, IB_WIDTH_4X);
 	assert_int_equal(f->port[fab_port_of(n, 33)].pi.speed_ext_active, IB_SPEED_EXT_HDR);
 	fab_free(f);
@@ -217,7 +217,7 @@ static void warned(void **st)
 	fab_free(f);
 }
 
-/* Only in front of the topology is a line without a meaning a warning. */
+/* An unknown line is a warning only before the topology. */
 static void messages(void **st)
 {
 	static const char front[] = "ibwarn: [7] connect\n-W- odd\n\nSwitch 2 \"a\"\n";
@@ -236,7 +236,7 @@ static void messages(void **st)
 	assert_non_null(strstr(w.errors.text[0], "no node"));
 }
 
-/* So many warnings are told, and that there are more. */
+/* A limited number of warnings is reported, and that there are more. */
 static void many_warnings(void **st)
 {
 	static const char all[] = "Switch 2 \"a\"\n";
@@ -259,7 +259,7 @@ static void many_warnings(void **st)
 	}
 }
 
-/* Lines may end as those of DOS. */
+/* Lines may end as in DOS. */
 static void dos(void **st)
 {
 	static const char text[] = "Switch 2 \"a\"\r\n[1] \"b\"[1]\r\n\r\nCa 1 \"b\" # \"x\"\r\n"
@@ -374,7 +374,7 @@ static void refused(void **st)
 	}
 }
 
-/* What a list says of nodes is theirs, and what a later line adds or says otherwise, too. */
+/* The fields of nodes in a list are read, and a later line adds or replaces some. */
 static void identities(void **st)
 {
 	static const char lst[] =
@@ -415,7 +415,7 @@ static void identities(void **st)
 	fab_free(f);
 }
 
-/* What is written in a format that is read is read as the same. */
+/* A format that can be read and written: the written text is read as the same fabric. */
 static void written(void **st)
 {
 	static const char * const names[] = { "ndr.ibnetdiscover", "xdr.ibnetdiscover",
@@ -454,7 +454,7 @@ static void is_text(const struct fab *f, enum fab_format format, const char *wan
 
 #define SLURM "# topology.conf of Slurm, for TopologyPlugin=topology/tree\n"
 
-/* Slurm's tree: spines of one level are one switch, a machine is in it once. */
+/* Slurm's tree: spines of one level are one switch, and a machine is in it once. */
 static void slurm(void **st)
 {
 	static const char rails[] =
@@ -466,7 +466,7 @@ static void slurm(void **st)
 		"Ca 1 \"x1\" # \"x mlx5_0\"\n[1] \"a\"[1]\nCa 1 \"x2\" # \"x mlx5_1\"\n[1] \"b\"[1]\n"
 		"Ca 1 \"y1\" # \"y mlx5_0\"\n[1] \"a\"[2]\nCa 1 \"y2\" # \"y mlx5_1\"\n[1] \"b\"[2]\n"
 		"Ca 1 \"z\" # \"MT4129 ConnectX7   Mellanox Technologies\"\n[1] \"b\"[4]\n";
-	/* between two switches one with second adapters only, which is not in the file */
+	/* between two switches there is one with second adapters only, which is not in the file */
 	static const char between[] =
 		"Switch 2 \"a\" # \"a\" base port 0 lid 0 lmc 0\n[1] \"x1\"[1]\n[2] \"c\"[1]\n"
 		"Switch 2 \"b\" # \"b\" base port 0 lid 0 lmc 0\n[1] \"y1\"[1]\n[2] \"c\"[2]\n"
@@ -474,7 +474,7 @@ static void slurm(void **st)
 		"[3] \"x2\"[1]\n[4] \"y2\"[1]\n"
 		"Ca 1 \"x1\" # \"x mlx5_0\"\n[1] \"a\"[1]\nCa 1 \"x2\" # \"x mlx5_1\"\n[1] \"c\"[3]\n"
 		"Ca 1 \"y1\" # \"y mlx5_0\"\n[1] \"b\"[1]\nCa 1 \"y2\" # \"y mlx5_1\"\n[1] \"c\"[4]\n";
-	/* a leaf without hosts, and what is only above it, are above the spine */
+	/* a leaf without hosts, and what is only above it, count as above the spine */
 	static const char empty[] =
 		"Switch 2 \"a\" # \"a\" base port 0 lid 0 lmc 0\n[1] \"x\"[1]\n[2] \"s\"[1]\n"
 		"Switch 2 \"b\" # \"b\" base port 0 lid 0 lmc 0\n[1] \"y\"[1]\n[2] \"s\"[2]\n"
@@ -519,7 +519,7 @@ static void slurm(void **st)
 	fab_free(f);
 }
 
-/* In a fabric that runs a link may have failed, so that its host stands alone. */
+/* In a running fabric a link may have failed, so that its host is not connected. */
 static void parts(void **st)
 {
 	static const char alone[] = "Switch 2 \"a\" # \"a\" base port 0 lid 0 lmc 0\n[1] \"x\"[1]\n"

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * Data packets through the switch: tables, headers, multicast, partitions, links that go away.
- */
+/* Data packets through the switch: tables, headers, multicast, partitions, links that go down. */
 #include "net.h"
 
 #include "fabric/mgmt/adaptive.h"
@@ -33,7 +31,7 @@ static void test_unicast(void **state)
 	net_free(t);
 }
 
-/* The LRH leaves as it came, but for the VL. */
+/* The LRH leaves unchanged, except for the VL. */
 static void test_headers(void **state)
 {
 	struct net *t = net_up(2, 2, 0);
@@ -71,7 +69,7 @@ static void test_no_route(void **state)
 	assert_true(net_send(&t->ep[0], 0, 0, 0xffff, 0xffff, 64, 1));
 	net_pump(t);
 	assert_int_equal(c->rcv_malformed, 2);
-	net_switch(t)->lft[9] = 7;						/* nobody there */
+	net_switch(t)->lft[9] = 7;						/* no peer there */
 	assert_true(net_send(&t->ep[0], 0, 0, 9, 0xffff, 64, 1));
 	net_pump(t);
 	assert_int_equal(net_ctr(t, 7)->xmit_discards, 1);
@@ -85,7 +83,7 @@ static void test_no_route(void **state)
 	net_free(t);
 }
 
-/* Packets as nobody should send them. */
+/* Invalid packets. */
 static void test_malformed(void **state)
 {
 	struct net *t = net_up(2, 4, 0);
@@ -160,13 +158,13 @@ static void test_states_and_mtu(void **state)
 	struct net *t = net_new(8, 2, 4, 0);
 
 	(void)state;
-	/* Init: nothing but VL15. */
+	/* Init: only VL15 passes. */
 	assert_true(net_send(&t->ep[0], 0, 0, 3, 0xffff, 64, 1));
 	net_pump(t);
 	assert_int_equal(net_got(&t->ep[1], 0, 0, -1), 0);
 	assert_int_equal(net_ctr(t, 1)->rcv_switch_relay_errors, 0);
 	assert_int_equal(ep_bring_up(t->ep, 2), 0);
-	/* An Armed port that receives data becomes Active, an Armed port sends none. */
+	/* Data makes an Armed port that receives it Active; an Armed port sends none. */
 	net_pi(t, 1)->state = IB_PS_ARMED;
 	t->m.epoch++;
 	assert_true(net_send(&t->ep[1], 0, 0, 2, 0xffff, 64, 1));
@@ -210,13 +208,13 @@ static void test_multicast(void **state)
 	assert_int_equal(net_got(&t->ep[3], 0, 200, 4), 0);
 	assert_int_equal(net_ctr(t, 1)->mcast_rcv_pkts, 3);
 	assert_int_equal(net_ctr(t, 2)->mcast_xmit_pkts, 1);
-	/* A sender that is no member reaches all. */
+	/* A sender that is no member reaches all members. */
 	assert_true(net_send(&t->ep[3], 0, 0, 0xc005, 0xffff, 100, 5));
 	net_pump(t);
 	for (unsigned int i = 0; i < 3; i++)
 		assert_int_equal(net_got(&t->ep[i], 0, 100, 5), 1);
 
-	/* One member does not read: the others get theirs, nothing is lost or doubled. */
+	/* One member does not read: the others get their copies, nothing is lost or doubled. */
 	for (int i = 0; i < 200; i++) {
 		if (net_send(&t->ep[0], 0, 0, 0xc005, 0xffff, 4000, (uint8_t)sent))
 			sent++;
@@ -287,21 +285,21 @@ static void test_pkeys(void **state)
 	while (ep_recv_smp(&t->ep[0], &smp))
 		;
 	assert_true(passes(t, 1, 4, 2, 0x8001));
-	assert_true(passes(t, 1, 4, 2, 0x0001));	/* who is a full member may send so */
+	assert_true(passes(t, 1, 4, 2, 0x0001));	/* a full member may send this */
 	assert_true(passes(t, 1, 4, 2, 0x0002));	/* a limited member */
-	assert_false(passes(t, 1, 4, 2, 0x8002));	/* that says it is a full one */
+	assert_false(passes(t, 1, 4, 2, 0x8002));	/* which claims to be a full one */
 	assert_false(passes(t, 1, 4, 2, 0x8005));
 	assert_false(passes(t, 1, 4, 2, 0xffff));
 	assert_int_equal(c2->rcv_constraint_errors, 3);
-	assert_true(passes(t, 2, 3, 1, 0x8005));	/* the other way is not enforced */
-	/* The SM was told. */
+	assert_true(passes(t, 2, 3, 1, 0x8005));	/* the other direction is not enforced */
+	/* The SM gets a trap. */
 	assert_true(ep_recv_smp(&t->ep[0], &smp));
 	ib_notice_unpack(smp.data, &n);
 	assert_int_equal(n.trap, IB_TRAP_BAD_PKEY_SWITCH);
 	v.sw_lid = t->f->port[fab_port_of(net_node(t), 0)].pi.lid;
 	ib_trap259(details, &v);
 	assert_memory_equal(n.details, details, sizeof(details));
-	assert_false(ep_recv_smp(&t->ep[0], &smp));	/* once, not by the packet */
+	assert_false(ep_recv_smp(&t->ep[0], &smp));	/* one trap, not one for each packet */
 
 	/* Raw packets. */
 	ib_build_lrh(raw, 0, 0, IB_LNH_RAW, 4, 16, 3);
@@ -314,18 +312,18 @@ static void test_pkeys(void **state)
 	net_pump(t);
 	assert_int_equal(net_got(&t->ep[1], 0, 64, -1), 1);
 
-	/* On output. */
+	/* For output. */
 	assert_int_equal(net_set_pi(t, 3, enforce_out), 0);
 	assert_false(passes(t, 0, 4, 2, 0x8005));
 	assert_true(passes(t, 0, 4, 2, 0x8002));
 	assert_true(passes(t, 0, 4, 2, 0x0002));
 	assert_int_equal(c3->xmit_constraint_errors, 1);
-	/* Of a limited member, to one that is limited, too. */
+	/* A limited member's packet for another limited member. */
 	set_pkeys(t, 3, 0x8001, 0x0002);
 	assert_false(passes(t, 1, 4, 2, 0x0002));
 	assert_true(passes(t, 0, 4, 2, 0x8002));
 	assert_int_equal(c3->xmit_constraint_errors, 2);
-	/* Per member of a multicast group. */
+	/* For each member of a multicast group. */
 	net_join(t, 0, 1 << 2 | 1 << 3);
 	assert_true(net_send(&t->ep[0], 0, 0, 0xc000, 0x8005, 300, 3));
 	net_pump(t);
@@ -372,7 +370,7 @@ static void test_many_pkeys(void **state)
 	assert_false(passes(t, 0, 4, 2, 0x8081));
 	assert_int_equal(net_ctr(t, 2)->rcv_constraint_errors, 2);
 	assert_int_equal(net_ctr(t, 3)->xmit_constraint_errors, 1);
-	/* A block that is emptied no longer admits anybody. */
+	/* A block that is cleared admits no packet. */
 	memset(d, 0, sizeof(d));
 	assert_int_equal(ep_switch(&t->ep[0], IB_METHOD_SET, IB_SMP_ATTR_PKEY_TABLE, 2 << 16 | 3,
 				   d), 0);
@@ -381,7 +379,7 @@ static void test_many_pkeys(void **state)
 	net_free(t);
 }
 
-/* ---- links that go away in mid-traffic ----------------------------------------- */
+/* ---- links that go down during traffic ----------------------------------------- */
 
 static void test_death_in_traffic(void **state)
 {
@@ -390,7 +388,7 @@ static void test_death_in_traffic(void **state)
 	unsigned int n = 0;
 
 	(void)state;
-	/* The receiver dies with full buffers: its packets are discarded, others go on. */
+	/* The receiver closes with full buffers: its packets are discarded, others pass. */
 	while (net_send(&t->ep[0], 0, 0, 3, 0xffff, 4000, 1))
 		net_pump(t);
 	ohca_link_free(t->ep[1].l);
@@ -402,7 +400,7 @@ static void test_death_in_traffic(void **state)
 	net_pump(t);
 	assert_int_equal(net_got(&t->ep[2], 0, 400, 1), 1);
 
-	/* The sender dies with a blocked head. */
+	/* The sender closes with a blocked head. */
 	assert_int_equal(net_attach(t, &t->ep[1], 0x101, 0, NULL, &err), 0);
 	assert_int_equal(t->ep[1].port, 2);
 	t->ep[1].lid = 3;
@@ -418,7 +416,7 @@ static void test_death_in_traffic(void **state)
 		net_pump(t);
 	assert_in_range(n, 30, 35);
 
-	/* A hostile one: its link ends, nothing else. */
+	/* A hostile end port: its link ends, nothing else. */
 	assert_int_equal(net_attach(t, &t->ep[1], 0x101, 0, NULL, &err), 0);
 	assert_int_equal(send(ohca_link_ctrl_fd(t->ep[1].l), "garbage!", 8, 0), 8);
 	net_pump(t);
@@ -431,7 +429,7 @@ static void test_death_in_traffic(void **state)
 	net_free(t);
 }
 
-/* A Set takes the input's or the output's link down in the very round it has frames. */
+/* A Set takes the input's or the output's link down in a round in which it has frames. */
 static void test_set_down_in_round(void **state)
 {
 	struct net *t = net_up(3, 2, 0);
@@ -452,7 +450,7 @@ static void test_set_down_in_round(void **state)
 		assert_true(net_send(&t->ep[1], 0, 0, 4, 0xffff, 1000, 1));
 		assert_true(net_send(&t->ep[2], 0, 0, 3, 0xffff, 1000, 1));
 		assert_true(net_send(&t->ep[1], 1, 1, 4, 0xffff, 1000, 1));
-		if (i % 3 == 0)		/* and the victim is dying anyway */
+		if (i % 3 == 0)		/* and the victim's link ends anyway */
 			send(ohca_link_ctrl_fd(t->ep[victim - 1].l), "x", 1, 0);
 		assert_true(ep_send_smp(&t->ep[0], &smp, 0));
 		for (unsigned int k = 0; k < i % 8; k++)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Generated fabrics: the counts that arithmetic gives, cables, GUIDs, what is refused. */
+/* Generated fabrics: counts that arithmetic gives, cables, GUIDs, refused specs. */
 #include "cases.h"
 
-/* Every one of tests/topologies/specs: its counts; what is written is read as the same. */
+/* The counts of each of tests/topologies/specs; the written fabric is read as the same. */
 static void zoo(void **st)
 {
 	char path[256], line[128], spec[64];
@@ -44,7 +44,7 @@ static void zoo(void **st)
 	assert_true(n > 20);
 }
 
-/* Switches with a host, or of a group, all of whose ports are used. */
+/* Return: the number of switches with a host, or in a group, all of whose ports are used. */
 static unsigned int free_ports(const struct fab *f)
 {
 	unsigned int n = 0;
@@ -72,7 +72,7 @@ static void all_ports_used(void **st)
 	}
 }
 
-/* Nodes within @hops cables of node @from. */
+/* Return: the number of nodes within @hops cables of node @from. */
 static unsigned int within(const struct fab *f, uint32_t from, unsigned int hops)
 {
 	uint8_t *dist = calloc(f->nodes, 1);
@@ -93,19 +93,19 @@ static unsigned int within(const struct fab *f, uint32_t from, unsigned int hops
 	return n;
 }
 
-/* Distances tell whether cables go where the kind of fabric wants them. */
+/* Distances show whether cables are where that kind of fabric needs them. */
 static void distances(void **st)
 {
 	struct fab *f = from_spec("fat-tree:8,3");
 
 	(void)st;
-	/* host, leaf; 3 hosts and 4 spines; ... everything in six */
+	/* host, leaf; 3 hosts and 4 spines; ... everything within six */
 	assert_int_equal(within(f, 0, 1), 2);
 	assert_int_equal(within(f, 0, 2), 2 + 3 + 4);
 	assert_int_equal(within(f, 0, 6), f->nodes);
 	assert_true(within(f, 0, 5) < f->nodes);
 	fab_free(f);
-	/* any group is one global link away: host, local, global, local, host */
+	/* every group is one global link away: host, local, global, local, host */
 	f = from_spec("dragonfly:4,2,2");
 	assert_int_equal(within(f, 0, 5), f->nodes);
 	fab_free(f);
@@ -114,7 +114,7 @@ static void distances(void **st)
 	assert_int_equal(within(f, 64, 7), f->nodes);
 	assert_int_equal(within(f, 64, 6), f->nodes - 1);
 	fab_free(f);
-	/* two nodes of two ports, and a host at the last one */
+	/* two nodes of two ports, and a host at the last port */
 	f = from_spec("star:5,2,2,7");
 	assert_int_equal(f->nodes, 4);
 	assert_string_equal(f->desc[0].text, "node7");
@@ -124,7 +124,7 @@ static void distances(void **st)
 		assert_int_equal(f->port[f->port[fab_port_of(&f->node[3], p)].peer].node, (p - 1) / 2);
 	assert_int_equal(free_ports(f), 0);
 	fab_free(f);
-	/* a rail's machines share a leaf */
+	/* machines of a rail share a leaf */
 	f = from_spec("rails:2,4,2");
 	assert_int_equal(within(f, 0, 2), 2 + 3 + 2);
 	assert_int_equal(f->port[fab_port_of(&f->node[f->port[f->port[fab_port_of(&f->node[0], 1)]
@@ -163,7 +163,7 @@ static void same_again(void **st)
 	fab_free(h);
 }
 
-/* Lists of rates, one for each level from the hosts on. */
+/* Lists of rates, one for each level, beginning with the hosts. */
 static void speeds(void **st)
 {
 	static const struct {
@@ -222,8 +222,9 @@ static void refused(void **st)
 }
 
 /*
- * A switch has at most 254 ports. What needs so many is made, and what needs one more, or two
- * where ports come in pairs, is not; LIDs and the number of ports would allow all of them.
+ * A switch has at most 254 ports. A fabric that needs so many is made. One that needs one port
+ * more, or two where ports are in pairs, is refused, although LIDs and the total number of ports
+ * would suffice.
  */
 static void widest(void **st)
 {
@@ -255,7 +256,7 @@ static void widest(void **st)
 	}
 }
 
-/* What a host and a switch cost, as large fabrics multiply it. */
+/* The memory of a host and of a switch, which large fabrics multiply. */
 static void memory(void **st)
 {
 	struct fab *f = from_spec("fat-tree:36,3");

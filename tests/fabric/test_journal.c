@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What was done by requests and by scripts is kept, the last commands of it, in the words of a command line. */
+/* The journal has the last commands of requests and scripts, in the words of a command line. */
 #include "subnet.h"
 
 #include <inttypes.h>
@@ -44,7 +44,7 @@ static json_t *reply_to(const char *request)
 	return v;
 }
 
-/* @words of a command line, as a client sends them. Return: whether that was done. */
+/* Executes @words of a command line, as a client sends them. Return: whether it succeeded. */
 static bool command(const char *words)
 {
 	char copy[256], *word[16], *rest = copy;
@@ -68,7 +68,7 @@ static bool command(const char *words)
 	return ok;
 }
 
-/* Each is told as it was written. */
+/* Each command is recorded as it was written. */
 static void test_words(void **st)
 {
 	static const char *const lines[] = {
@@ -93,7 +93,7 @@ static void test_words(void **st)
 		assert_int_equal(journal.entry[i].pid, 77);
 		assert_int_equal(journal.entry[i].ns, now);
 	}
-	/* what is refused, and what changes nothing */
+	/* commands that are refused, or that change nothing */
 	assert_false(command("link down leaf9:1"));
 	assert_false(command("expect leaf1:1 Active"));
 	assert_true(command("expect leaf1:1 Down"));
@@ -101,7 +101,7 @@ static void test_words(void **st)
 	assert_int_equal(journal.count, IB_ARRAY_SIZE(lines));
 }
 
-/* A port by chance is told by its number. */
+/* A port that is chosen at random is recorded by its number. */
 static void test_chosen(void **st)
 {
 	unsigned int num;
@@ -113,7 +113,7 @@ static void test_chosen(void **st)
 	assert_int_equal(f->port[fab_port_of(&f->node[8], num)].pi.state, IB_PS_DOWN);
 }
 
-/* Adaptive routing has its options. */
+/* Adaptive routing is recorded with its options. */
 static void test_adaptive(void **st)
 {
 	(void)st;
@@ -144,7 +144,7 @@ static void test_quoted(void **st)
 	assert_string_equal(journal.entry[1].text, "stall 'a host':1");
 }
 
-/* Nor does a name end a line, or need more room than there is. */
+/* A name neither ends a line nor needs more room than there is. */
 static void test_any_name(void **st)
 {
 	char name[2 * FAB_JOURNAL_TEXT];
@@ -164,7 +164,9 @@ static void test_any_name(void **st)
 	json_decref(r.in);
 }
 
-/* Lines of a script, each at its time, with the number of the script that was told when it began. */
+/*
+ * Lines of a script are recorded at their times, with the number that the script got at its start.
+ */
 static void test_script(void **st)
 {
 	json_t *v = reply_to("{\"command\": \"script\", \"text\": \"# two\\nevery 1ms for 2ms link down leaf1:1\\n"
@@ -190,7 +192,7 @@ static void test_script(void **st)
 	assert_string_equal(journal.entry[3].text, "script --stop");
 }
 
-/* The last FAB_JOURNAL of them, in parts. */
+/* The journal keeps the last FAB_JOURNAL commands; it is read in parts. */
 static void test_log(void **st)
 {
 	uint64_t first = 0, parts = 0, seen = 0;

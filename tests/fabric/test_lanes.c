@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * Lanes of the switch: SL to VL, credits, packets that are too old, stalled lanes, arbitration.
- */
+/* Lanes of the switch: SL to VL, credits, packets that are too old, stalled lanes, arbitration. */
 #include "net.h"
 
 static void set_sl2vl(struct net *t, unsigned int in, unsigned int out, uint8_t base)
@@ -34,7 +32,7 @@ static void test_sl2vl(void **state)
 	net_free(t);
 }
 
-/* As many VLs as there can be: each SL has its own, and all of them carry traffic. */
+/* The maximum number of VLs: each SL has its own, and all of them carry traffic. */
 static void test_15_vls(void **state)
 {
 	struct net *t = net_up(3, 15, 0);
@@ -53,7 +51,7 @@ static void test_15_vls(void **state)
 		net_pump(t);
 		assert_int_equal(net_got(&t->ep[1], sl, 100, (int)sl), 1);
 	}
-	/* All at once, and more than fits: the arbiter serves each. */
+	/* All at once, and more than fits: the arbiter serves each lane. */
 	for (unsigned int n = 0; n < 20; n++)
 		for (unsigned int sl = 0; sl < 15; sl++)
 			assert_true(net_send(&t->ep[0], sl, sl, 3, 0xffff, 1000, (uint8_t)sl));
@@ -61,7 +59,7 @@ static void test_15_vls(void **state)
 	for (unsigned int sl = 0; sl < 15; sl++)
 		assert_int_equal(net_got(&t->ep[1], sl, 1000, (int)sl), 20);
 
-	/* A peer with fewer: its SLs share them, until an SM says otherwise of its port. */
+	/* A peer with fewer VLs: its SLs share them, until an SM sets the port's table. */
 	set_sl2vl(t, 1, 2, 0);
 	ohca_link_free(t->ep[2].l);
 	ohca_link_cfg_init(&few);
@@ -92,7 +90,7 @@ static void test_lanes_do_not_block(void **state)
 	}
 	assert_in_range(sent, 60, 64);			/* two buffers of 2048 blocks */
 	assert_int_not_equal(fab_blocked_lanes(t->d, net_port(t, 1)), 0);
-	/* VL 1 on the same ports, and VL 0 between others, flow. */
+	/* VL 1 on the same ports, and VL 0 between others, pass. */
 	for (int i = 0; i < 500; i++) {
 		assert_true(net_send(&t->ep[0], 1, 1, 3, 0xffff, 2000, 9));
 		assert_true(net_send(&t->ep[2], 0, 0, 2, 0xffff, 2000, 8));
@@ -102,7 +100,7 @@ static void test_lanes_do_not_block(void **state)
 	}
 	/* So do SMPs. */
 	assert_int_equal(ep_set_state(&t->ep[0], 2, IB_PS_ACTIVE), 0);
-	/* The sleeper wakes: all comes, in order. */
+	/* The end port reads again: everything arrives, in order. */
 	for (int i = 0; i < 100; i++) {
 		uint8_t pkt[4200];
 
@@ -141,7 +139,7 @@ static void test_hoq_life(void **state)
 		usleep(1500);
 		net_pump(t);
 	}
-	/* What did not fit into the sleeping end port's buffer is gone; others are not. */
+	/* Packets that did not fit into the end port's buffer are discarded; others are not. */
 	assert_int_equal(*rcv - was, sent);
 	assert_int_equal(net_ctr(t, 2)->xmit_discards, sent - net_got(&t->ep[1], 0, 4000, 1));
 	assert_int_equal(net_ctr(t, 2)->xmit_hoq_discards, net_ctr(t, 2)->xmit_discards);
@@ -158,7 +156,7 @@ static void short_stall(struct ib_port_info *pi)
 	pi->vl_stall_count = 3;
 }
 
-/* Until the port has discarded @n packets in all; 10 s at most. */
+/* Runs until the port has discarded @n packets in all; at most 10 s. */
 static void pump_until_discards(struct net *t, unsigned int port, uint64_t n)
 {
 	for (int i = 0; i < 5000 && net_ctr(t, port)->xmit_discards < n; i++) {
@@ -168,7 +166,7 @@ static void pump_until_discards(struct net *t, unsigned int port, uint64_t n)
 	assert_true(net_ctr(t, port)->xmit_discards >= n);
 }
 
-/* Of a lane nobody empties, the first packets hold others up; then it is stalled. */
+/* If a lane is not read, its first packets delay others; then it is stalled. */
 static void test_vl_stall(void **state)
 {
 	struct net *t = net_up(3, 2, 0);
@@ -197,12 +195,12 @@ static void test_vl_stall(void **state)
 	assert_int_equal(out->ctr->xmit_discards, before + 100);
 	assert_int_equal(out->ctr->xmit_hoq_discards, out->ctr->xmit_discards);
 	assert_int_equal(t->d->blocked, 0);
-	/* Its other lanes are as they were. */
+	/* Its other lanes are not affected. */
 	assert_true(net_send(&t->ep[0], 1, 1, 3, 0xffff, 2000, 9));
 	net_pump(t);
 	assert_int_equal(net_got(&t->ep[1], 1, 2000, 9), 1);
 
-	/* The stall ends; still no credit: one packet waits for HOQLife, not three. */
+	/* The stall ends without credit: one packet waits for HOQLife, not three. */
 	assert_in_range(out->out[0].stall_end_ns - fab_data_now(t->d), 0, 8 * 67200000ull);
 	out->out[0].stall_end_ns = 0;
 	t->d->stall_due_ns = 0;
@@ -215,7 +213,7 @@ static void test_vl_stall(void **state)
 	pump_until_discards(t, 2, before + 1);
 	assert_int_equal(out->stalled, 1 << 0);
 
-	/* It is read again: when the stall is over packets pass, and the count starts anew. */
+	/* The lane is read again: after the stall packets pass, and the count starts again. */
 	assert_true(net_got(&t->ep[1], 0, 4000, 1) > 0);
 	out->out[0].stall_end_ns = 0;
 	t->d->stall_due_ns = 0;
@@ -235,7 +233,7 @@ static void stall_at_once(struct ib_port_info *pi)
 	pi->vl_stall_count = 1;
 }
 
-/* What waits for a lane when it is stalled, at another port, does not wait any longer. */
+/* A packet at another port that waits for the lane when it stalls does not wait any longer. */
 static void test_stall_of_others(void **state)
 {
 	struct net *t = net_up(3, 1, 0);
@@ -261,7 +259,7 @@ static void test_stall_of_others(void **state)
 	net_free(t);
 }
 
-/* With HOQLife stretched by 0 nothing is ever too old; by 5 it is five times as long. */
+/* With a HOQLife scale of 0 no packet is ever too old; with 5 HOQLife is five times as long. */
 static void test_hoq_scale(void **state)
 {
 	struct net *t = net_up(3, 1, 0);
@@ -292,7 +290,7 @@ static void test_hoq_scale(void **state)
 	net_free(t);
 }
 
-/* Copies that are too old for one member are discarded, and the other has its own. */
+/* Copies that are too old for one member are discarded, and the other one gets its own. */
 static void test_old_mcast(void **state)
 {
 	struct net *t = net_up(3, 1, 0);
@@ -319,7 +317,7 @@ static void test_old_mcast(void **state)
 	net_free(t);
 }
 
-/* Time during which the switch itself stands still is not HOQLife. */
+/* Time during which the switch itself stands still does not count for HOQLife. */
 static void test_hoq_standstill(void **state)
 {
 	struct net *t = net_up(2, 2, 0);
@@ -335,12 +333,12 @@ static void test_hoq_standstill(void **state)
 		net_pump(t);
 	}
 	assert_int_equal(out->ctr->xmit_discards, 0);
-	/* 67 ms of looking every 2 ms are. */
+	/* 67 ms with a check every 2 ms count */
 	pump_until_discards(t, 2, 1);
 	net_free(t);
 }
 
-/* Copies for a stalled member are discarded, the others go. */
+/* Copies for a stalled member are discarded, the others pass. */
 static void test_stalled_mcast(void **state)
 {
 	struct net *t = net_up(3, 1, 0);
@@ -361,7 +359,7 @@ static void test_stalled_mcast(void **state)
 		assert_int_equal(net_got(&t->ep[2], 0, 400, 3), 1);
 	}
 	assert_int_equal(out->ctr->xmit_hoq_discards, before + 50);
-	/* A link that goes down takes its stall with it. */
+	/* A stall ends when the link goes down. */
 	ohca_link_free(t->ep[1].l);
 	t->ep[1].l = NULL;
 	net_pump(t);
@@ -371,7 +369,7 @@ static void test_stalled_mcast(void **state)
 	net_free(t);
 }
 
-/* Two inputs, two lanes, one output: bytes leave as the weights say. */
+/* Two inputs, two lanes, one output: bytes leave by the weights. */
 static void test_arbitration(void **state)
 {
 	struct net *t = net_up(3, 2, 0);
@@ -431,7 +429,7 @@ static void test_fairness(void **state)
 	net_free(t);
 }
 
-/* So do unicast and multicast, by the packet on a lane and by their weights on two. */
+/* So do unicast and multicast: by packets on one lane, by their weights on two. */
 static void test_mcast_fairness(void **state)
 {
 	struct ib_vlarb_entry e[IB_VLARB_BLOCK] = { { 0, 30 }, { 1, 90 } };
@@ -477,7 +475,7 @@ static void test_mcast_fairness(void **state)
 	net_free(t);
 }
 
-/* A member whose port goes back to Init gets no more of a packet that waits for it. */
+/* A member whose port goes back to Init gets no copy of a packet that waits for it. */
 static void test_mcast_port_down(void **state)
 {
 	struct net *t = net_up(3, 2, 0);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Processes that lie to a fabric, which is a process as well: as anything that has its socket can.
- * Two honest end ports talk meanwhile by two lanes, in one thread; not a packet of theirs may
- * be lost, damaged or overtaken, and what is its switch's and theirs stays as it was. The switch
- * has an M_Key.
+ * Processes that lie to a fabric, which is a process as well, as any process with access to its
+ * socket can. Meanwhile two honest end ports communicate by two lanes, in one thread. None of their
+ * packets may be lost, damaged or overtaken, and the state of the switch and of the two ports must
+ * not change. The switch has an M_Key.
  *
  *	test_liar FABRIC [SECONDS [SEED]]
  */
@@ -25,11 +25,11 @@
 #define LIARS	3u
 #define HDR	(IB_LRH_LEN + IB_BTH_LEN)
 #define BODY	512u
-#define PATIENCE	30.0	/* seconds without a packet; a busy host stands still for a while */
+#define PATIENCE	30.0	/* seconds without a packet; a busy host may stand still */
 
-/* Behind the headers of every honest packet. */
+/* After the headers of every honest packet. */
 struct stamp {
-	uint64_t secret;	/* which liars do not know */
+	uint64_t secret;	/* which liars do not have */
 	uint32_t to, vl, seq;
 };
 
@@ -37,7 +37,7 @@ static struct ep ep[2];
 static uint64_t secret, mkey;
 static uint32_t tx[2][VLS], rx[2][VLS];
 static uint64_t moved;
-static double last;		/* when the last packet came */
+static double last;		/* time of the last packet */
 
 static __attribute__((noreturn, format(printf, 1, 2))) void fail(const char *fmt, ...)
 {
@@ -105,7 +105,7 @@ static void check_one(unsigned int at, unsigned int vl, const uint8_t *p, size_t
 	last = now();
 }
 
-/* Bring in and send what there is room for. @smp: an SMP that has come to end port 0, if any */
+/* Receives, and sends as far as there is room. @smp: an SMP that arrived at end port 0, if any. */
 static bool turn(struct ib_smp *smp)
 {
 	uint8_t pkt[OHCA_LINK_MAX_FRAME];
@@ -139,7 +139,7 @@ static bool turn(struct ib_smp *smp)
 
 /* ---- the manager ---- */
 
-/* As ep_switch(), with the key, and while traffic goes on. */
+/* As ep_switch(), with the M_Key, and during traffic. */
 static int manage(uint8_t method, uint16_t attr, uint32_t mod, uint8_t data[64])
 {
 	static const uint8_t path[1] = { 1 };
@@ -184,7 +184,7 @@ static void protect(void)
 	mkey = key;
 }
 
-/* Ports of liars become Active, so that their data packets are forwarded. */
+/* Makes the ports of liars Active, so that their data packets are forwarded. */
 static void admit(void)
 {
 	for (uint32_t n = 3; n <= PORTS; n++) {
@@ -202,7 +202,7 @@ static void admit(void)
 	}
 }
 
-/* What liars must not change. */
+/* The state that liars must not change. */
 struct state {
 	uint8_t info[64], lft[64], mft[64], port[3][64], arb[2][64], sl2vl[64], pkey[64];
 };
@@ -240,7 +240,7 @@ static pid_t fabric_start(const char *program, const char *path, const char *log
 	_exit(127);
 }
 
-/* Descriptors and shared memory that a process has. */
+/* Return: descriptors and shared memory of a process. */
 static unsigned int holds(pid_t pid)
 {
 	char path[64], line[512];
@@ -280,7 +280,7 @@ static void join_fabric(unsigned int i, const char *path)
 		fail("end port %u: %s", i, err.text);
 }
 
-/* One liar more in place of one that has ended; it is ended itself at any time. */
+/* Starts one liar in place of one that has ended; it may be killed at any time. */
 static pid_t liar_start(const char *path, uint64_t seed, uint64_t *count)
 {
 	pid_t pid = fork();
@@ -362,7 +362,7 @@ int main(int argc, char **argv)
 	peace = moved;
 	trouble(path, seconds, seed, count);
 	peace = moved - peace;
-	/* the fabric sees that they have ended */
+	/* the fabric detects that they have ended */
 	while (holds(fabric) != held && n++ < 300) {
 		turn(NULL);
 		usleep(100000);

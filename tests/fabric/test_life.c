@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * LifeTimeValue (IBTA volume 1, 18.2.5.4): a packet that is at a switch for longer is discarded,
- * wherever it waits there. Hosts of a fat tree, and time passes only by now.
+ * LifeTimeValue (IBTA volume 1, 18.2.5.4): a packet that stays in a switch longer is discarded,
+ * wherever it waits there. Hosts of a fat tree; time passes only by now.
  */
 #include "hosts.h"
 
@@ -39,7 +39,7 @@ static void set_life(uint32_t sw, uint8_t value)
 	free(w);
 }
 
-/* PortXmitDiscards of port @p, and its part by LifeTimeValue, as the PMA has them. */
+/* Checks PortXmitDiscards of port @p, and its part by LifeTimeValue, in the answer of the PMA. */
 static void expect_discards(uint32_t p, unsigned int n)
 {
 	struct fab_mad mad = new_mad(IB_CLASS_PERF, IB_METHOD_GET,
@@ -57,8 +57,8 @@ static void expect_discards(uint32_t p, unsigned int n)
 }
 
 /*
- * host[0] fills all buffers on its way to host[1], which does not read. Only HOQLife of 0 would be
- * in the way. Return: outputs on the way, in @out; *@sent packets.
+ * host[0] fills all buffers on its way to host[1], which does not read. No HOQLife expires. Return:
+ * outputs on the way, in @out; *@sent packets.
  */
 static unsigned int fill(uint32_t out[8], unsigned int *sent)
 {
@@ -94,7 +94,7 @@ static void pass_time(uint64_t ns)
 	}
 }
 
-/* Every packet has its own time, from when it came into the buffer of the switch. */
+/* The time of every packet begins when it arrives in the buffer of the switch. */
 static void test_buffer(void **st)
 {
 	unsigned int sent, n;
@@ -105,14 +105,16 @@ static void test_buffer(void **st)
 	set_life(f->port[out[1]].node, LIFE);
 	pass_time(life_ns);
 	expect_discards(out[1], 0);
-	/* all that came then is gone, and what was behind has its place, and its time */
+	/*
+	 * all packets that arrived then are gone, and those after them have their places, and times
+	 */
 	pass_time(1);
 	expect_discards(out[1], FIT);
 	pass_time(life_ns);
 	expect_discards(out[1], FIT);
 	pass_time(1);
 	expect_discards(out[1], 2 * FIT);
-	/* it is no HOQLife, of which one would stall the lane */
+	/* unlike HOQLife, it stalls no lane */
 	assert_int_equal(d->stalls, 0);
 	assert_int_equal(d->n.drop[FAB_DROP_LIFETIME], 2 * FIT);
 	for (unsigned int i = 0; i < n; i++)
@@ -124,7 +126,7 @@ static void test_buffer(void **st)
 	}
 	assert_int_equal(count_data(1, 1), 0);
 	assert_int_equal(sent, 4 * FIT);
-	/* what is not late passes */
+	/* packets that are not too old pass */
 	assert_true(send_data(0, 1, LID(7), PKT, 99));
 	pump(NULL);
 	expect_data(1, 1, PKT, 99);
@@ -143,7 +145,7 @@ static void test_ring(void **st)
 	expect_discards(out[0], 0);
 	pass_time(1);
 	assert_true(counters(out[0])->xmit_lifetime_discards >= 1);
-	/* of what is behind others it is known in time when it came */
+	/* the arrival times of packets behind others are known soon enough */
 	pass_time(life_ns + 1);
 	expect_discards(out[0], FIT);
 	for (unsigned int i = 0; i < 3 * FIT; i++) {
@@ -153,7 +155,7 @@ static void test_ring(void **st)
 	assert_int_equal(count_data(1, 1), 0);
 }
 
-/* A reader that is too slow for a queue has none of it that is older. */
+/* A reader that is too slow for a queue gets no packet that is older. */
 static void test_slow_reader(void **st)
 {
 	uint64_t born[256] = { 0 };
@@ -182,14 +184,17 @@ static void test_slow_reader(void **st)
 			continue;
 		assert_int_equal(len, PKT);
 		got_pkts++;
-		/* in the ring behind the switch: 31 packets, one in a fifth of its time */
+		/*
+		 * in the ring after the switch: 31 packets, of which it reads one in a fifth of the
+		 * time
+		 */
 		assert_true(now - born[pkt[100]] <= 2 * life_ns + (FIT + 1) * life_ns / 5);
 	}
 	assert_in_range(got_pkts, 249, 250);
 	assert_true(counters(last)->xmit_lifetime_discards > 100);
 }
 
-/* A copy that waits for one member is discarded; the other has its own. */
+/* A copy that waits for one member is discarded; the other member gets its own. */
 static void test_multicast(void **st)
 {
 	const uint32_t slow = port_of_host(2), sw = f->port[slow].node;
@@ -208,7 +213,7 @@ static void test_multicast(void **st)
 				  1u << fab_port_num(f, port_of_host(3)));
 	f->port[slow].pi.hoq_life = NEVER;
 	set_life(sw, LIFE);
-	/* host 0 of the graph cannot send data: a machine at another leaf does, to both */
+	/* host 0 of the graph cannot send data, so a machine at another leaf sends to both */
 	place(2, 7);
 	for (uint32_t p = port_of_host(7), q = p; f->port[p].node != sw; p = q) {
 		const struct fab_node *at = &f->node[f->port[p].node];

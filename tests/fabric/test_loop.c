@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The loop of a fabric that runs, in a thread of its own: peers that sleep for real, that say
- * nothing, and that are too many.
+ * The loop of a fabric that runs in its own thread: peers that really sleep, that send nothing, and
+ * that are too many.
  */
 #include "net.h"
 #include "fabric/serve.h"
@@ -18,14 +18,14 @@
 #include <sys/syscall.h>
 #include <sys/un.h>
 
-#define MOST_FDS	253u	/* of a message */
+#define MOST_FDS	253u	/* in a message */
 
-/* Which of the next descriptors that are to be watched cannot be; 0: none. */
+/* Which of the next calls to watch a descriptor fails; 0: none. */
 static atomic_int fail_watch;
 
 static _Atomic int loop_set;	/* the loop's epoll descriptor */
 
-/* The loop's, in place of the C library's. */
+/* Called by the loop, in place of the C library's function. */
 int epoll_ctl(int ep, int op, int fd, struct epoll_event *ev)
 {
 	atomic_store(&loop_set, ep);
@@ -38,8 +38,8 @@ int epoll_ctl(int ep, int op, int fd, struct epoll_event *ev)
 }
 
 /*
- * Who closes descriptors: @test is nobody to count; others wait while it is held, at most 10 s, which
- * is @late, and count in @watched what the loop may still have events of.
+ * Calls of close(). Those of thread @test do not count. Others wait while @held is set, at most 10
+ * s, which sets @late. @watched counts descriptors of which the loop may still get events.
  */
 #define HELD_MOST	100000u
 
@@ -83,12 +83,13 @@ static unsigned int open_fds(void)
 }
 
 /*
- * A fabric of one switch in its own thread. What is written to @pipe ends it, STOP, or is counted
- * in @looks, LOOK, or holds it up while @held is set, HOLD. If @now_ns is set, it is the time for the fabric, which nothing else moves.
+ * A fabric of one switch in its own thread. A byte written to @pipe ends it (STOP), is counted in
+ * @looks (LOOK), or stops it while @held is set (HOLD). If @now_ns is set, it is the time for the
+ * fabric, which only the test moves.
  */
 struct live {
 	struct fab *f;
-	struct fab_data *d;	/* as soon as @ready is set */
+	struct fab_data *d;	/* valid once @ready is set */
 	uint32_t sw;
 	struct fab_serve_cfg cfg;
 	struct fab_serve_hooks hooks;
@@ -144,7 +145,7 @@ static void *live_thread(void *arg)
 	return NULL;
 }
 
-/* A switch of @ports ports that listens on @path; @v->cfg is filled in as far as it is special. */
+/* Starts a switch of @ports ports that listens on @path; @v->cfg has the special settings. */
 static void live_start(struct live *v, const char *path, unsigned int ports)
 {
 	assert_int_equal(pipe(v->pipe), 0);
@@ -177,8 +178,8 @@ static void live_free(struct live *v)
 }
 
 /*
- * Waits until the loop has seen all that its descriptors have now. Signals come with other events:
- * those of before the first are taken with it or before it, but for more than one poll returns.
+ * Waits until the loop has handled all events that its descriptors have now. The first poll handles
+ * those that were there before, unless there are more than one poll returns.
  */
 static void live_look(struct live *v)
 {
@@ -201,9 +202,7 @@ static uint64_t ms_now(void)
 	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
-/*
- * A switch in its own thread; end ports sleep for real. Not a frame may be lost.
- */
+/* A switch in its own thread; end ports really sleep. Not a frame may be lost. */
 static void test_live(void **state)
 {
 	const unsigned int fds = open_fds();
@@ -220,7 +219,7 @@ static void test_live(void **state)
 	assert_non_null(mkdtemp(dir));
 	snprintf(path, sizeof(path), "%s/s", dir);
 	live_start(&v, path, 36);
-	/* what happens by chance goes by it from the start */
+	/* random choices follow this seed from the start */
 	assert_true(v.d->m->rng == fab_random_state(77));
 	for (unsigned int i = 0; i < 2; i++) {
 		ohca_link_cfg_init(&lc);
@@ -251,7 +250,7 @@ static void test_live(void **state)
 		}
 		if (idle) {
 			simple_nap(ep[1].l, 1);
-			/* the sender may be out of credits, or its socket is full: look after it, too */
+			/* the sender may have no credits, or its socket is full: check it, too */
 			simple_nap(ep[0].l, 0);
 		}
 		assert_true(ms_now() < end);
@@ -276,8 +275,8 @@ static void count_told(void *arg, const char *fmt, va_list ap)
 }
 
 /*
- * Without a descriptor for who knocks the switch tries now and then, not all the time, and
- * says it once; the peer gets in as soon as there is one.
+ * If there is no descriptor for a connection, the switch retries now and then, not all the time,
+ * and logs it once; the peer is accepted as soon as there is one.
  */
 static void test_descriptors(void **state)
 {
@@ -302,7 +301,7 @@ static void test_descriptors(void **state)
 		usleep(100);
 	pf.fd = ohca_link_connect_start(path, &lc, 0, &err);
 	assert_true(pf.fd >= 0);
-	/* none is free below the limit */
+	/* no descriptor is free below the limit */
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
 	few = old;
 	few.rlim_cur = (rlim_t)dup(0);
@@ -327,7 +326,7 @@ static void test_descriptors(void **state)
 	assert_int_equal(rmdir(dir), 0);
 }
 
-/* ---- peers that say nothing ---------------------------------------------------- */
+/* ---- silent peers -------------------------------------------------------------- */
 
 static atomic_uint timeouts, refused;
 
@@ -356,8 +355,8 @@ static int live_connect(struct ep *e, const char *path, uint64_t guid, struct oh
 }
 
 /*
- * 64 peers that say nothing leave no room for one that does until one of them goes; each of
- * them is told after 2 s that it was too slow.
+ * 64 silent peers leave no room for another one until one of them closes; each of them gets an
+ * error after 2 s.
  */
 static void test_silent_peers(void **state)
 {
@@ -406,7 +405,10 @@ static void test_silent_peers(void **state)
 		close(mute[i]);
 	}
 	assert_int_equal(atomic_load(&timeouts), 63);
-	/* who says what is no HELLO is gone at once; one more is there when the switch ends */
+	/*
+	 * a peer that sends no HELLO is disconnected at once; another one is there when the switch
+	 * ends
+	 */
 	for (unsigned int i = 0; i < 2; i++) {
 		one = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 		assert_int_equal(connect(one, (struct sockaddr *)&to, sizeof(to)), 0);
@@ -430,7 +432,7 @@ static void test_silent_peers(void **state)
 
 /* ---- spinning ------------------------------------------------------------------ */
 
-/* A switch that is to spin for some time does not sleep before it, and does after. */
+/* A switch that spins for a set time does not sleep before it, and sleeps afterwards. */
 static void test_spin(void **state)
 {
 	char dir[] = "/tmp/ohca-fab-XXXXXX", path[64];
@@ -467,7 +469,7 @@ static void test_spin(void **state)
 	assert_int_equal(rmdir(dir), 0);
 }
 
-/* A query of the switch, @ns after the loop had nothing to do. Return: the window after it. */
+/* Sends a query to the switch @ns after the loop had nothing to do. Return: the window after it. */
 static uint32_t window_after(struct live *v, struct ep *e, uint64_t ns)
 {
 	uint8_t d[64];
@@ -479,7 +481,7 @@ static uint32_t window_after(struct live *v, struct ep *e, uint64_t ns)
 	return fab_data_spin(v->d)->window_ns;
 }
 
-/* Packets that come soon after each other widen the window, and others narrow it. */
+/* Packets that arrive soon after each other widen the window, and others narrow it. */
 static void test_spin_auto(void **state)
 {
 	char dir[] = "/tmp/ohca-fab-XXXXXX", path[64];
@@ -511,7 +513,7 @@ static void on_usr1(int sig)
 	(void)sig;
 }
 
-/* A signal that somebody else handles does not end the loop. */
+/* A signal with a handler of another part does not end the loop. */
 static void test_interrupted(void **state)
 {
 	const struct sigaction act = { .sa_handler = on_usr1 };
@@ -537,8 +539,8 @@ static void test_interrupted(void **state)
 }
 
 /*
- * A peer whose socket, or what tells when that takes more, cannot be watched is sent away, before or after its
- * handshake. Its place stays free.
+ * A peer is disconnected, before or after its handshake, if its socket, or the descriptor that
+ * reports room in it, cannot be watched. Its place stays free.
  */
 static void test_unwatched(void **state)
 {
@@ -581,8 +583,8 @@ static void test_unwatched(void **state)
 }
 
 /*
- * A signal is taken once: a switch that was woken sleeps again, and stays asleep. Nor does it look
- * ten times a second whether peers may knock, which they may.
+ * A wake-up counts once: a switch that was woken sleeps again, and stays asleep. Nor does it check
+ * ten times a second whether it can accept peers, because it can.
  */
 static void test_idle(void **state)
 {
@@ -606,7 +608,7 @@ static void test_idle(void **state)
 	ohca_link_get_stats(v.d->linked[0]->link, &st);
 	usleep(350000);
 	ohca_link_get_stats(v.d->linked[0]->link, &later);
-	/* it may not have slept yet when it was asked first */
+	/* it may not have slept yet at the first reading */
 	assert_in_range(later.sleeps - st.sleeps, 0, 1);
 	live_stop(&v);
 	ohca_link_free(e.l);
@@ -614,7 +616,7 @@ static void test_idle(void **state)
 	assert_int_equal(rmdir(dir), 0);
 }
 
-/* A message of no type that is known, with @fd so many times. */
+/* Sends a message of unknown type, with @fd @n times. */
 static void send_fds(int sock, int fd, unsigned int n)
 {
 	struct {
@@ -639,8 +641,8 @@ static void send_fds(int sock, int fd, unsigned int n)
 }
 
 /*
- * To close what a peer has left takes as long as the peer likes; nobody waits for that: neither those
- * who have a link, nor those who come. The loop hears no more of it meanwhile.
+ * Closing the descriptors of a peer may take as long as the peer chooses. Neither links nor new
+ * peers wait for that, and the loop gets no events of these descriptors meanwhile.
  */
 static void test_closer(void **state)
 {
@@ -680,7 +682,7 @@ static void test_closer(void **state)
 	assert_int_equal(atomic_load(&closing.closes), 1);
 	assert_false(atomic_load(&closing.late));
 	atomic_store(&closing.held, false);
-	/* of both messages, two sockets, and the link's memory and epoll set */
+	/* those of both messages, two sockets, and the link's memory and epoll set */
 	while (atomic_load(&closing.closes) < 2 * MOST_FDS + 4)
 		usleep(100);
 	assert_int_equal(atomic_load(&closing.watched), 0);
@@ -694,7 +696,7 @@ static void test_closer(void **state)
 	assert_int_equal(open_fds(), fds);
 }
 
-/* What the control socket at @path answers to a request. */
+/* Return: the answer of the control socket at @path to a request. */
 static json_t *asked(const char *path, const char *ask)
 {
 	struct sockaddr_un un = { .sun_family = AF_UNIX };
@@ -719,7 +721,10 @@ static json_t *asked(const char *path, const char *ask)
 	return v;
 }
 
-/* The moment of "changes" is one that JavaScript knows exactly, also of a host that is up for ten years. */
+/*
+ * The moment of "changes" is a number that JavaScript represents exactly, even if the host is up
+ * for ten years.
+ */
 static void test_moment(void **state)
 {
 	char dir[] = "/tmp/ohca-fab-XXXXXX", path[64], control[64];

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What a wire loses and damages: so much as it was told, and both ends count it. */
+/* Packets that a wire loses and damages: as many as the fault says, and both ends count them. */
 #include "faults.h"
 
 #include "ib/crc.h"
 
-/* A wire that loses one of 16: what is missing is what it says, and the other end counts it. */
+/*
+ * A wire that loses one of 16: the missing packets are counted by the fault and by the other end.
+ */
 static void test_loss(void **st)
 {
 	const uint32_t p = inner(), q = f->port[p].peer;
@@ -28,7 +30,7 @@ static void test_loss(void **st)
 	assert_int_equal(send_many(500), 500);
 }
 
-/* Of 200,000 packets of @len bytes the wire loses so many. */
+/* Return: how many of 200,000 packets of @len bytes the wire loses. */
 static unsigned int lost_of_len(struct fab_fault *x, uint32_t len)
 {
 	unsigned int n = 0;
@@ -38,7 +40,7 @@ static unsigned int lost_of_len(struct fab_fault *x, uint32_t len)
 	return n;
 }
 
-/* Bits that are others: what is lost is what has one of them, the more the longer packets are. */
+/* Bit errors: a packet with a wrong bit is lost, and longer packets are lost more often. */
 static void test_bit_errors(void **st)
 {
 	const uint32_t p = inner(), q = f->port[p].peer;
@@ -51,9 +53,9 @@ static void test_bit_errors(void **st)
 	/* 1 - e^(-bits / 100000) of 528 and 32,976 bits: 1,053 and 56,180 within five standard deviations */
 	assert_in_range(lost_of_len(x, 64), 893, 1213);
 	assert_in_range(lost_of_len(x, 4120), 55175, 57185);
-	/* the other direction has its own */
+	/* the other direction has errors of its own */
 	assert_in_range(lost_of_len(fab_extra_of(f, q)->fault, 64), 893, 1213);
-	/* a wire of packets: 528 of 4,000 bits */
+	/* packets on a wire: 528 bits each, one error in 4,000 bits */
 	assert_true(fab_fault_errors(&m, p, 4000, 5));
 	got = send_many(2000);
 	assert_in_range(x->lost, 200, 300);
@@ -66,13 +68,13 @@ static void test_bit_errors(void **st)
 	assert_int_equal(send_many(2000), got);
 	assert_true(fab_fault_errors(&m, p, 4000, 6));
 	assert_int_not_equal(send_many(2000), got);
-	/* MADs have bits, too */
+	/* MADs have bit errors, too */
 	got = 0;
 	for (unsigned int i = 0; i < 100; i++)
 		got += get_lid(IB_CLASS_PERF, IB_PMA_ATTR_CLASS_PORT_INFO, 0,
 			       LID(f->port[q].node)) == FAB_LOST;
 	assert_in_range(got, 40, 85);
-	/* a loss by packets comes on top, and stays */
+	/* losses by packets are added, and stay */
 	assert_true(fab_fault_wire(&m, p, 1u << 31, 0, 5));
 	assert_in_range(send_many(2000), 750, 970);
 	assert_true(fab_fault_errors(&m, p, 0, 5));
@@ -83,7 +85,7 @@ static void test_bit_errors(void **st)
 
 /*
  * More errors than LocalPhyErrors without good packets between them are an error of the link's
- * integrity, at the end that receives them, which the subnet manager is told.
+ * integrity, at the end that receives them. A trap reports it to the subnet manager.
  */
 static void test_integrity(void **st)
 {
@@ -93,7 +95,7 @@ static void test_integrity(void **st)
 
 	(void)st;
 	assert_int_equal(f->port[q].pi.local_phy_errors, 8);
-	/* one of four: the good ones make up for it */
+	/* one of four: the good ones reset the count */
 	assert_true(fab_fault_wire(&m, p, 1u << 30, 0, 5));
 	send_many(2000);
 	assert_true(counters(q)->symbol_error > 400);
@@ -114,12 +116,12 @@ static void test_integrity(void **st)
 	assert_int_equal(ib_get_be16(n->details + 2), LID(f->port[q].node));
 	assert_int_equal(n->details[4], fab_port_num(f, q));
 	assert_null(integrity_trap(p));
-	/* as often again, but a flood is no flood of traps */
+	/* the count continues, but traps are limited */
 	before = m.stats.traps;
 	assert_int_equal(send_many(900), 0);
 	assert_int_equal(counters(q)->local_link_integrity_errors, 101);
 	assert_int_equal(m.stats.traps, before);
-	/* another threshold; what a machine sends is an error of the switch's port */
+	/* another threshold; packets of a machine are errors of the switch's port */
 	assert_true(fab_fault_wire(&m, p, 0, 0, 5));
 	f->port[port_of_host(1)].pi.local_phy_errors = 3;
 	assert_true(fab_fault_wire(&m, port_of_host(1), UINT32_MAX, 0, 5));
@@ -129,7 +131,7 @@ static void test_integrity(void **st)
 	assert_int_equal(counters(port_of_host(1))->local_link_integrity_errors, 1);
 }
 
-/* MADs are lost as well. */
+/* MADs are lost, too. */
 static void test_loss_of_mads(void **st)
 {
 	const uint32_t p = inner();
@@ -143,7 +145,7 @@ static void test_loss_of_mads(void **st)
 	assert_in_range(lost, 50, 95);
 }
 
-/* The cable of a machine: what it gets has a VCRC that is wrong, what it sends is not received. */
+/* The cable of a machine: packets to it have a wrong VCRC, packets from it do not arrive. */
 static void test_loss_at_machine(void **st)
 {
 	const uint32_t p = port_of_host(7);
@@ -208,7 +210,7 @@ static void test_mads_at_machine(void **st)
 	assert_int_equal(good + bad, 200);
 	assert_in_range(bad, 60, 140);
 	assert_int_equal(fab_extra_of(f, p)->fault->lost, bad);
-	/* what the machine sends, and does not come: to the switch itself */
+	/* SMPs that the machine sends to the switch itself and that are lost */
 	came = (unsigned int)d->n.mads_in;
 	for (unsigned int i = 0; i < 100; i++) {
 		ep_smp_init(&host[1], &smp, IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, NULL, 1, path);
@@ -226,7 +228,9 @@ static uint32_t icrc_of(const uint8_t *b)
 	return (uint32_t)b[3] << 24 | (uint32_t)b[2] << 16 | (uint32_t)b[1] << 8 | b[0];
 }
 
-/* Damage that only the ICRC tells, on a wire in the middle; what waits on its way has it, too. */
+/*
+ * Damage on an inner wire that only the ICRC reveals; packets that wait on their way have it, too.
+ */
 static void test_corrupt(void **st)
 {
 	uint8_t pkt[OHCA_LINK_MAX_FRAME];
@@ -262,7 +266,7 @@ static void test_corrupt(void **st)
 	assert_in_range(bad, 4, 25);
 }
 
-/* A request that was damaged on its way, and has waited there, is not answered either. */
+/* A request that was damaged, and has waited at its destination, is not answered either. */
 static void test_corrupt_mad(void **st)
 {
 	const uint32_t p = inner(), far = f->port[f->port[p].peer].node;
@@ -288,7 +292,7 @@ static void test_corrupt_mad(void **st)
 	}
 }
 
-/* Whether a packet is lost is decided once, however often tables change while it waits. */
+/* The loss of a packet is decided once, however often tables change while it waits. */
 static void test_loss_once(void **st)
 {
 	unsigned int sent = 0;
@@ -308,7 +312,7 @@ static void test_loss_once(void **st)
 	assert_true(sent > 31);
 }
 
-/* A small rate loses nothing at first, whatever the seed. */
+/* At a small rate the first packets are not lost, whatever the seed. */
 static void test_seeds(void **st)
 {
 	struct fab_fault *x;
@@ -321,7 +325,7 @@ static void test_seeds(void **st)
 	}
 }
 
-/* A frame with a VCRC: a right one is damaged behind it; of a wrong one the damage stays what it is. */
+/* A frame with a VCRC: a good one is damaged after the check; a bad one stays as it is. */
 static void test_corrupt_vcrc(void **st)
 {
 	const uint32_t in = port_of_host(1);
@@ -361,7 +365,7 @@ static void test_corrupt_vcrc(void **st)
 	}
 }
 
-/* A machine's own cable damages what it sends, and what it gets, with and without a delay. */
+/* A machine's own cable damages packets from it, and packets to it, with and without a delay. */
 static void test_corrupt_at_machine(void **st)
 {
 	struct ohca_link_frame fr;
@@ -375,7 +379,7 @@ static void test_corrupt_at_machine(void **st)
 
 			assert_true(fab_fault_delay(&m, f->port[port_of_host(1)].peer, later_ns));
 			assert_true(fab_fault_delay(&m, port_of_host(1), later_ns));
-			/* the first is decided on twice: it is damaged once */
+			/* the first one is decided twice, and damaged once */
 			assert_true(send_data(back, 0, LID(back ? 1 : 7), 256, 0x11));
 			pump_once();
 			m.epoch++;

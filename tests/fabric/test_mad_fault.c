@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Requests of one class and attribute that are lost or late: of agents, of a program at a host of the
- * graph, and of two machines, whose MADs are packets of a lane.
+ * Requests of one class and attribute that are lost or late: those of agents, of a program at a
+ * host of the graph, and of two machines, whose MADs are packets of a lane.
  */
 #include <jansson.h>
 
@@ -16,7 +16,7 @@ static const struct fab_attribute perf = { IB_CLASS_PERF, FAB_ANY_ATTRIBUTE };
 static const struct fab_attribute path_record = { IB_CLASS_SUBN_ADM, 0x35 };
 static const struct fab_attribute connect_request = { IB_CLASS_CM, 0x10 };
 
-/* The names of attributes, and what is none. */
+/* Names of attributes, and words that are none. */
 static void test_names(void **st)
 {
 	static const struct {
@@ -63,7 +63,7 @@ static enum fab_fate ask_node_info(const char *route)
 	return ask(IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, route, NULL);
 }
 
-/* Each third NodeInfo of one switch is lost, and nothing else. */
+/* Every third NodeInfo of one switch is lost, and nothing else. */
 static void test_smps(void **st)
 {
 	const uint32_t node = f->port[port_of_host(0)].node;
@@ -84,7 +84,7 @@ static void test_smps(void **st)
 		assert_int_equal(ask_node_info("1"), FAB_DELIVERED);
 }
 
-/* There is room for so many; one that does nothing any more goes, and the others stay. */
+/* The number of faults is limited; a fault without effect is removed, and the others stay. */
 static void test_room(void **st)
 {
 	struct fab_attribute a = { IB_CLASS_SUBN_LID, 0 };
@@ -96,7 +96,7 @@ static void test_room(void **st)
 	assert_false(fab_fault_late(&m, 0, &a, 1));
 	assert_true(fab_fault_drop(&m, 0, &a, 0));
 	assert_true(fab_fault_late(&m, 0, &a, 0));
-	/* one in the midst ends */
+	/* one in the middle ends */
 	a.id = 0x105;
 	assert_true(fab_fault_late(&m, 0, &a, MS));
 	assert_true(fab_fault_drop(&m, 0, &a, 0));
@@ -113,7 +113,7 @@ static void test_room(void **st)
 		assert_int_equal(m.mad_fault[i].nth, m.mad_fault[i].attr.id == 0x10f ? 2 : 1);
 }
 
-/* SMPs that only pass a node on their way are not for it: they are not lost, nor counted. */
+/* SMPs that only pass a node are not for it: they are neither lost nor counted. */
 static void test_smps_in_transit(void **st)
 {
 	const uint32_t leaf = f->port[port_of_host(0)].node;
@@ -126,11 +126,14 @@ static void test_smps_in_transit(void **st)
 	assert_int_equal(ask_node_info("1"), FAB_DELIVERED);
 	assert_int_equal(ask_node_info("1"), FAB_LOST);
 	assert_int_equal(m.mad_fault[0].dropped, 1);
-	/* nor one to the host behind it */
+	/* nor those to the host behind it */
 	assert_int_equal(ask_node_info("12"), FAB_DELIVERED);
 }
 
-/* SMPs to an agent are late, others overtake them. Those of a node that is switched off are gone. */
+/*
+ * SMPs to an agent are late, and others overtake them. Those of a node that is switched off are
+ * lost.
+ */
 static void test_late_smps(void **st)
 {
 	const uint32_t node = f->port[port_of_host(0)].node, spine = f->port[f->port[inner()].peer].node;
@@ -149,7 +152,7 @@ static void test_late_smps(void **st)
 	assert_int_equal(ib_be16(got.smp.hdr.attr_id), IB_SMP_ATTR_NODE_INFO);
 	assert_int_equal(status(), 0);
 	assert_int_equal(m.mad_fault[0].delayed, 1);
-	/* lost or late: of the whole class all, and the later time counts */
+	/* lost or late: a fault of the class covers all, and the longer delay counts */
 	assert_true(fab_fault_late(&m, spine, &(struct fab_attribute){ IB_CLASS_SUBN_LID, FAB_ANY_ATTRIBUTE }, MS));
 	assert_true(fab_fault_late(&m, spine, &node_info, 3 * MS));
 	assert_true(fab_fault_drop(&m, spine, &node_info, 2));
@@ -190,7 +193,7 @@ static void test_perf(void **st)
 	assert_int_equal(m.mad_fault[1].delayed, 2);
 }
 
-/* A MAD from host[@i] to @lid, by a data lane. @rmpp: RMPPType, with Active; 0: neither */
+/* Sends a MAD from host[@i] to @lid, by a data lane. @rmpp: RMPPType, with Active; 0: neither. */
 static void send_rmpp(unsigned int i, uint16_t lid, uint8_t class, uint8_t method, uint16_t attr,
 		      uint8_t rmpp)
 {
@@ -211,7 +214,10 @@ static void send_mad(unsigned int i, uint16_t lid, uint8_t class, uint8_t method
 	send_rmpp(i, lid, class, method, attr, 0);
 }
 
-/* Attributes of the MADs that host[@i] has got since it was asked last, and how many. */
+/*
+ * Reads the attributes of MADs that host[@i] has received since the last call. Return: their
+ * number.
+ */
 static unsigned int mads_at(unsigned int i, uint16_t attr[8])
 {
 	uint8_t pkt[OHCA_LINK_MAX_FRAME];
@@ -226,7 +232,7 @@ static unsigned int mads_at(unsigned int i, uint16_t attr[8])
 	return n;
 }
 
-/* What the manager's program asks of, and is asked by, machines: of both ends it may be the one that has the fault. */
+/* Requests between the manager's program and machines; either end may have the fault. */
 static void test_program_and_machine(void **st)
 {
 	const uint32_t nodes[] = { HOST, 1 };
@@ -241,7 +247,7 @@ static void test_program_and_machine(void **st)
 			send_mad(0, LID(HOST), IB_CLASS_SUBN_ADM, IB_METHOD_GET, 0x35);
 			assert_int_equal(got_n, 0);
 		}
-		/* an answer is no request, and others are not late */
+		/* an answer is no request, and other attributes are not late */
 		send_mad(0, LID(HOST), IB_CLASS_SUBN_ADM, IB_METHOD_GET_RESP, 0x35);
 		send_mad(0, LID(HOST), IB_CLASS_SUBN_ADM, IB_METHOD_GET, 0x38);
 		assert_int_equal(got_n, 2);
@@ -249,7 +255,7 @@ static void test_program_and_machine(void **st)
 		assert_int_equal(got_n, 4);
 		assert_int_equal(got.slid, LID(1));
 		assert_int_equal(ib_be16(got.mad.hdr.attr_id), 0x35);
-		/* the other way */
+		/* the other direction */
 		assert_int_equal(get_lid(IB_CLASS_SUBN_ADM, 0x35, 0, LID(1)), FAB_UNDER_WAY);
 		assert_int_equal(get_lid(IB_CLASS_SUBN_ADM, 0x35, 0, LID(1)), FAB_LOST);
 		assert_int_equal(get_lid(IB_CLASS_SUBN_ADM, 0x38, 0, LID(1)), FAB_DELIVERED);
@@ -267,7 +273,7 @@ static void test_program_and_machine(void **st)
 	}
 }
 
-/* Messages of the communication management between machines; each end may have the fault. */
+/* Messages of communication management between machines; either end may have the fault. */
 static void test_machines(void **st)
 {
 	const uint32_t nodes[] = { 1, 7 };
@@ -306,7 +312,7 @@ static void test_machines(void **st)
 	assert_int_equal(m.stats.lost, lost + 4);
 }
 
-/* A machine asks the agent of its switch, and an agent of the graph the machine. */
+/* A machine sends requests to the agent of its switch, and an agent of the graph to the machine. */
 static void test_machine_and_agent(void **st)
 {
 	const uint32_t leaf = f->port[port_of_host(1)].node;
@@ -317,7 +323,7 @@ static void test_machine_and_agent(void **st)
 	for (unsigned int k = 0; k < 4; k++)
 		send_mad(0, LID(leaf), IB_CLASS_PERF, IB_METHOD_GET, IB_PMA_ATTR_PORT_COUNTERS);
 	assert_int_equal(mads_at(0, attr), 2);
-	/* an SMP that comes to a machine */
+	/* an SMP to a machine */
 	assert_true(fab_fault_drop(&m, 1, &node_info, 1));
 	assert_int_equal(ask_node_info("12"), FAB_LOST);
 	assert_int_equal(ask_node_info("1"), FAB_DELIVERED);
@@ -329,7 +335,10 @@ static void test_machine_and_agent(void **st)
 	assert_true(ep_recv(&host[0], OHCA_LINK_VL15, (uint8_t[OHCA_LINK_MAX_FRAME]){ 0 }, OHCA_LINK_MAX_FRAME));
 }
 
-/* The answer is a status: of an agent, and in the place of a program and of a machine, which are not asked. */
+/*
+ * The answer has the status of the fault: from an agent, and for a program and a machine, which get
+ * no request.
+ */
 static void test_refused(void **st)
 {
 	const uint32_t leaf = f->port[port_of_host(1)].node;
@@ -343,7 +352,7 @@ static void test_refused(void **st)
 	assert_int_equal(got.mad.hdr.method, IB_METHOD_GET_RESP);
 	assert_int_equal(get_lid(IB_CLASS_PERF, IB_ATTR_CLASS_PORT_INFO, 0, LID(leaf)), FAB_DELIVERED);
 	assert_int_equal(status(), 0);
-	/* late as well */
+	/* late, too */
 	assert_true(fab_fault_late(&m, leaf, &port_counters, MS));
 	assert_int_equal(get_lid(IB_CLASS_PERF, IB_PMA_ATTR_PORT_COUNTERS, 0, LID(leaf)), FAB_UNDER_WAY);
 	later(MS);
@@ -352,7 +361,7 @@ static void test_refused(void **st)
 	assert_true(fab_fault_late(&m, leaf, &port_counters, 0));
 	assert_true(fab_fault_refuse(&m, leaf, &port_counters, 0));
 	assert_int_equal(m.mad_faults, 0);
-	/* a machine, asked by a program and by another machine */
+	/* a machine, with requests of a program and of another machine */
 	assert_true(fab_fault_refuse(&m, 1, &perf, IB_MAD_BAD_FIELD));
 	got_n = 0;
 	get_lid(IB_CLASS_PERF, IB_PMA_ATTR_PORT_COUNTERS, 0, LID(1));
@@ -376,7 +385,9 @@ static void test_refused(void **st)
 	assert_int_equal(ib_get_be16(pkt + IB_MAD_PKT_HDR + 4), IB_MAD_BUSY);
 }
 
-/* What has no answer is not refused; what has one is answered with that method. */
+/*
+ * Methods without an answer are not refused; others are answered with the method of their answer.
+ */
 static void test_refused_methods(void **st)
 {
 	static const struct {
@@ -409,7 +420,7 @@ static void test_refused_methods(void **st)
 	}
 }
 
-/* ACK, STOP and ABORT of the RMPP are no requests: they are not counted, lost or refused. */
+/* ACK, STOP and ABORT of RMPP are no requests: they are not counted, lost or refused. */
 static void test_rmpp(void **st)
 {
 	static const uint8_t none[] = { IB_RMPP_ACK, IB_RMPP_STOP, IB_RMPP_ABORT };
@@ -432,13 +443,13 @@ static void test_rmpp(void **st)
 		assert_true(refuse ? fab_fault_refuse(&m, HOST, &path_record, 0) :
 				     fab_fault_drop(&m, HOST, &path_record, 0));
 	}
-	/* other classes have something else there */
+	/* in other classes these bytes have another meaning */
 	assert_true(fab_fault_drop(&m, HOST, &diag, 1));
 	send_rmpp(1, LID(HOST), IB_CLASS_PERF, IB_METHOD_GET, 0x35, IB_RMPP_ACK);
 	assert_int_equal(m.mad_fault[0].dropped, 1);
 }
 
-/* No more may be late at a time than there is room for. */
+/* The number of late MADs is limited. */
 static void test_full(void **st)
 {
 	(void)st;
@@ -453,7 +464,7 @@ static void test_full(void **st)
 	assert_int_equal(m.flights, 0);
 }
 
-/* status says what there is. */
+/* The command status shows the faults. */
 static void test_told(void **st)
 {
 	static const char *const asks[] = {

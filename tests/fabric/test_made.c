@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Fabrics of many SPECs, names, speeds and kinds of damage, in each format: what they are, or why
- * they are refused, is as recorded (recorded.h).
+ * Fabrics of many SPECs, names, speeds and kinds of damage, in each format: the fabric, or the
+ * reason of its refusal, is as recorded (recorded.h).
  */
 #include "recorded.h"
 
@@ -17,7 +17,7 @@ static const char * const specs[] = {
 	"rails:2,4,2",
 	"rails:1,4,8,2", "rails:2,3,3", "random:1,6", "random:7,9,3,2", "random:0,5,2,0",
 	"random:3,12,4",
-	/* wrong in some way */
+	/* each is wrong in some way */
 	"", "star", "star:", "star:0", "star:1,1", "star:1x", "star:-1", "star: 1", "star:255",
 	"star:65537",
 	"fat-tree:1", "fat-tree:3", "fat-tree:4,1", "fat-tree:4,4", "fat-tree:4,2,1",
@@ -56,7 +56,7 @@ static void write_text(const struct fab *f, const struct fab_damages *d, FILE *o
 		fab_damage_write(f, &d->list[i], out);
 	for (unsigned int k = 0; k < FAB_FORMATS; k++)
 		assert_true(fab_topology_write_as(f, (enum fab_format)k, out));
-	/* what the texts do not have */
+	/* fields that the texts do not contain */
 	for (uint32_t i = 0; i < f->nodes; i++)
 		fprintf(out, "%u ", f->node[i].nports);
 	for (uint32_t p = 1; p < f->ports; p++)
@@ -103,7 +103,7 @@ static void made(void **st)
 	recorded_end(&r);
 }
 
-/* Names that are nearly those of others: each byte left out or another one. */
+/* Names that are nearly those of others: each byte omitted or changed. */
 static void names_like(struct recorded *r, const struct fab *f, const char *name)
 {
 	for (size_t i = 0; i <= strlen(name); i++) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Each allocation fails once: of what loads a topology, gives a machine its place, moves its first
- * packets, answers a request or a MAD. It is told or counted, nothing leaks, and the fabric goes
- * on.
+ * Each allocation fails once: those that load a topology, give a machine its place, move its first
+ * packets, answer a request or a MAD. The failure is reported or counted, nothing leaks, and the
+ * fabric continues.
  */
 #include "hosts.h"
 
@@ -29,7 +29,7 @@ static const char small[] =
 
 enum source { PARSED, GENERATED, DAMAGED, SOURCES };
 
-/* A sealed fabric, or NULL: either says that there is no memory, or nothing else was to be said. */
+/* Return: a sealed fabric, or NULL with the error that there is no memory. */
 static struct fab *load(enum source source, char *why, size_t size)
 {
 	const struct fab_plan plan = { .spec = "fat-tree:4", .nvidia = true, .aggregation = true,
@@ -91,7 +91,7 @@ static struct ohca_link_cfg machine(uint32_t node)
 	return cfg;
 }
 
-/* A machine comes while allocation @n of the fabric fails. Return: whether its link is up. */
+/* A machine connects while allocation @n of the fabric fails. Return: whether its link is up. */
 static bool comes(unsigned int n)
 {
 	const struct ohca_link_cfg cfg = machine(1);
@@ -105,7 +105,7 @@ static bool comes(unsigned int n)
 		unsigned int kept;
 
 		pump(NULL);
-		/* the machine's own do not fail */
+		/* the machine's own allocations do not fail */
 		kept = left;
 		left = 0;
 		r = ohca_link_connect_finish(fd, &cfg, &host[0].l, &err);
@@ -135,7 +135,7 @@ static void places(void **st)
 		ohca_link_free(host[0].l);
 		host[0].l = NULL;
 		pump(NULL);
-		/* whoever comes then has the place */
+		/* the next machine gets the place */
 		assert_true(comes(0));
 		teardown_hosts(st);
 	} while (hungry);
@@ -147,7 +147,7 @@ static void places(void **st)
 static struct fab_hcas *hcas;
 static struct fab_fronts *fronts;
 
-/* All that the daemon has to do now. */
+/* Runs all that the daemon has to do now. */
 static void pump_front(void)
 {
 	struct epoll_event ev[16];
@@ -199,7 +199,7 @@ static void front_put(int fd, struct ohca_front_hdr *msg, enum ohca_front_type t
 	pump_front();
 }
 
-/* The answer of @type, if it is one; its descriptors are closed. */
+/* Return: the answer of @type, if it is one; its descriptors are closed. */
 static bool front_got(int fd, enum ohca_front_type type, enum ohca_front_status status)
 {
 	union {
@@ -225,14 +225,14 @@ static bool front_got(int fd, enum ohca_front_type type, enum ohca_front_status 
 		memcpy(&passed, CMSG_DATA(cm) + i * sizeof(int), sizeof(int));
 		close(passed);
 	}
-	/* a reason is one */
+	/* it must have a reason */
 	if (le16toh(in.done.hdr.type) == OHCA_FRONT_ERROR)
 		assert_null(strstr((const char *)in.error.text, "Success"));
 	return le16toh(in.done.hdr.type) == type &&
 	       (type != OHCA_FRONT_DONE || le32toh(in.done.status) == status);
 }
 
-/* A front comes, and shares memory, with which the HCA works from then on. Return: whether it can. */
+/* A front connects, and shares memory, which the HCA uses then. Return: whether it can. */
 static bool front_comes(int fd, int mem)
 {
 	static struct {
@@ -293,7 +293,7 @@ static void front_life(void **st)
 		refused += !ok;
 		close(fd);
 		pump_front();
-		/* whoever comes then has the place */
+		/* the next front gets the place */
 		fd = front_connect();
 		assert_true(front_comes(fd, mem));
 		close(fd);
@@ -308,7 +308,7 @@ static void front_life(void **st)
 
 /* ---- packets ------------------------------------------------------------------- */
 
-/* Packets until there is no credit, or one. Return: how many. */
+/* Sends packets until there is no credit, or one packet. Return: their number. */
 static unsigned int send_some(bool many)
 {
 	unsigned int n = 0;
@@ -341,7 +341,7 @@ static void packets(bool many, void **st)
 		}
 		assert_int_equal(came + d->n.drop[FAB_DROP_MEMORY], sent);
 		dropped += d->n.drop[FAB_DROP_MEMORY] > 0;
-		/* the next one finds what it needs */
+		/* the next one finds the memory that it needs */
 		assert_true(send_data(0, 0, LID(7), 400, 2));
 		pump(NULL);
 		expect_data(1, 0, 400, 2);
@@ -361,9 +361,8 @@ static void packets_that_wait(void **st)
 }
 
 /*
- * A multicast head that two members keep waiting gets no buffer when its wire gets a delay: each of
- * its copies ends. So does a packet that is to be on its way by such a wire, once, also if the wire
- * would have lost it.
+ * A multicast head that waits for two members gets no buffer when its wire gets a delay: both
+ * copies end. A packet that enters such a wire ends once, even if the wire would have lost it.
  */
 static void copies(void **st)
 {
@@ -417,8 +416,8 @@ static void copies(void **st)
 }
 
 /*
- * Packets that a machine's wire delays, and for which there is no buffer, have come, and end there:
- * they are counted as others, and their room in the ring is free again.
+ * Packets that a machine's wire delays, and for which there is no buffer, have arrived and end
+ * there: they are counted as others are, and their room in the ring is free again.
  */
 static void delayed(void **st)
 {
@@ -434,7 +433,7 @@ static void delayed(void **st)
 	in = port_of_host(1);
 	c = counters(in);
 	assert_true(fab_fault_delay(&m, f->port[in].peer, 1000000));
-	/* what a wire needs to have packets on their way is there */
+	/* the wire already has the memory for packets on their way */
 	assert_true(send_data(0, 0, LID(7), 64, 1));
 	pump(NULL);
 	assert_int_equal(d->flying, 1);
@@ -442,7 +441,7 @@ static void delayed(void **st)
 	pump(NULL);
 	expect_data(1, 0, 64, 1);
 	was = *c;
-	/* more than the ring has room for */
+	/* more than the ring can hold */
 	for (; n < 500; n++) {
 		assert_true(send_data(0, 0, n & 1 ? IB_LID_MCAST_MIN + 5 : LID(7), 4000, 1));
 		starve(1);
@@ -454,7 +453,7 @@ static void delayed(void **st)
 	assert_int_equal(c->rcv_pkts - was.rcv_pkts, n);
 	assert_int_equal(c->ucast_rcv_pkts - was.ucast_rcv_pkts, n / 2);
 	assert_int_equal(c->mcast_rcv_pkts - was.mcast_rcv_pkts, n / 2);
-	/* n times as much as one that finds a buffer */
+	/* n times as much as for one that finds a buffer */
 	data = c->rcv_data - was.rcv_data;
 	was = *c;
 	assert_true(send_data(0, 0, LID(7), 4000, 2));
@@ -482,7 +481,7 @@ static const char *const requests[] = {
 	"{\"command\": \"nothing\"}",
 };
 
-/* A reply is as it is with memory, or an error that has changed nothing, or there is none. */
+/* A reply is the same as with memory, or an error that changed nothing, or there is none. */
 static void request(const char *text)
 {
 	char *whole = NULL;
@@ -539,7 +538,7 @@ static const struct {
 	{ IB_SMP_ATTR_GUID_INFO, 0 },
 };
 
-/* The next table that is new needs memory. */
+/* Fills the pool, so that the next new table needs memory. */
 static void fill(struct fab_pool *p)
 {
 	uint8_t *v = calloc(1, p->size);
@@ -552,7 +551,7 @@ static void fill(struct fab_pool *p)
 	free(v);
 }
 
-/* A Set that is answered is in force; one that finds no memory is lost, and may be repeated. */
+/* A Set with an answer has taken effect; one without memory is lost, and may be repeated. */
 static void smps(void **st)
 {
 	(void)st;
@@ -589,7 +588,7 @@ static void smps(void **st)
 	}
 }
 
-/* Likewise a Set of the performance class: a reset of what was counted, an interval of samples. */
+/* The same for a Set of the performance class: a reset of counters, an interval of samples. */
 static void gmps(void **st)
 {
 	static const uint16_t attrs[] = { IB_PMA_ATTR_PORT_COUNTERS, IB_PMA_ATTR_SAMPLES_CONTROL };
@@ -622,7 +621,7 @@ static void gmps(void **st)
 	}
 }
 
-/* The SLs of a link that comes up are folded, or the caller knows that they are not. */
+/* The SLs of a link that comes up are folded, or the caller gets an error. */
 static void fold(void **st)
 {
 	uint32_t p, was;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* SMPs on directed routes, and what agents of phantoms keep. */
+/* SMPs on directed routes, and the state of agents of nodes without a machine. */
 #include "subnet.h"
 
 static void directed_routes(void **st)
@@ -27,11 +27,11 @@ static void directed_routes(void **st)
 		assert_true(ni.node_guid == f->node[way[i].node].guid);
 		assert_int_equal(ni.local_port, way[i].local_port);
 	}
-	/* through a host, and out of a port without a cable or a number */
+	/* through a host, and out of a port without a cable or without that number */
 	assert_int_equal(ask(IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, "121", NULL), FAB_LOST);
 	assert_int_equal(ask(IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, "19", NULL), FAB_LOST);
 	assert_int_equal(m.stats.lost, 2);
-	/* what nobody knows is answered */
+	/* an unknown attribute is answered */
 	assert_int_equal(ask(IB_METHOD_GET, 0xff90, 0, "13", NULL), FAB_DELIVERED);
 	assert_int_equal(status(), IB_MAD_BAD_METHOD_ATTR);
 }
@@ -56,7 +56,10 @@ static void combined_routes(void **st)
 		const char *route;
 		uint32_t node;
 	} way[] = {
-		/* the own leaf and its hosts and spines, from a spine, from another leaf, and back */
+		/*
+		 * its own leaf and the hosts and spines there, from a spine, from another leaf, and
+		 * back
+		 */
 		{ 8, "2", 1 }, { 8, "3", 12 }, { 8, "32", 9 }, { 12, "2", 9 }, { 12, "21", 2 },
 		{ 9, "3", 12 }, { 9, "31", 8 }, { 8, "1", 0 },
 	};
@@ -71,7 +74,10 @@ static void combined_routes(void **st)
 		ib_node_info_unpack(got.smp.data, &ni);
 		assert_true(ni.node_guid == f->node[way[i].node].guid);
 	}
-	/* to a host, which directs nothing; to nobody; to whoever is next; without a part by LIDs */
+	/*
+	 * to a host, which forwards nothing; to no node; to the permissive LID; without a part by
+	 * LIDs
+	 */
 	assert_int_equal(ask_mixed(LID(1), LID(HOST), "1"), FAB_LOST);
 	assert_int_equal(ask_mixed(LID(HOST), LID(HOST), "1"), FAB_LOST);
 	assert_int_equal(ask_mixed(999, LID(HOST), "1"), FAB_LOST);
@@ -79,16 +85,16 @@ static void combined_routes(void **st)
 	assert_int_equal(ask_mixed(LID(8), LID(HOST), "9"), FAB_LOST);
 }
 
-/* A directed route that ends with a part by LIDs: the answer comes back by both. */
+/* A directed route that ends with a part by LIDs: the answer returns by both. */
 static void ends_by_lid(void **st)
 {
 	static const struct {
 		const char *route;
 		uint32_t to;
 	} way[] = {
-		/* from the own leaf and from a spine to hosts and switches */
+		/* from its own leaf and from a spine to hosts and switches */
 		{ "1", 1 }, { "1", 3 }, { "1", 9 }, { "13", 2 }, { "13", 8 },
-		/* a host sends nothing on */
+		/* a host forwards nothing */
 		{ "12", 3 },
 	};
 	struct ib_node_info ni;
@@ -117,7 +123,7 @@ static void ends_by_lid(void **st)
 	}
 }
 
-/* The permissive DLID is for SMPs: no agent of the general services answers by it. */
+/* The permissive DLID is for SMPs: agents of the general services do not answer it. */
 static void permissive_gmp(void **st)
 {
 	(void)st;
@@ -128,7 +134,7 @@ static void permissive_gmp(void **st)
 			 FAB_DELIVERED);
 }
 
-/* What is not Armed takes SMPs only; a GMP makes an Armed port Active (11.2.7). */
+/* A port that is not Armed accepts only SMPs; a GMP makes an Armed port Active (11.2.7). */
 static void before_active(void **st)
 {
 	struct ib_port_info *pi;
@@ -150,18 +156,18 @@ static void before_active(void **st)
 	}
 }
 
-/* A directed route out of another port than the manager's. */
+/* A directed route that leaves by another port than the manager's. */
 static void own_port(void **st)
 {
 	(void)st;
 	assert_int_equal(ask(IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, "1", NULL), FAB_DELIVERED);
-	f->node[HOST].nports = 2;	/* the port after it is another node's */
+	f->node[HOST].nports = 2;	/* the port after it belongs to another node */
 	assert_int_equal(ask(IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, "2", NULL), FAB_LOST);
 	assert_int_equal(m.stats.hops, 2);
 	f->node[HOST].nports = 1;
 }
 
-/* A Set changes one port's table, although it shares it with all others. */
+/* A Set changes the table of one port, although the port shares it with all others. */
 static void copies(void **st)
 {
 	uint8_t d[IB_SMP_DATA_LEN] = { 0xff, 0xff, 0x80, 0x01 };
@@ -174,7 +180,7 @@ static void copies(void **st)
 	assert_memory_equal(got.smp.data, d, sizeof(d));
 	ask(IB_METHOD_GET, IB_SMP_ATTR_PKEY_TABLE, 1 << 16, "1", NULL);
 	assert_int_equal(ib_pkey_block_get(got.smp.data, 1), 0);
-	/* the same again at another port is the same table */
+	/* the same change at another port gives the same table */
 	ask(IB_METHOD_SET, IB_SMP_ATTR_PKEY_TABLE, 3 << 16, "1", d);
 	assert_int_equal(f->port[p + 1].pkeys, f->port[p].pkeys);
 	assert_true(f->port[p - 1].pkeys != f->port[p].pkeys);
@@ -194,7 +200,7 @@ static void copies(void **st)
 	assert_true(got.smp.data[1] != 77);
 }
 
-/* Agents have as many entries of P_KeyTables as the fabric says, and no more. */
+/* P_KeyTables of agents have as many entries as the fabric sets, and no more. */
 static void fewer_pkeys(void **st)
 {
 	uint8_t d[IB_SMP_DATA_LEN] = { 0xff, 0xff, 0x80, 0x01 };
@@ -214,7 +220,7 @@ static void fewer_pkeys(void **st)
 		assert_int_equal(status(), 0);
 		ask(IB_METHOD_SET, IB_SMP_ATTR_PKEY_TABLE, port | blocks, route, d);
 		assert_int_equal(status(), IB_MAD_BAD_FIELD);
-		/* what is not shown is 0 */
+		/* fields that are not shown are 0 */
 		f->ca_num_pkeys = FAB_CA_PKEYS;
 		f->sw_num_pkeys = FAB_SW_PKEYS;
 		ask(IB_METHOD_GET, IB_SMP_ATTR_PKEY_TABLE, port | (blocks - 1), route, NULL);
@@ -223,7 +229,7 @@ static void fewer_pkeys(void **st)
 		assert_int_equal(status(), 0);
 		assert_int_equal(ib_pkey_block_get(got.smp.data, 0), 0);
 	}
-	/* SwitchInfo is made with the switch */
+	/* SwitchInfo is set when the switch is made */
 	f->sw_num_pkeys = 96;
 	assert_true(fab_reset_node(f, 8));
 	assert_int_equal(f->sw[0].si.part_enforce_cap, 96);
@@ -273,7 +279,7 @@ static void links(void **st)
 	assert_int_equal(ask(IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, "13", NULL), FAB_DELIVERED);
 }
 
-/* Sets LinkDownDefaultState of port @num, and what becomes of the link with it. */
+/* Sets LinkDownDefaultState and the states of port @num. */
 static void set_default(const char *route, unsigned int num, uint8_t down, uint8_t state,
 			uint8_t phys)
 {
@@ -285,7 +291,7 @@ static void set_default(const char *route, unsigned int num, uint8_t down, uint8
 	set_port(route, num, &pi);
 }
 
-/* A link that goes down is in LinkDownDefaultState; two ends that sleep do not train. */
+/* A link that goes down is in LinkDownDefaultState; two ends in Sleep do not train. */
 static void down_default(void **st)
 {
 	const uint32_t p = fab_port_of(&f->node[8], 3), peer = f->port[p].peer;
@@ -293,7 +299,7 @@ static void down_default(void **st)
 
 	(void)st;
 	assert_int_equal(get_port("1", 3).down_default, IB_PHYS_POLLING);
-	/* the other end polls: it comes up at once */
+	/* the other end polls: the link comes up at once */
 	set_default("1", 3, IB_PHYS_SLEEP, IB_PS_DOWN, IB_PHYS_NO_CHANGE);
 	assert_int_equal(a->state, IB_PS_INIT);
 	set_default("13", fab_port_num(f, peer), IB_PHYS_SLEEP, IB_PS_NO_CHANGE, IB_PHYS_NO_CHANGE);
@@ -301,14 +307,14 @@ static void down_default(void **st)
 	assert_int_equal(a->state, IB_PS_DOWN);
 	assert_int_equal(a->phys_state, IB_PHYS_SLEEP);
 	assert_int_equal(b->phys_state, IB_PHYS_SLEEP);
-	/* one end is told to poll, whatever its default is */
+	/* a Set of Polling has precedence over the default */
 	set_default("1", 3, IB_PHYS_NO_CHANGE, IB_PS_NO_CHANGE, IB_PHYS_POLLING);
 	assert_int_equal(a->state, IB_PS_INIT);
 	assert_int_equal(b->state, IB_PS_INIT);
-	/* by itself, as with a cable that is pulled */
+	/* without a Set, as with a cable that is pulled */
 	fab_wire_down(&m, p);
 	assert_int_equal(a->phys_state, IB_PHYS_SLEEP);
-	/* Sleep is asked for: the answer says so */
+	/* a Set of Sleep: the answer shows it */
 	a->phys_state = IB_PHYS_POLLING;
 	fab_link_up(f, p);
 	set_default("1", 3, IB_PHYS_POLLING, IB_PS_NO_CHANGE, IB_PHYS_SLEEP);
@@ -316,7 +322,7 @@ static void down_default(void **st)
 	assert_int_equal(a->phys_state, IB_PHYS_SLEEP);
 }
 
-/* A trap that an agent sends while it works for a Set leaves all of that Set as it was. */
+/* A trap that an agent sends while it executes a Set does not affect the rest of the Set. */
 static void job(void **st)
 {
 	const uint32_t node = 8;
@@ -329,7 +335,7 @@ static void job(void **st)
 	subnet_up();
 	m.now_ns = now;
 	s = fab_agent_begin(&m, node, true);
-	/* a port without a rare part: the agent has the spare one, and the copies */
+	/* a port without a rare part: the agent uses a spare one, and copies it */
 	s->ops->port(s->ctx, 0, &port);
 	assert_ptr_equal(port.end, &m.job.spare.end);
 	s->ops->sl2vl(s->ctx, 1, 2);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Every command takes every name that a node has, and says which there are if it has none. */
+/* Every command accepts every name of a node, and lists the names if there is no such node. */
 #include "subnet.h"
 
 #include <inttypes.h>
@@ -43,7 +43,7 @@ static int setup_file(void **st)
 	return 0;
 }
 
-/* The reply to a request with @name in the place of each @. */
+/* Return: the reply to a request with @name in place of each @. */
 static json_t *reply_to(const char *request, const char *name)
 {
 	char text[1024], *reply;
@@ -87,7 +87,9 @@ static const char *const requests[] = {
 	"{\"command\": \"script\", \"text\": \"at 0 node kill '@'\", \"replace\": true}",
 };
 
-/* A node that is called like the GUID of another one is not meant by it; others may be called so. */
+/*
+ * A node whose name is the GUID of another one is not found by it; others may have the same name.
+ */
 static void test_guid(void **st)
 {
 	static const char text[] =
@@ -112,7 +114,10 @@ static void test_guid(void **st)
 	fab_free(g);
 }
 
-/* All names of a node are one node, for all commands; one that is none's is told with what is. */
+/*
+ * All names of a node denote one node, for all commands; an unknown one gets an error with the
+ * names that exist.
+ */
 static void test_commands(void **st)
 {
 	static const char *const names[] = {
@@ -141,7 +146,7 @@ static void test_commands(void **st)
 	fab_script_stop(&m);
 }
 
-/* What a name without a port, or one of a port, stands for. */
+/* The port that a name without a port denotes, or the name of a port. */
 static void test_ports(void **st)
 {
 	static const struct {
@@ -182,7 +187,7 @@ static void test_ports(void **st)
 	assert_int_equal(fab_find_port_guid(f, "0x99"), FAB_NO_PORT);
 }
 
-/* The list of names is short, however long they are, and whatever is asked for. */
+/* The list of names is short, however long they are, and whatever the request asks for. */
 static void test_near(void **st)
 {
 	char text[512], small[20];
@@ -196,7 +201,7 @@ static void test_near(void **st)
 	assert_int_equal(strlen(small), sizeof(small) - 1);
 }
 
-/* One of many nodes is found without a look at the others. */
+/* A node among many is found without a search of the others. */
 static void test_many(void **st)
 {
 	char name[32];
@@ -213,7 +218,7 @@ static void test_many(void **st)
 	fab_free(f);
 }
 
-/* A NodeDescription has up to 64 bytes, all of which count; a longer name is none's. */
+/* A NodeDescription has up to 64 bytes, all of which count; a longer name denotes no node. */
 static void longest(void **st)
 {
 	char desc[FAB_DESC_LEN + 2];
