@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * The admin queue against a thread that plays the device: many callers at once, answers
- * out of order, refusals, stray and late answers, and the end.
+ * The admin queue with a thread that acts as the device: many callers at once, answers out of
+ * order, refusals, stray and late answers, dead devices.
  */
 #include <linux/completion.h>
 #include <linux/delay.h>
@@ -40,7 +40,7 @@ static void errnos(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -EIO, ohca_aq_errno(255));
 }
 
-/* A refusal is worth a warning unless a process can provoke it. */
+/* The driver warns of a refusal unless a process can cause it. */
 static void refusals(struct kunit *test)
 {
 	static const struct {
@@ -94,8 +94,8 @@ static void one_after_another(struct kunit *test)
 }
 
 /*
- * A handle that no doorbell can carry is not taken for one. What has it could not be
- * destroyed, so the device is reset.
+ * If the device returns a handle of more than 24 bits, the command fails, and the driver resets the
+ * device, because it cannot destroy the object.
  */
 static void handle_too_large(struct kunit *test)
 {
@@ -117,7 +117,7 @@ static void handle_too_large(struct kunit *test)
 	ohca_test_end(f->dev);
 }
 
-/* Once the device is stopped for good, what it still says starts nothing. */
+/* After ohca_halt(), ohca_fatal() queues no work. */
 static void late_failure(struct kunit *test)
 {
 	struct ohca_fake *f = ohca_fake_make(test);
@@ -134,7 +134,7 @@ static void late_failure(struct kunit *test)
 	ohca_test_end(f->dev);
 }
 
-/** struct caller - one of many that use the queue at once; @done when it has ended */
+/** struct caller - one of many concurrent callers; @done: completed when it has ended */
 struct caller {
 	struct ohca_fake *f;
 	u32 id;
@@ -187,7 +187,7 @@ static void many_callers(struct kunit *test)
 	ohca_test_end(f->dev);
 }
 
-/* Answers to nothing, to another generation and with bad slots are dropped. */
+/* Answers without a pending command, with an old generation or a bad slot are dropped. */
 static void stray_answers(struct kunit *test)
 {
 	struct ohca_fake *f = ohca_fake_make(test);
@@ -213,7 +213,7 @@ static void stray_answers(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 4, aq->stray);
 	KUNIT_EXPECT_TRUE(test, try_wait_for_completion(&slot->done));
 	KUNIT_EXPECT_EQ(test, OHCA_ADMIN_BUSY, slot->resp.status);
-	/* the same once more is late */
+	/* the same answer again has no pending command */
 	ohca_fake_put(f, cpu_to_le32(3 | 0x77 << 8), 0, 0, 0);
 	KUNIT_EXPECT_EQ(test, 1, ohca_aq_poll(aq));
 	KUNIT_EXPECT_EQ(test, 5, aq->stray);
@@ -221,7 +221,7 @@ static void stray_answers(struct kunit *test)
 	ohca_test_end(f->dev);
 }
 
-/* A ring full of answers that all look new keeps nobody for ever. */
+/* If all entries of the ring are new, ohca_aq_poll() returns after one ring. */
 static void endless_answers(struct kunit *test)
 {
 	struct ohca_fake *f = ohca_fake_make(test);
@@ -251,10 +251,10 @@ static int waiter_thread(void *data)
 	return 0;
 }
 
-/* The device dies: those who wait are released, later commands fail, teardown succeeds. */
+/* On a dead device pending and later commands fail, and teardown succeeds. */
 static void dead_device(struct kunit *test)
 {
-	/* the core keeps what it cannot destroy, and complains */
+	/* the core warns and leaks an object if its destruction fails */
 	static const u8 teardown[] = {
 		OHCA_CMD_DESTROY_EQ, OHCA_CMD_DEALLOC_PD, OHCA_CMD_DESTROY_CQ,
 		OHCA_CMD_DESTROY_SRQ, OHCA_CMD_DESTROY_QP, OHCA_CMD_DEREG_MR,
@@ -277,13 +277,13 @@ static void dead_device(struct kunit *test)
 	for (i = 0; i < ARRAY_SIZE(teardown); i++)
 		KUNIT_EXPECT_EQ_MSG(test, 0, ohca_cmd_handle(f->dev, teardown[i], 1),
 				    "command %#x", teardown[i]);
-	/* what the device still says is not heard */
+	/* later answers are ignored */
 	ohca_fake_put(f, f->dev->aq.sq[0].hdr.cookie, 0, 0, 0);
 	KUNIT_EXPECT_EQ(test, 0, ohca_aq_poll(&f->dev->aq));
 	ohca_test_end(f->dev);
 }
 
-/* One that is never answered ends in time, however many others the device answers meanwhile. */
+/* A command without an answer times out even if the device answers later commands. */
 static void starved(struct kunit *test)
 {
 	struct ohca_fake *f = ohca_fake_make(test);
@@ -320,7 +320,7 @@ static int destroy_thread(void *data)
 	return 0;
 }
 
-/* Neither do commands that were ahead of it, once they have completed, give it more time. */
+/* After the commands ahead of it have completed, later ones do not extend its time limit. */
 static void starved_behind(struct kunit *test)
 {
 	struct ohca_fake *f = ohca_fake_make(test);
@@ -357,7 +357,7 @@ static void starved_behind(struct kunit *test)
 	ohca_test_end(f->dev);
 }
 
-/* A thread of a process that may be killed */
+/* A thread that can be killed. */
 static int killable_thread(void *data)
 {
 	allow_signal(SIGKILL);
@@ -380,7 +380,7 @@ static struct waiter *start_waiters(struct kunit *test, struct ohca_fake *f, u32
 	return w;
 }
 
-/* However many consumers wait, what others depend on has a slot at once. */
+/* Commands of OHCA_OP_DRIVER and teardown get a slot at once while many consumers wait. */
 static void reserve(struct kunit *test)
 {
 	struct ohca_fake *f = ohca_fake_make(test);
@@ -409,7 +409,7 @@ static void reserve(struct kunit *test)
 	ohca_test_end(f->dev);
 }
 
-/* A consumer that waits for its turn can be killed, and takes no slot with it. */
+/* A consumer that waits for a slot can be killed, and no slot is lost. */
 static void killed(struct kunit *test)
 {
 	struct ohca_fake *f = ohca_fake_make(test);
@@ -439,8 +439,8 @@ static void killed(struct kunit *test)
 }
 
 /*
- * A device that takes its time for each of many commands is not late. All together take longer than
- * the limit for one, which is so long that a busy host, too, lets the device answer within it.
+ * A device that executes many commands slowly is not late. All commands together take longer than
+ * the limit of one command. The limit is long enough for a busy host.
  */
 static void slow_device(struct kunit *test)
 {
@@ -462,7 +462,7 @@ static void slow_device(struct kunit *test)
 	ohca_test_end(f->dev);
 }
 
-/* Every command has a name; what the contract does not have is no command. */
+/* Names and classes of commands, also of opcodes that do not exist. */
 static void names(struct kunit *test)
 {
 	KUNIT_EXPECT_STREQ(test, "NOP", ohca_op_name(OHCA_CMD_NOP));
@@ -473,14 +473,14 @@ static void names(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, OHCA_OP_CONSUMER, ohca_op_class(OHCA_CMD_RESIZE_CQ));
 	KUNIT_EXPECT_EQ(test, OHCA_OP_DRIVER, ohca_op_class(OHCA_CMD_UPDATE_MR_PAGES));
 	KUNIT_EXPECT_EQ(test, OHCA_OP_TEARDOWN, ohca_op_class(OHCA_CMD_DEREG_MR));
-	/* what a process may ask of a port, and what must be done when it is killed */
+	/* a process may execute MAD_IFC; MODIFY_PORT must succeed when it is killed */
 	KUNIT_EXPECT_EQ(test, OHCA_OP_CONSUMER, ohca_op_class(OHCA_CMD_MAD_IFC));
 	KUNIT_EXPECT_EQ(test, OHCA_OP_DRIVER, ohca_op_class(OHCA_CMD_MODIFY_PORT));
 	KUNIT_EXPECT_EQ(test, OHCA_OP_DRIVER, ohca_op_class(OHCA_CMD_QUERY_COUNTER_SET));
 	KUNIT_EXPECT_EQ(test, OHCA_OP_CONSUMER, ohca_op_class(255));
 }
 
-/* Who has the device do something does not wait for it when it has failed, but for a reset. */
+/* ohca_wait_status() returns at once if the device is FATAL, unless it waits for a reset. */
 static void fatal_while_waiting(struct kunit *test)
 {
 	struct ohca_dev *dev = ohca_test_dev(test);
@@ -505,7 +505,7 @@ static void looked_for(struct work_struct *work)
 {
 }
 
-/* A device that is away is none that failed: it is looked for after another time. */
+/* The recovery of a device that is away waits for OHCA_AWAY_PERIOD. */
 static void away_is_no_failure(struct kunit *test)
 {
 	struct ohca_function *fn = ohca_test_alloc(test, sizeof(*fn));
@@ -521,7 +521,7 @@ static void away_is_no_failure(struct kunit *test)
 	KUNIT_EXPECT_NULL(test, ohca_absence(dev));
 	writel(OHCA_STATUS_AWAY, status);
 	KUNIT_EXPECT_STREQ(test, "the device is away", ohca_absence(dev));
-	/* it may go at the first reset, too, before it is known */
+	/* it may become away during the first reset */
 	KUNIT_EXPECT_EQ(test, -EHOSTDOWN, ohca_reset_hw(dev));
 	KUNIT_EXPECT_TRUE(test, fn->away);
 	fn->away = false;
@@ -542,7 +542,7 @@ static void away_is_no_failure(struct kunit *test)
 	ohca_test_end(dev);
 }
 
-/* ---- objects that the device does not give up ---- */
+/* ---- objects that the device refuses to destroy ---- */
 
 static int destroy_pd(struct kunit *test, struct ohca_dev *dev)
 {
@@ -589,7 +589,7 @@ static int destroy_qp(struct kunit *test, struct ohca_dev *dev)
 	struct ohca_qp *qp = ohca_test_qp(test, dev, cq, 9, 3);
 	int ret;
 
-	/* they are the test's */
+	/* memory of the test, which must not be freed */
 	qp->sq.shadow = NULL;
 	qp->rq.shadow = NULL;
 	KUNIT_ASSERT_EQ(test, 0, xa_insert(&dev->qps, 9, &qp->obj, GFP_KERNEL));
@@ -608,7 +608,7 @@ static int destroy_mr(struct kunit *test, struct ohca_dev *dev)
 	KUNIT_ASSERT_NOT_NULL(test, mr);
 	mr->ibmr.device = &dev->ibdev;
 	mr->ibmr.pd = &pd->ibpd;
-	/* with windows the device may be right */
+	/* with windows BUSY is not an error */
 	atomic_set(&pd->windows, 1);
 	KUNIT_EXPECT_EQ(test, -EBUSY, ohca_dereg_mr(&mr->ibmr, NULL));
 	KUNIT_EXPECT_FALSE(test, ohca_is_quiet(dev));
@@ -627,8 +627,8 @@ static int destroy_mw(struct kunit *test, struct ohca_dev *dev)
 }
 
 /*
- * The core frees what it destroys, whatever the driver answers. So a device that refuses is
- * reset, and nothing of the object is left in the driver.
+ * The core expects that destruction succeeds. So the driver resets a device that refuses it, and
+ * removes the object.
  */
 static void destroy_refused(struct kunit *test)
 {
@@ -644,7 +644,7 @@ static void destroy_refused(struct kunit *test)
 
 		ohca_fatal_init(f->dev);
 		ohca_flush_init(f->dev);
-		/* it does not answer the reset, so that its buffers, which are the test's, stay */
+		/* the reset times out, so that the driver frees no buffers: the test owns them */
 		f->dev->reset_ms = 1;
 		f->refuse = OHCA_ADMIN_BUSY;
 		KUNIT_EXPECT_EQ_MSG(test, 0, destroy[i](test, f->dev), "object %u", i);
@@ -657,8 +657,8 @@ static void destroy_refused(struct kunit *test)
 }
 
 /*
- * A kernel's QP that the device does not stop: the core would complain, and its consumer free
- * what the device uses. So the device is reset, and the QP is stopped. A process waits for nothing.
+ * If the device refuses to stop a kernel QP, the driver resets it, because the consumer frees the
+ * buffers after that. For a user QP the driver returns the error.
  */
 static void stop_refused(struct kunit *test)
 {

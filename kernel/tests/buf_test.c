@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* Page lists: how many tables, how they are linked, what goes into the command. */
+/* Page lists: number of tables, their links, the page list for the command. */
 #include <linux/dma-mapping.h>
 #include <kunit/device.h>
 
@@ -28,7 +28,7 @@ static void pl_tables(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 513 + 2 + 1, ohca_pl_tables(512 * 512 + 1));
 }
 
-/* A list whose tables lie at bus addresses 1 << 40 | index << 12. */
+/* A list whose tables are at bus addresses 1 << 40 | index << 12. */
 static struct ohca_pl *fake_pl(struct kunit *test, u64 capacity)
 {
 	struct ohca_pl *pl = ohca_test_alloc(test, sizeof(*pl));
@@ -46,7 +46,7 @@ static struct ohca_pl *fake_pl(struct kunit *test, u64 capacity)
 	return pl;
 }
 
-/* What the device does: address of page @i, following the tables. */
+/* Returns the address of page @i by a walk through the tables, like the device. */
 static u64 walk(struct kunit *test, const struct ohca_pl *pl, u64 i)
 {
 	u64 addr = le64_to_cpu(pl->hw.root);
@@ -86,7 +86,7 @@ static void pl_walk(struct kunit *test)
 	check_pl(test, fake_pl(test, 512 * 512 + 3), 512 * 512 + 3, 3);
 }
 
-/* A list made for many pages, as that of a fast registration, is used for few. */
+/* A list with the capacity for many pages, as for a fast registration, lists few. */
 static void pl_reuse(struct kunit *test)
 {
 	struct ohca_pl *pl = fake_pl(test, 4096);
@@ -98,7 +98,7 @@ static void pl_reuse(struct kunit *test)
 	check_pl(test, pl, 2, 1);
 }
 
-/* Where a page of the kernel is larger than a table, tables share pages. */
+/* If a page of the kernel is larger than a table, tables share pages. */
 static void pl_pieces(struct kunit *test)
 {
 	struct device *dma = kunit_device_register(test, "ohca-buf");
@@ -119,7 +119,7 @@ static void pl_pieces(struct kunit *test)
 			KUNIT_EXPECT_TRUE(test, IS_ALIGNED(pl.tables[t].dma, OHCA_PL_TABLE_SIZE));
 			KUNIT_EXPECT_EQ(test, first->dma + off, pl.tables[t].dma);
 			KUNIT_EXPECT_PTR_EQ(test, (void *)first->va + off, (void *)pl.tables[t].va);
-			/* KASAN watches the ends of pieces, DMA debugging that all are freed */
+			/* KASAN checks the bounds; DMA debugging checks that all is freed */
 			memset(pl.tables[t].va, 0xff, OHCA_PL_TABLE_SIZE);
 		}
 		ohca_pl_free_tables(dma, &pl);

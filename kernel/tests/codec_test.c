@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* What is written into WQEs and commands, byte by byte, and what is read from CQEs. */
+/* Contents of WQEs and commands, byte by byte, and conversion of CQEs and attributes. */
 #include <rdma/ib_verbs.h>
 
 #include "compat.h"
@@ -27,7 +27,7 @@ static struct ohca_qp *make_qp(struct kunit *test, enum ib_qp_type type)
 	return qp;
 }
 
-/* Rubbish before the build shows what is not written. */
+/* A WQE filled with a pattern, which shows bytes that the builder does not write. */
 static struct wqe *make_wqe(struct kunit *test)
 {
 	struct wqe *wqe = ohca_test_alloc(test, sizeof(*wqe));
@@ -36,7 +36,7 @@ static struct wqe *make_wqe(struct kunit *test)
 	return wqe;
 }
 
-/* A send WQE fills its last block with zeroes and leaves the next one alone. */
+/* A send WQE is padded with zeroes to a whole BB; the next BB is unchanged. */
 static void expect_bytes(struct kunit *test, const struct wqe *wqe, const u8 *want, size_t n)
 {
 	size_t end = ALIGN(n, OHCA_BB_SIZE);
@@ -138,7 +138,7 @@ static void atomics(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, IB_WC_FETCH_ADD, shadow.opcode);
 }
 
-/* Operations that the QP's device must have. */
+/* Masked atomics need OHCA_FEATURE_EXT_ATOMIC. */
 static void masked_atomics(struct kunit *test)
 {
 	struct ohca_qp *qp = make_qp(test, IB_QPT_RC);
@@ -302,7 +302,7 @@ static void datagram(struct kunit *test)
 	qp->ibqp.pd = ah->ibah.pd;
 	KUNIT_EXPECT_EQ(test, 0, ohca_build_send_wqe(qp, &wr.wr, wqe->b, &shadow));
 
-	/* only QP1 chooses the P_Key itself */
+	/* only a WQE of QP1 has a P_Key index */
 	qp->ibqp.qp_type = IB_QPT_UD;
 	KUNIT_ASSERT_EQ(test, 0, ohca_build_send_wqe(qp, &wr.wr, wqe->b, &shadow));
 	KUNIT_EXPECT_EQ(test, 0, wqe->b[52]);
@@ -345,7 +345,7 @@ static void large_send(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, wqe->b[80 + 44]);
 	KUNIT_EXPECT_EQ(test, 0x88, wqe->b[128]);
 
-	/* what does not fit */
+	/* sizes out of range, and too many segments */
 	wr.hlen = OHCA_MAX_TSO_HDR;
 	KUNIT_EXPECT_EQ(test, 0, ohca_build_send_wqe(qp, &wr.wr, wqe->b, &shadow));
 	wr.hlen++;
@@ -548,7 +548,7 @@ static void qp_attr_round_trip(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, rdma_ah_get_path_bits(&out->alt_ah_attr));
 	KUNIT_EXPECT_EQ(test, 0, rdma_ah_get_ah_flags(&out->alt_ah_attr));
 
-	/* what the mask does not name stays zero */
+	/* attributes that are not in the mask are zero */
 	ohca_qp_attr_pack(&hw, in, IB_QP_STATE);
 	KUNIT_EXPECT_EQ(test, OHCA_QPS_RTR, hw.state);
 	hw.state = 0;
@@ -583,12 +583,12 @@ static void port_info(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, IB_MTU_4096, attr.max_mtu);
 	KUNIT_EXPECT_EQ(test, 1, attr.sm_sl);
 	KUNIT_EXPECT_EQ(test, 4, attr.max_vl_num);
-	/* GUIDCap, a number of entries (14.2.5.6, offset 400), changes no size */
+	/* GUIDCap (14.2.5.6, offset 400) does not change the table length */
 	KUNIT_EXPECT_EQ(test, 7, attr.gid_tbl_len);
 	KUNIT_EXPECT_EQ(test, 3, attr.bad_pkey_cntr);
 	KUNIT_EXPECT_EQ(test, 4, attr.qkey_viol_cntr);
 	KUNIT_EXPECT_EQ(test, 0x12, attr.subnet_timeout);
-	/* XDR is in a field of its own, which counts if CapabilityMask2 says so */
+	/* XDR is in LinkSpeedExtActive2, which is valid only with a bit of CapabilityMask2 */
 	data[56] = 1 << 5;
 	ohca_port_info_unpack(&attr, data);
 	KUNIT_EXPECT_EQ(test, IB_SPEED_EDR, attr.active_speed);
@@ -596,13 +596,13 @@ static void port_info(struct kunit *test)
 	data[60] = 0x08;
 	ohca_port_info_unpack(&attr, data);
 	KUNIT_EXPECT_EQ(test, IB_SPEED_XDR, attr.active_speed);
-	/* extended speeds not announced: the old field counts */
+	/* without IsExtendedSpeedsSupported, LinkSpeedActive is valid */
 	data[22] = 0;
 	ohca_port_info_unpack(&attr, data);
 	KUNIT_EXPECT_EQ(test, IB_SPEED_QDR, attr.active_speed);
 }
 
-/* An MTU or a state that there is not is no PortInfo. */
+/* A PortInfo with an invalid MTU or state is refused. */
 static void port_info_bad(struct kunit *test)
 {
 	static const struct {
@@ -657,7 +657,7 @@ static void db_needed(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, ohca_db_needed(5, 3, U32_MAX - 1));
 }
 
-/* What a device says of a ring's size is shifted by, whatever it is. */
+/* ohca_entries() accepts any log2 from the device. */
 static void entries(struct kunit *test)
 {
 	KUNIT_EXPECT_EQ(test, 1, ohca_entries(0));
@@ -666,7 +666,7 @@ static void entries(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, ohca_entries(255));
 }
 
-/* No more EQs are asked for than there are. */
+/* The EQs of the requested vectors are not more than the device has. */
 static void vectors(struct kunit *test)
 {
 	KUNIT_EXPECT_EQ(test, 5, ohca_vectors_wanted(64, 32, 4, true));

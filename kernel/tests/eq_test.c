@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* Which event reaches whom, and what becomes of those that make no sense. */
+/* Delivery of events to handlers, and invalid events. */
 #include <rdma/ib_verbs.h>
 
 #include "eq.h"
 #include "ohca_test.h"
 #include "srq.h"
 
-#define LOG	3	/* entries of the EQ */
+#define LOG	3	/* log2 of the entries of the EQ */
 
-/** struct seen - what handlers were called for; @last: of asynchronous events */
+/** struct seen - counts calls of handlers; @last: type of the last asynchronous event */
 struct seen {
 	u32 comps;
 	u32 asyncs;
@@ -47,7 +47,7 @@ static void put_eqe(struct ohca_eq *eq, u32 i, u8 type, u32 handle)
 	e->phase = !((i >> LOG) & 1);
 }
 
-/* A completion event reaches an armed CQ once; all others are counted, and all are returned. */
+/* An armed CQ gets one completion event. Other events are counted. All entries are returned. */
 static void completions(struct kunit *test)
 {
 	struct ohca_dev *dev = make_dev(test);
@@ -62,7 +62,7 @@ static void completions(struct kunit *test)
 	cq->ibcq.comp_handler = comp;
 	cq->ibcq.cq_context = &seen;
 	put_eqe(eq, 0, OHCA_EVENT_COMP, cq->cqn);
-	/* before the driver has armed the EQ the interrupt is another's */
+	/* nothing is handled before the driver has armed the EQ */
 	ohca_comp_eq_poll(eq);
 	KUNIT_EXPECT_EQ(test, 0, eq->ci);
 	eq->armed = true;
@@ -81,7 +81,7 @@ static void completions(struct kunit *test)
 	ohca_test_end(dev);
 }
 
-/* A ring full of entries that all look new keeps the interrupt handler for one lap. */
+/* If all entries of the ring are new, the interrupt handler returns after one ring. */
 static void endless(struct kunit *test)
 {
 	struct ohca_dev *dev = make_dev(test);
@@ -109,7 +109,7 @@ static void raise_event(struct ohca_dev *dev, u8 type, u32 handle, u8 port)
 	ohca_async_event(dev, &eqe);
 }
 
-/* An event reaches the handler of the object that it is of, of the right kind. */
+/* An event is delivered to the handler of its object, and to no object of another kind. */
 static void objects(struct kunit *test)
 {
 	struct ohca_dev *dev = make_dev(test);
@@ -139,7 +139,7 @@ static void objects(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, of_srq.asyncs);
 	KUNIT_EXPECT_EQ(test, IB_EVENT_SRQ_LIMIT_REACHED, of_srq.last);
 	KUNIT_EXPECT_EQ(test, 0, atomic_read(&dev->late_eqes));
-	/* numbers of other kinds of objects, and of none */
+	/* numbers of objects of other kinds, or of no object */
 	raise_event(dev, OHCA_EVENT_CQ_ERR, 9, 0);
 	raise_event(dev, OHCA_EVENT_QP_FATAL, 7, 0);
 	raise_event(dev, OHCA_EVENT_SRQ_ERR, U32_MAX, 0);
@@ -149,7 +149,7 @@ static void objects(struct kunit *test)
 	ohca_test_end(dev);
 }
 
-/* Events of ports are kept until ib_core knows the device; what names no port is bad. */
+/* Port events before the registration are recorded; events for other ports are bad. */
 static void ports(struct kunit *test)
 {
 	struct ohca_dev *dev = make_dev(test);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* A thread that plays the device. */
+/* A thread that acts as the device. */
 #include <linux/delay.h>
 #include <linux/io.h>
 #include <rdma/ib_mad.h>
@@ -12,7 +12,7 @@
 
 #define MASK	(OHCA_AQ_SLOTS - 1)
 
-/** ohca_fake_make - a device that no thread plays yet, and that the driver may reset */
+/** ohca_fake_make - a device without a thread; the driver may reset it */
 struct ohca_fake *ohca_fake_make(struct kunit *test)
 {
 	struct ohca_fake *f = ohca_test_alloc(test, sizeof(*f));
@@ -21,7 +21,7 @@ struct ohca_fake *ohca_fake_make(struct kunit *test)
 
 	f->dev = ohca_test_dev(test);
 	f->dev->pdev = ohca_test_alloc(test, sizeof(*f->dev->pdev));
-	/* there is no config space: whoever stops the device writes nothing to it */
+	/* there is no configuration space; pci_clear_master() must not access it */
 	f->dev->pdev->error_state = pci_channel_io_perm_failure;
 	f->dev->cmd_ms = 10000;
 	ohca_ports_init(f->dev);
@@ -44,9 +44,9 @@ struct ohca_fake *ohca_fake_make(struct kunit *test)
 /**
  * ohca_fake_put - write an entry of the ACQ
  * @f: the device
- * @cookie: of the command
+ * @cookie: cookie of the command
  * @status: enum ohca_admin_status
- * @opcode: of the command
+ * @opcode: opcode of the command
  * @handle: result
  */
 void ohca_fake_put(struct ohca_fake *f, __le32 cookie, u8 status, u8 opcode, u32 handle)
@@ -95,7 +95,7 @@ static void fake_answer(struct ohca_fake *f, const struct ohca_hw_aqe *aqe)
 	ohca_fake_put(f, aqe->hdr.cookie, f->refuse, aqe->hdr.opcode, handle);
 }
 
-/* Takes up to a few commands and answers them in reverse. */
+/* Reads a batch of commands and answers them in reverse order. */
 static int fake_thread(void *data)
 {
 	struct ohca_hw_aqe batch[4];
@@ -104,7 +104,7 @@ static int fake_thread(void *data)
 	while (!kthread_should_stop()) {
 		u32 n = 0, pi = readl(f->dev->aq.db);
 
-		smp_rmb();	/* entries after the index */
+		smp_rmb();	/* read the entries after the index */
 		while (f->ci != pi && n < ARRAY_SIZE(batch))
 			batch[n++] = f->dev->aq.sq[f->ci++ & MASK];
 		if (!n)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* A thread that plays the device: it takes commands from the admin queue and answers them. */
+/* A thread that acts as the device: it reads commands from the admin queue and answers them. */
 #ifndef OHCA_FAKE_H
 #define OHCA_FAKE_H
 
@@ -9,19 +9,19 @@
 #include "dev.h"
 
 /**
- * struct ohca_fake - the device
- * @dev: what the driver sees
- * @ci: AQ entries taken
+ * struct ohca_fake - the device of a test
+ * @dev: the driver's device
+ * @ci: AQ entries read
  * @pi: ACQ entries written
- * @refuse: status for every command
- * @deaf: opcode that it never answers, 0: none
- * @pause_us: how long it takes for a command
- * @mad: makes the response to a MAD from the request, both IB_MGMT_MAD_SIZE bytes; NULL: it is the
- *	request
+ * @refuse: status of every command
+ * @deaf: opcode that it never answers; 0: none
+ * @pause_us: duration of a command
+ * @mad: turns the request of a MAD, IB_MGMT_MAD_SIZE bytes, into the response; NULL: the response
+ *	is equal to the request
  * @mads: MADs answered
- * @speed: for @mad: LinkSpeedActive
- * @cmd: called with each command before it is answered; NULL: nothing
- * @priv: for @cmd
+ * @speed: LinkSpeedActive, used by @mad
+ * @cmd: called with each command before it is answered; may be NULL
+ * @priv: data of @cmd
  */
 struct ohca_fake {
 	struct ohca_dev *dev;

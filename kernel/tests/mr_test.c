@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* Memory regions: what the device may refuse, and page sizes of fast registrations. */
+/* Memory regions: refused deregistration, and page sizes of fast registrations. */
 #include <linux/io.h>
 #include <linux/kthread.h>
 #include <linux/pci.h>
@@ -12,7 +12,7 @@
 #include "ohca_test.h"
 #include "verbs.h"
 
-/* A device that may be reset, whose answer to every command is BUSY. */
+/* A device that answers every command with BUSY, and that the driver may reset. */
 static struct ohca_fake *busy_device(struct kunit *test)
 {
 	struct ohca_fake *f = ohca_fake_make(test);
@@ -24,7 +24,7 @@ static struct ohca_fake *busy_device(struct kunit *test)
 	return f;
 }
 
-/* With a window the device may refuse; without one a refusal is its failure. */
+/* The device may refuse to deregister a region only if the PD has a window. */
 static void hw_dereg(struct kunit *test)
 {
 	struct ohca_fake *f = busy_device(test);
@@ -54,7 +54,7 @@ static void window_comes(struct ohca_fake *f, const struct ohca_hw_aqe *aqe)
 {
 	struct ohca_pd *pd = f->priv;
 
-	/* allocated, bound and freed while the command is under way */
+	/* a window is allocated, bound and freed while the command is under way */
 	atomic_inc(&pd->windows_made);
 }
 
@@ -77,7 +77,7 @@ static void hw_dereg_window_comes(struct kunit *test)
 	ohca_test_end(f->dev);
 }
 
-/* A page list encodes page sizes from 4 KiB to 1 GiB, whatever the device announces. */
+/* A page list supports page sizes from 4 KiB to 1 GiB, also if the device reports others. */
 static void frmr_page_sizes(struct kunit *test)
 {
 	static const struct {

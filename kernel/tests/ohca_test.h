@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * What the unit tests share: a device, queues and doorbell pages that are nothing but
- * memory, so that a test can play the hardware.
+ * Helpers of the unit tests: a device, queues and doorbell pages that are plain memory, so
+ * that a test can act as the hardware.
  */
 #ifndef OHCA_TEST_H
 #define OHCA_TEST_H
@@ -18,7 +18,7 @@
 #include "obj.h"
 #include "qp.h"
 
-/** ohca_test_alloc - zeroed memory that lives as long as the test */
+/** ohca_test_alloc - allocate zeroed memory, which is freed at the end of the test */
 static inline void *ohca_test_alloc(struct kunit *test, size_t size)
 {
 	void *p = kunit_kzalloc(test, size, GFP_KERNEL);
@@ -102,7 +102,7 @@ static inline struct ohca_qp *ohca_test_qp(struct kunit *test, struct ohca_dev *
 	return qp;
 }
 
-/** ohca_test_end - give back what is not the test's memory: index nodes */
+/** ohca_test_end - free the nodes of the arrays, which are not memory of the test */
 static inline void ohca_test_end(struct ohca_dev *dev)
 {
 	struct ohca_obj *obj;

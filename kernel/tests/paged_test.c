@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Regions with on-demand paging: their keys and states, page faults, prefetches, and what the
- * tables of address spaces may take. The memory of these regions comes when the test says so.
+ * Regions with on-demand paging: keys and states, page faults, prefetches, and the limits of
+ * tables. The test decides when the memory of these regions becomes available.
  */
 #include <linux/delay.h>
 #include <linux/kthread.h>
@@ -19,21 +19,21 @@
 #include "verbs.h"
 
 #define PATIENCE	(20 * HZ)
-#define LOG_FAULTS	9	/* more than a work queue runs at a time by default */
+#define LOG_FAULTS	9	/* more faults than a work queue runs at a time by default */
 #define FAULTS		BIT(LOG_FAULTS)
 #define PDN		5
 
 /**
- * struct memory - a device with a region whose memory does not come, and one whose memory does
+ * struct memory - a device with a region whose memory is missing, and one whose memory is present
  * @f: the device
- * @slow: region 1 << 8
- * @quick: region 2 << 8
- * @pd: of both
- * @come: completed when the memory of @slow comes
- * @waiting: calls that wait for it
- * @brought: calls that @quick has answered
- * @resumed: answers that the device has got
- * @failed: of those, the ones that fail the access
+ * @slow: region with key 1 << 8, whose populate() waits for @come
+ * @quick: region with key 2 << 8
+ * @pd: PD of both
+ * @come: completed when the memory of @slow becomes available
+ * @waiting: calls of populate() of @slow
+ * @brought: calls of populate() of @quick
+ * @resumed: PAGE_FAULT_RESUME commands
+ * @failed: PAGE_FAULT_RESUME commands with OHCA_FAULT_FAILED
  */
 struct memory {
 	struct ohca_fake *f;
@@ -81,7 +81,7 @@ static void count_resume(struct ohca_fake *f, const struct ohca_hw_aqe *aqe)
 	atomic_inc(&m->resumed);
 }
 
-/* A region of 1 MiB at device address 0. Its memory is the test's: nothing releases it. */
+/* A region of 1 MiB with iova 0. It has no release(). */
 static struct ohca_paged *make_region(struct kunit *test, struct memory *m, u32 key,
 				      const struct ohca_paged_ops *ops)
 {
@@ -122,7 +122,7 @@ static void free_region(struct ohca_paged *p)
 {
 	ohca_paged_dereg_begin(p);
 	ohca_paged_remove(p);
-	/* waits for the work on it */
+	/* waits for work on the region */
 	ohca_obj_release(&p->obj);
 	kfree(p);
 }
@@ -161,7 +161,7 @@ static bool fault(struct memory *m, u32 slot, u32 key, u64 addr, u8 flags)
 
 /* ---- page faults ---- */
 
-/* An event is used if its slot is free. The answer says whether there is a page. */
+/* An event is accepted if its slot is free, and answered according to populate(). */
 static void fault_slots(struct kunit *test)
 {
 	struct memory *m = make_memory(test);
@@ -174,20 +174,20 @@ static void fault_slots(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, becomes(&m->resumed, 1));
 	KUNIT_EXPECT_EQ(test, 0, atomic_read(&m->failed));
 	KUNIT_EXPECT_EQ(test, 1, atomic_read(&m->brought));
-	/* the length is a hint: the first byte alone is tried, too */
+	/* the length is a hint: after a failure the driver tries the first byte alone */
 	KUNIT_EXPECT_TRUE(test, fault(m, 0, m->quick->key, 0, OHCA_FAULT_WRITE));
 	KUNIT_EXPECT_TRUE(test, becomes(&m->resumed, 2));
 	KUNIT_EXPECT_EQ(test, 1, atomic_read(&m->failed));
 	KUNIT_EXPECT_EQ(test, 3, atomic_read(&m->brought));
-	/* no such region: the access is repeated, and fails in the device */
+	/* unknown key: the device repeats the access and fails it */
 	KUNIT_EXPECT_TRUE(test, fault(m, 0, 3 << 8, 0, 0));
 	KUNIT_EXPECT_TRUE(test, becomes(&m->resumed, 3));
 	KUNIT_EXPECT_EQ(test, 1, atomic_read(&m->failed));
-	/* behind the end of the region */
+	/* an address behind the end of the region */
 	KUNIT_EXPECT_TRUE(test, fault(m, 0, m->quick->key, 1 << 20, 0));
 	KUNIT_EXPECT_TRUE(test, becomes(&m->resumed, 4));
 	KUNIT_EXPECT_EQ(test, 2, atomic_read(&m->failed));
-	/* a slot is used once until it is answered */
+	/* a slot is busy until the fault is answered */
 	KUNIT_EXPECT_TRUE(test, fault(m, 7, m->slow->key, 0, 0));
 	KUNIT_EXPECT_FALSE(test, fault(m, 7, m->slow->key, 0, 0));
 	KUNIT_EXPECT_FALSE(test, fault(m, 7 | 1 << OHCA_FAULT_SLOT_BITS, m->quick->key, 0, 0));
@@ -201,7 +201,7 @@ static void fault_slots(struct kunit *test)
 	kthread_stop(t);
 }
 
-/* As many faults as the device has slots for are under way at a time. */
+/* Faults in all slots are resolved concurrently. */
 static void fault_all(struct kunit *test)
 {
 	struct memory *m = make_memory(test);
@@ -221,7 +221,7 @@ static void fault_all(struct kunit *test)
 
 /* ---- prefetches ---- */
 
-/** struct adviser - a thread that asks for @want prefetches; @done of them were queued or done */
+/** struct adviser - a thread that makes @want prefetch calls; @done: calls that have returned */
 struct adviser {
 	struct memory *m;
 	int want;
@@ -247,8 +247,8 @@ static int adviser_thread(void *data)
 }
 
 /*
- * Prefetches of memory that does not come delay no fault, though as many faults as possible wait
- * for such memory, too. The caller waits for those too many.
+ * Prefetches of missing memory do not delay a fault, even if all other slots have faults of missing
+ * memory. The caller waits if too many prefetches are queued.
  */
 static void prefetch_aside(struct kunit *test)
 {
@@ -262,7 +262,7 @@ static void prefetch_aside(struct kunit *test)
 	a->want = 1100;
 	init_completion(&a->ended);
 	KUNIT_ASSERT_FALSE(test, IS_ERR(kthread_run(adviser_thread, a, "ohca-adviser")));
-	/* all are queued, or the thread waits in one, and all that are queued run */
+	/* wait until all queued prefetches run and the thread waits in the next one */
 	while (atomic_read(&a->done) != a->want &&
 	       atomic_read(&m->waiting) != OHCA_PREFETCH_ALL + 1 && time_before(jiffies, end))
 		usleep_range(100, 500);
@@ -283,7 +283,7 @@ static void prefetch_aside(struct kunit *test)
 	kthread_stop(t);
 }
 
-/* A context has a part of the queued prefetches, and gives back what it took. */
+/* Limits of the queued prefetches of a context and of all contexts. */
 static void prefetch_limits(struct kunit *test)
 {
 	struct ohca_dev *dev = ohca_test_dev(test);
@@ -308,7 +308,7 @@ static void prefetch_limits(struct kunit *test)
 
 /* ---- keys and states ---- */
 
-/** struct leaver - a thread that ends the deregistration of @p, or has it refused */
+/** struct leaver - a thread that ends the deregistration of @p; @refused: by an abort */
 struct leaver {
 	struct ohca_paged *p;
 	bool refused;
@@ -319,7 +319,7 @@ static int leaver_thread(void *data)
 {
 	struct leaver *l = data;
 
-	/* so that the other one waits, most times; it is right either way */
+	/* so that the other thread usually waits; the test also passes if it does not */
 	usleep_range(20000, 30000);
 	if (l->refused)
 		ohca_paged_dereg_abort(l->p);
@@ -329,7 +329,7 @@ static int leaver_thread(void *data)
 	return 0;
 }
 
-/* A key may come again when its last region is not gone in the driver. */
+/* The device may reuse a key while the driver still has the old region. */
 static void key_again(struct kunit *test)
 {
 	struct memory *m = make_memory(test);
@@ -339,7 +339,7 @@ static void key_again(struct kunit *test)
 
 	KUNIT_ASSERT_NOT_NULL(test, p);
 	p->key = m->slow->key;
-	/* that is a failure of the device */
+	/* an error of the device: the old region is not being deregistered */
 	KUNIT_EXPECT_EQ(test, -EBUSY, ohca_paged_insert(p));
 	l->p = m->slow;
 	init_completion(&l->ended);
@@ -350,7 +350,7 @@ static void key_again(struct kunit *test)
 	KUNIT_EXPECT_PTR_EQ(test, &p->obj, xa_load(&dev->paged, p->key));
 	ohca_paged_remove(p);
 	KUNIT_EXPECT_EQ(test, 0, ohca_paged_insert(m->slow));
-	/* the region stays: then the device has failed */
+	/* the same if the deregistration of the old region is aborted */
 	l->refused = true;
 	KUNIT_ASSERT_FALSE(test, IS_ERR(kthread_run(leaver_thread, l, "ohca-leaver")));
 	KUNIT_EXPECT_EQ(test, -EBUSY, ohca_paged_insert(p));
@@ -359,7 +359,7 @@ static void key_again(struct kunit *test)
 	free_memory(m);
 }
 
-/* What the device refuses is a failure only while the region is live. */
+/* A refused command is an error only while the region is LIVE. */
 static void states(struct kunit *test)
 {
 	struct memory *m = make_memory(test);
@@ -369,13 +369,13 @@ static void states(struct kunit *test)
 	__le64 page = 0;
 	u32 ci;
 
-	dev->pdev->error_state = pci_channel_io_perm_failure; /* there is no config space */
+	dev->pdev->error_state = pci_channel_io_perm_failure; /* no configuration space */
 	writel(OHCA_STATUS_READY, dev->regs + OHCA_REG_STATUS);
 	KUNIT_EXPECT_EQ(test, 0, ohca_paged_set(p, p->start, &page, 1));
 	m->f->refuse = OHCA_ADMIN_BAD_HANDLE;
 	KUNIT_EXPECT_EQ(test, -EINVAL, ohca_paged_set(p, p->start, &page, 1));
 	ohca_paged_dereg_begin(p);
-	/* its key may be another region's, so that its pages are not set */
+	/* no page is set, because the key may belong to another region */
 	ci = m->f->ci;
 	KUNIT_EXPECT_EQ(test, 0, ohca_paged_set(p, p->start, &page, 1));
 	KUNIT_EXPECT_EQ(test, ci, m->f->ci);
@@ -399,7 +399,7 @@ static void states(struct kunit *test)
 
 /* ---- tables of address spaces ---- */
 
-/* An address space has a part of what all may have; what is given back others may take. */
+/* Limits of the table entries of an address space and of all address spaces. */
 static void table_limits(struct kunit *test)
 {
 	struct ohca_odp_mm *odp = ohca_test_alloc(test, 3 * sizeof(*odp));
@@ -411,7 +411,7 @@ static void table_limits(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, ohca_odp_charge(&odp[0], 1));
 	KUNIT_EXPECT_FALSE(test, ohca_odp_charge(&odp[0], 1));
 	KUNIT_EXPECT_TRUE(test, ohca_odp_charge(&odp[1], limit));
-	/* a third address space, of whatever device */
+	/* a third address space, possibly of another device */
 	KUNIT_EXPECT_FALSE(test, ohca_odp_charge(&odp[2], 1));
 	KUNIT_EXPECT_EQ(test, 0, odp[2].entries);
 	ohca_odp_uncharge(&odp[0], 10);
@@ -425,13 +425,13 @@ static void table_limits(struct kunit *test)
 	ohca_odp_uncharge(&odp[2], limit);
 }
 
-/* One without pages goes first, then the oldest, but no other region's only child. */
+/* The victim has no pages, or is the oldest, but is never the only child of another region. */
 static void victims(struct kunit *test)
 {
 	struct ohca_odp_mm *odp = ohca_test_alloc(test, sizeof(*odp));
 	struct ohca_paged *p = ohca_test_alloc(test, 3 * sizeof(*p));
 	struct ohca_child *child = ohca_test_alloc(test, 6 * sizeof(*child));
-	/* two of the first region, one of the second, three of the third */
+	/* two children of the first region, one of the second, three of the third */
 	static const u8 of[] = { 1, 0, 2, 0, 2, 2 };
 	u32 i;
 
@@ -443,7 +443,7 @@ static void victims(struct kunit *test)
 		child[i].p->nchildren++;
 		list_add_tail(&child[i].link, &odp->children);
 	}
-	/* the oldest is the only one of its region, which alone may lose it */
+	/* the oldest child is the only one of its region, so only that region may lose it */
 	KUNIT_EXPECT_PTR_EQ(test, &child[1], ohca_child_victim(odp, &p[0]));
 	KUNIT_EXPECT_PTR_EQ(test, &child[1], ohca_child_victim(odp, &p[2]));
 	KUNIT_EXPECT_PTR_EQ(test, &child[0], ohca_child_victim(odp, &p[1]));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* What the driver tells ib_core of a port, and how long it remembers what the device said. */
+/* Port attributes, and the cache of P_Keys and GIDs. */
 #include <linux/delay.h>
 #include <rdma/ib_mad.h>
 #include <rdma/ib_smi.h>
@@ -9,9 +9,9 @@
 #include "port.h"
 #include "verbs.h"
 
-#define GUID_CAP	50	/* byte of PortInfo */
+#define GUID_CAP	50	/* offset in PortInfo */
 
-/* The attributes as they are: P_Keys and GUIDs tell their index and how many MADs came before. */
+/* Answers a Get. A P_Key is its index, a GUID its index + 1. */
 static void answer_smp(struct ohca_fake *f, void *mad)
 {
 	struct ib_smp *smp = mad;
@@ -27,7 +27,7 @@ static void answer_smp(struct ohca_fake *f, void *mad)
 		smp->data[35] = f->speed << 4;
 		smp->data[36] = IB_MTU_4096 << 4;
 		smp->data[41] = IB_MTU_4096;
-		/* the first answer knows fewer GUIDs than those that follow */
+		/* the first answer has a smaller GUIDCap than later ones */
 		smp->data[GUID_CAP] = f->mads ? 255 : 1;
 		break;
 	case IB_SMP_ATTR_PKEY_TABLE:
@@ -52,7 +52,7 @@ static struct ohca_fake *make_ports(struct kunit *test)
 	return f;
 }
 
-/* The core allocates the GID table by one answer and fills it by another. */
+/* The table lengths do not depend on GUIDCap: the core uses the results of two queries. */
 static void one_table_length(struct kunit *test)
 {
 	struct ohca_fake *f = make_ports(test);
@@ -73,7 +73,7 @@ static void one_table_length(struct kunit *test)
 	ohca_test_end(f->dev);
 }
 
-/* A block is read once, and again after an event of the port; ports do not share what is read. */
+/* A block is read once, and again after an event of the port; each port has its own cache. */
 static void pkey_cache(struct kunit *test)
 {
 	struct ohca_fake *f = make_ports(test);
@@ -84,7 +84,7 @@ static void pkey_cache(struct kunit *test)
 	for (i = 32; i < 64; i++) {
 		KUNIT_EXPECT_EQ(test, 0, ohca_query_pkey(&f->dev->ibdev, 1, i, &pkey));
 		KUNIT_EXPECT_EQ(test, i, pkey);
-		p->pkey_until = (jiffies + HZ) ?: 1;	/* however slow this machine is */
+		p->pkey_until = (jiffies + HZ) ?: 1;	/* for slow machines */
 	}
 	KUNIT_EXPECT_EQ(test, 1, f->mads);
 	KUNIT_EXPECT_EQ(test, 0, ohca_query_pkey(&f->dev->ibdev, 2, 32, &pkey));
@@ -92,11 +92,11 @@ static void pkey_cache(struct kunit *test)
 	ohca_port_changed(f->dev, 1);
 	KUNIT_EXPECT_EQ(test, 0, ohca_query_pkey(&f->dev->ibdev, 1, 32, &pkey));
 	KUNIT_EXPECT_EQ(test, 3, f->mads);
-	/* another block takes the place */
+	/* another block replaces it */
 	KUNIT_EXPECT_EQ(test, 0, ohca_query_pkey(&f->dev->ibdev, 1, 127, &pkey));
 	KUNIT_EXPECT_EQ(test, 127, pkey);
 	KUNIT_EXPECT_EQ(test, 4, f->mads);
-	/* and what is old is read again */
+	/* an expired block is read again */
 	p->pkey_until = jiffies - 1;
 	KUNIT_EXPECT_EQ(test, 0, ohca_query_pkey(&f->dev->ibdev, 1, 127, &pkey));
 	KUNIT_EXPECT_EQ(test, 5, f->mads);
@@ -106,7 +106,7 @@ static void pkey_cache(struct kunit *test)
 	ohca_test_end(f->dev);
 }
 
-/* A GID has its prefix of PortInfo and its GUID of GUIDInfo. */
+/* A GID consists of the prefix from PortInfo and a GUID from GUIDInfo. */
 static void gid_cache(struct kunit *test)
 {
 	struct ohca_fake *f = make_ports(test);
@@ -137,7 +137,7 @@ static void gid_cache(struct kunit *test)
 	ohca_test_end(f->dev);
 }
 
-/* The first rate of a port is no change; another one is, once. */
+/* The first rate of a port is no change; another rate is reported once. */
 static void rate(struct kunit *test)
 {
 	struct ohca_fake *f = make_ports(test);
@@ -161,8 +161,8 @@ static void note_share(struct ohca_fake *f, const struct ohca_hw_aqe *aqe)
 }
 
 /*
- * The fabric waits for a MAD that it has sent, and a thread of the kernel for its port. Processes
- * may read the port's counters from any number of threads; they share the consumers' slots.
+ * MADs from the fabric and queries of kernel threads use the driver's slots. Reads of counters by
+ * processes use the slots that consumers share.
  */
 static void shares(struct kunit *test)
 {

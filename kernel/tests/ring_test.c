@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* Rings: posting, wrapping, completing, and what a device that lies achieves. */
+/* Rings: posting, wrapping, completions, resize, and CQEs of a malicious device. */
 #include <linux/slab.h>
 #include <linux/workqueue.h>
 #include <rdma/ib_verbs.h>
@@ -98,7 +98,7 @@ static void sq_fill_and_drain(struct kunit *test)
 	ohca_test_end(dev);
 }
 
-/* One completion stands for the unsignaled WQEs before it. */
+/* A CQE also completes the unsignaled WQEs before its WQE. */
 static void sq_unsignaled(struct kunit *test)
 {
 	struct ohca_dev *dev = ohca_test_dev(test);
@@ -109,12 +109,12 @@ static void sq_unsignaled(struct kunit *test)
 
 	for (i = 0; i < 4; i++)
 		KUNIT_ASSERT_EQ(test, 0, post_with(qp, i, 1, 0));
-	/* an error completes also what is unsignaled */
+	/* the CQE of an error may belong to an unsignaled WQE */
 	put_cqe(cq, 0, 4, OHCA_CQE_SEND, 2, 0);
 	KUNIT_ASSERT_EQ(test, 1, ohca_poll_cq(&cq->ibcq, 4, wc));
 	KUNIT_EXPECT_EQ(test, 2, wc[0].wr_id);
 	KUNIT_EXPECT_EQ(test, 3, qp->sq.tail);
-	/* the ones before are not outstanding any more */
+	/* earlier WQEs are not outstanding any more */
 	put_cqe(cq, 1, 4, OHCA_CQE_SEND, 1, 0);
 	KUNIT_EXPECT_EQ(test, 0, ohca_poll_cq(&cq->ibcq, 4, wc));
 	KUNIT_EXPECT_EQ(test, 1, atomic_read(&dev->bad_cqes));
@@ -122,8 +122,8 @@ static void sq_unsignaled(struct kunit *test)
 }
 
 /*
- * A signaled WQE whose CQE is missing completes before the next one does, with an error, however
- * few are polled at once.
+ * A signaled WQE whose CQE is missing completes with an error before the next WQE, for each number
+ * of entries that a call polls.
  */
 static void sq_missing(struct kunit *test)
 {
@@ -171,7 +171,7 @@ static void sq_doorbell(struct kunit *test)
 
 	KUNIT_ASSERT_EQ(test, 0, post_one(qp, 0, 1));
 	KUNIT_EXPECT_EQ(test, 0x123456 | 1ull << 32, readq(db));
-	/* the device has not asked for another one */
+	/* the event index requests no doorbell */
 	KUNIT_ASSERT_EQ(test, 0, post_one(qp, 1, 1));
 	KUNIT_EXPECT_EQ(test, 0x123456 | 1ull << 32, readq(db));
 	qp->db->sq_event = cpu_to_le32(2);
@@ -203,7 +203,7 @@ static void rq_in_order(struct kunit *test)
 	ohca_test_end(dev);
 }
 
-/* The device claims to have received more than was posted. */
+/* The CQE has a larger length than the posted buffer. */
 static void rq_too_long(struct kunit *test)
 {
 	struct ohca_dev *dev = ohca_test_dev(test);
@@ -218,7 +218,7 @@ static void rq_too_long(struct kunit *test)
 	ohca_test_end(dev);
 }
 
-/* The device claims that a datagram was a WRITE, of which the buffer need not have the length. */
+/* A WRITE may be longer than the posted buffer, but a CQE of a datagram QP is no WRITE. */
 static void datagram_too_long(struct kunit *test)
 {
 	struct ohca_dev *dev = ohca_test_dev(test);
@@ -241,7 +241,7 @@ static void datagram_too_long(struct kunit *test)
 	ohca_test_end(dev);
 }
 
-/* A datagram has room for a GRH, and consumers skip it. */
+/* The length of a datagram includes 40 bytes for the GRH, which consumers skip. */
 static void datagram_too_short(struct kunit *test)
 {
 	static const enum ib_qp_type types[] = { IB_QPT_UD, IB_QPT_GSI, IB_QPT_SMI, IB_QPT_RC };
@@ -265,7 +265,7 @@ static void datagram_too_short(struct kunit *test)
 	ohca_test_end(dev);
 }
 
-/* CQEs that make no sense are dropped, counted, and harm nothing. */
+/* Invalid CQEs are dropped. Those of a QP that completes to the CQ are counted. */
 static void hostile_cqes(struct kunit *test)
 {
 	struct ohca_dev *dev = ohca_test_dev(test);
@@ -283,9 +283,9 @@ static void hostile_cqes(struct kunit *test)
 	put_cqe(cq, i++, 9, OHCA_CQE_SEND, 2, 0);		/* not posted */
 	put_cqe(cq, i++, 9, OHCA_CQE_SEND, 8, 0);		/* outside the ring */
 	put_cqe(cq, i++, 9, OHCA_CQE_SEND, U32_MAX, 0);
-	put_cqe(cq, i++, 9, 0, 0, 0);				/* nothing to receive into */
-	put_cqe(cq, i++, 10, OHCA_CQE_SEND, 0, 0);		/* another CQ's QP */
-	put_cqe(cq, i++, 12, OHCA_CQE_SEND, 0, 0);		/* nobody's */
+	put_cqe(cq, i++, 9, 0, 0, 0);				/* no receive WQE */
+	put_cqe(cq, i++, 10, OHCA_CQE_SEND, 0, 0);		/* QP of another CQ */
+	put_cqe(cq, i++, 12, OHCA_CQE_SEND, 0, 0);		/* no such QP */
 	put_cqe(cq, i++, U32_MAX, OHCA_CQE_SEND, 0, 0);
 	KUNIT_EXPECT_EQ(test, 0, ohca_poll_cq(&cq->ibcq, 4, wc));
 	KUNIT_EXPECT_EQ(test, 5, atomic_read(&dev->bad_cqes));
@@ -293,13 +293,13 @@ static void hostile_cqes(struct kunit *test)
 	put_cqe(cq, i++, 9, OHCA_CQE_SEND, 0, 0);
 	KUNIT_ASSERT_EQ(test, 1, ohca_poll_cq(&cq->ibcq, 4, wc));
 	KUNIT_EXPECT_EQ(test, 42, wc[0].wr_id);
-	/* once only */
+	/* a second CQE of the same WQE */
 	put_cqe(cq, i++, 9, OHCA_CQE_SEND, 0, 0);
 	KUNIT_EXPECT_EQ(test, 0, ohca_poll_cq(&cq->ibcq, 4, wc));
 	ohca_test_end(dev);
 }
 
-/* A ring in which everything always looks valid does not keep the CPU. */
+/* If all entries of the ring are valid, ohca_poll_cq() returns after one ring. */
 static void endless_cq(struct kunit *test)
 {
 	struct ohca_dev *dev = ohca_test_dev(test);
@@ -394,7 +394,7 @@ static void srq_any_order(struct kunit *test)
 	ohca_test_end(dev);
 }
 
-/* The device takes the WQE at @i, and completes it as CQE @cqe. */
+/* Completes the WQE at @i by CQE @cqe. Returns its wr_id. */
 static u64 srq_take(struct kunit *test, struct ohca_srq *srq, struct ohca_cq *cq, u32 i, u32 cqe)
 {
 	struct ib_wc wc;
@@ -404,7 +404,7 @@ static u64 srq_take(struct kunit *test, struct ohca_srq *srq, struct ohca_cq *cq
 	return wc.wr_id;
 }
 
-/* The device copies the WQEs [@ci, @pi) to @buf of 1 << @log. */
+/* Copies the WQEs [@ci, @pi) to @buf, a ring of 1 << @log WQEs, like the device. */
 static void srq_device_copy(struct ohca_srq *srq, struct ohca_buf *buf, u32 log, u32 ci, u32 pi)
 {
 	for (; ci != pi; ci++)
@@ -413,7 +413,7 @@ static void srq_device_copy(struct ohca_srq *srq, struct ohca_buf *buf, u32 log,
 				   (ci & ((1u << srq->log) - 1)) * 64), 64);
 }
 
-/* To another size and back, with posts between what the device does and what the driver does. */
+/* Resize to 16 and to 2 WQEs, with posts between the copies of the device and the driver. */
 static void srq_resize(struct kunit *test)
 {
 	struct ohca_dev *dev = ohca_test_dev(test);
@@ -428,15 +428,15 @@ static void srq_resize(struct kunit *test)
 	for (i = 0; i < 3; i++)
 		KUNIT_ASSERT_EQ(test, 0, post_srq_one(srq, posted++));
 	KUNIT_EXPECT_EQ(test, 0, srq_take(test, srq, cq, 0, taken++));
-	/* two are outstanding */
+	/* two WQEs are outstanding */
 	KUNIT_EXPECT_EQ(test, -EINVAL, ohca_srq_narrow(srq, 1));
 	KUNIT_EXPECT_EQ(test, 0, ohca_srq_narrow(srq, 2));
 	KUNIT_EXPECT_EQ(test, -ENOMEM, post_srq_one(srq, 99));
-	/* the device has refused it */
+	/* the device has refused the resize */
 	ohca_srq_move(srq, NULL, 1, 0);
 	KUNIT_EXPECT_EQ(test, 0, post_srq_one(srq, posted++));
 
-	/* to 16: one is posted after the device has copied */
+	/* to 16: one WQE is posted after the device has copied */
 	ohca_test_buf(test, &buf, ohca_srq_buf_size(4, 6));
 	KUNIT_ASSERT_EQ(test, 0, ohca_srq_grow(srq, 16));
 	KUNIT_ASSERT_EQ(test, 0, ohca_srq_narrow(srq, 16));
@@ -452,7 +452,7 @@ static void srq_resize(struct kunit *test)
 	for (i = 0; i < 14; i++, taken++)
 		KUNIT_ASSERT_EQ(test, taken, srq_take(test, srq, cq, taken, taken));
 
-	/* to 2; what the device says of its index is nonsense */
+	/* to 2; the index of the device is out of range */
 	memset(&buf, 0, sizeof(buf));
 	ohca_test_buf(test, &buf, ohca_srq_buf_size(1, 6));
 	KUNIT_ASSERT_EQ(test, 0, ohca_srq_grow(srq, 2));
@@ -468,7 +468,7 @@ static void srq_resize(struct kunit *test)
 	ohca_test_end(dev);
 }
 
-/* Memory for the queues of a QP as ohca_test_qp() makes them. */
+/* Makes memory for the queues of a QP, as in ohca_test_qp(). */
 static void make_mem(struct kunit *test, struct ohca_qp_mem *mem, u32 log)
 {
 	memset(mem, 0, sizeof(*mem));
@@ -479,7 +479,7 @@ static void make_mem(struct kunit *test, struct ohca_qp_mem *mem, u32 log)
 	ohca_test_buf(test, &mem->buf, ohca_qp_buf_size(1, log, 6, log));
 }
 
-/* The device completes the WQE @i of QP 9 as CQE @cqe; each has its index as wr_id. */
+/* Completes WQE @i of QP 9, whose wr_id is @i, by CQE @cqe. */
 static void expect_one(struct kunit *test, struct ohca_cq *cq, u32 cqe, u8 flags, u32 i)
 {
 	struct ib_wc wc;
@@ -490,8 +490,8 @@ static void expect_one(struct kunit *test, struct ohca_cq *cq, u32 cqe, u8 flags
 }
 
 /*
- * To 16 and to 2, with posts between what the device does and what the driver does, and CQEs
- * of before. The device copies nothing here: nobody but the driver looks at what it copies.
+ * Resize to 16 and to 2 WQEs, with posts between the copies of the device and the driver, and with
+ * older CQEs. The test does not copy WQEs for the device, because the driver does not read them.
  */
 static void qp_resize(struct kunit *test)
 {
@@ -510,13 +510,13 @@ static void qp_resize(struct kunit *test)
 	}
 	KUNIT_EXPECT_EQ(test, -EINVAL, ohca_qp_narrow(qp, 2, 16));
 	KUNIT_EXPECT_EQ(test, -EINVAL, ohca_qp_narrow(qp, 16, 2));
-	/* the device has refused it */
+	/* the device has refused the resize */
 	KUNIT_EXPECT_EQ(test, 0, ohca_qp_narrow(qp, 3, 3));
 	KUNIT_EXPECT_EQ(test, -ENOMEM, post_one(qp, 99, 1));
 	KUNIT_EXPECT_EQ(test, -ENOMEM, post_recv_one(qp, 99, 64));
 	ohca_qp_move(qp, NULL, &at);
 
-	/* to 16; one of each is posted after the device has copied, and completes here */
+	/* to 16: one WQE of each queue is posted after the device has copied */
 	make_mem(test, &mem, 4);
 	KUNIT_ASSERT_EQ(test, 0, ohca_qp_narrow(qp, 16, 16));
 	at.sq_pi = cpu_to_le32(3);
@@ -545,7 +545,7 @@ static void qp_resize(struct kunit *test)
 		expect_one(test, cq, cqe++, 0, i);
 	}
 
-	/* to 2; what the device says of its indices is nonsense, a CQE is of before */
+	/* to 2: the indices of the device are out of range, and one CQE is older */
 	make_mem(test, &mem, 1);
 	KUNIT_ASSERT_EQ(test, 0, ohca_qp_narrow(qp, 2, 2));
 	put_cqe(cq, cqe++, 9, OHCA_CQE_SEND, 14, 0);
@@ -562,14 +562,14 @@ static void qp_resize(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, 0, post_recv_one(qp, i, 64));
 	}
 	KUNIT_EXPECT_EQ(test, 0, atomic_read(&dev->bad_cqes));
-	/* free running: what would be the same modulo the ring is not */
+	/* the index is free running, not modulo the ring size */
 	put_cqe(cq, cqe++, 9, OHCA_CQE_SEND, 29 - 2, 0);
 	KUNIT_EXPECT_EQ(test, 0, ohca_poll_cq(&cq->ibcq, 1, &wc));
 	KUNIT_EXPECT_EQ(test, 1, atomic_read(&dev->bad_cqes));
 	ohca_test_end(dev);
 }
 
-/* A QP goes: its CQEs are dropped, its SRQ's WQEs go back, others' stay. */
+/* ohca_cq_clean() drops the CQEs of one QP only, and frees their WQEs of an SRQ. */
 static void cq_clean(struct kunit *test)
 {
 	struct ohca_dev *dev = ohca_test_dev(test);
@@ -596,7 +596,7 @@ static void cq_clean(struct kunit *test)
 	ohca_test_end(dev);
 }
 
-/* With the device dead, everything outstanding is flushed, once. */
+/* Outstanding WQEs of a quiet device are flushed, each once. */
 static void fatal_flush(struct kunit *test)
 {
 	struct ohca_dev *dev = ohca_test_dev(test);
@@ -610,7 +610,7 @@ static void fatal_flush(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 0, post_one(qp, 1, 1));
 	KUNIT_ASSERT_EQ(test, 0, post_recv_one(qp, 2, 64));
 	dev->life = OHCA_DYING;
-	/* it may still write to what was posted */
+	/* not flushed yet: the device may still write to the posted buffers */
 	KUNIT_ASSERT_EQ(test, 0, ohca_poll_cq(&cq->ibcq, 8, wc));
 	dev->life = OHCA_QUIET;
 	KUNIT_EXPECT_EQ(test, 1, ohca_req_notify_cq(&cq->ibcq, missed));
@@ -626,7 +626,7 @@ static void fatal_flush(struct kunit *test)
 	ohca_test_end(dev);
 }
 
-/* struct flush_seen - @calls: of the handler; @closed: no softirq could come in between */
+/* struct flush_seen - @calls: calls of the handler; @closed: softirqs were disabled */
 struct flush_seen {
 	u32 calls;
 	bool closed;
@@ -640,7 +640,7 @@ static void flush_seen(struct ib_cq *ibcq, void *context)
 	seen->closed = softirq_count();
 }
 
-/* Who is woken for that runs as in an interrupt: no softirq comes in between. */
+/* The handler of a CQ of a dead device is called with softirqs disabled. */
 static void fatal_wakes(struct kunit *test)
 {
 	struct ohca_dev *dev = ohca_test_dev(test);
@@ -660,7 +660,7 @@ static void fatal_wakes(struct kunit *test)
 	ohca_test_end(dev);
 }
 
-/* One that has something outstanding is woken; one that has nothing, or is polled, is not. */
+/* Only handlers of CQs with outstanding WQEs are called, and none of an IB_POLL_DIRECT CQ. */
 static void fatal_wakes_whom(struct kunit *test)
 {
 	struct ohca_dev *dev = ohca_test_dev(test);
@@ -687,7 +687,7 @@ static void fatal_wakes_whom(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, seen[0].calls);
 	KUNIT_EXPECT_EQ(test, 1, seen[1].calls);
 	KUNIT_EXPECT_EQ(test, 0, seen[2].calls);
-	/* an event for the last, or for one that is not armed, is the device's error */
+	/* an event for an IB_POLL_DIRECT CQ, or for a CQ that is not armed, is dropped */
 	KUNIT_EXPECT_FALSE(test, ohca_cq_comp_event(busy));
 	KUNIT_EXPECT_EQ(test, 0, ohca_req_notify_cq(&busy->ibcq, IB_CQ_NEXT_COMP));
 	KUNIT_EXPECT_TRUE(test, ohca_cq_comp_event(busy));
@@ -713,7 +713,7 @@ static void notify(struct kunit *test)
 	ohca_poll_cq(&cq->ibcq, 1, &wc);
 	KUNIT_EXPECT_EQ(test, 0, ohca_req_notify_cq(&cq->ibcq, IB_CQ_SOLICITED));
 	KUNIT_EXPECT_EQ(test, 5 | 1 << 24 | 2 << 25 | 1ull << 32, readq(db));
-	/* a poller that the core has not stopped yet arms no CQ that the device has destroyed */
+	/* a CQ that is being destroyed is not armed */
 	cq->gone = true;
 	writeq(0, db);
 	KUNIT_EXPECT_EQ(test, 0, ohca_req_notify_cq(&cq->ibcq, IB_CQ_NEXT_COMP));
@@ -721,7 +721,7 @@ static void notify(struct kunit *test)
 	ohca_test_end(dev);
 }
 
-/* Each queue restarts with its part of the record, so that no later post is forgotten. */
+/* Each rewind resets only the record of its own queue, so that a post between them is kept. */
 static void rewind(struct kunit *test)
 {
 	struct ohca_dev *dev = ohca_test_dev(test);
@@ -742,7 +742,7 @@ static void rewind(struct kunit *test)
 	spin_unlock_irq(&qp->sq.lock);
 	KUNIT_EXPECT_EQ(test, 0, qp->sq.head | qp->sq.tail | le32_to_cpu(qp->db->sq_pi) |
 				 le32_to_cpu(qp->db->sq_event) | le32_to_cpu(qp->db->sq_ci));
-	/* of somebody who saw the state before the reset, between the two */
+	/* a consumer posts to the SQ before the RQ is rewound */
 	KUNIT_EXPECT_EQ(test, 0, post_one(qp, 7, 1));
 	KUNIT_EXPECT_EQ(test, 3, le32_to_cpu(qp->db->rq_pi));
 	spin_lock_irq(&qp->rq.lock);
