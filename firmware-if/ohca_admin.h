@@ -144,6 +144,7 @@ struct ohca_cmd_query_counter_set {
  * struct ohca_cmd_modify_port
  * @port: from 1
  * @flags: OHCA_MODIFY_PORT_*
+ * @reserved: zero
  * @set_caps: CapabilityMask bits to set (IsSM, IsCommunicationManagementSupported,
  *	IsDeviceManagementSupported, IsSNMPTunnelingSupported, IsVendorClassSupported)
  * @clr_caps: bits to clear
@@ -165,6 +166,8 @@ struct ohca_cmd_modify_port {
  * @out_addr: mailbox for the 256-byte response
  * @port: from 1
  * @flags: OHCA_MAD_IFC_*
+ * @reserved: zero
+ *
  * Completion: struct ohca_resp_mad_ifc.
  */
 struct ohca_cmd_mad_ifc {
@@ -192,7 +195,7 @@ struct ohca_hw_mad_in_wc {
 
 OHCA_ASSERT_SIZE(struct ohca_hw_mad_in_wc, 56);
 
-/** enum ohca_mad_verdict - what the device did with a MAD */
+/** enum ohca_mad_verdict - result of MAD_IFC */
 enum ohca_mad_verdict {
 	OHCA_MAD_UNHANDLED	= 0,	/* not for the SMA or PMA: deliver it to software */
 	OHCA_MAD_CONSUMED	= 1,	/* handled, there is no response */
@@ -224,6 +227,7 @@ struct ohca_cmd_alloc_pd {
  * @uar: UAR page of the doorbells that may arm it
  * @eqn: EQ for its completion events
  * @log_size: log2 of its entries, 0 to log_max_cqe
+ * @reserved: zero
  */
 struct ohca_cmd_create_cq {
 	struct ohca_hw_pl pl;
@@ -242,11 +246,17 @@ struct ohca_cmd_modify_cq {
 
 /**
  * struct ohca_cmd_resize_cq - move a CQ to a new buffer
+ * @pl: new buffer, as in CREATE_CQ; zeroed, except for cq_ci of the doorbell record, which is @ci
+ * @cqn: CQ number
+ * @ci: consumer index, free running
+ * @log_size: log2 of the entries of the new ring
+ * @reserved: zero
  *
  * The device copies the entries from @ci on to the same free running indices of
  * the new ring, sets their owner bits for that ring, and writes later entries there.
- * Completion: struct ohca_resp_handle with the producer index. The command fails with
- * NO_RESOURCE if the entries do not fit.
+ * Completion: struct ohca_resp_handle with the producer index. The device refuses the command
+ * with BAD_PARAM if the entries do not fit or @ci is out of range, and with BAD_STATE if the CQ
+ * is in error.
  */
 struct ohca_cmd_resize_cq {
 	struct ohca_hw_pl pl;
@@ -506,6 +516,7 @@ enum ohca_mig_state {
  * @retry_cnt: 0 to 7
  * @rnr_retry: 0 to 7; 7 is infinite
  * @alt_timeout: timeout of the alternate path, as @timeout
+ * @reserved: zero
  * @av: primary path (RC, UC)
  * @alt_av: alternate path, with its port; OHCA_FEATURE_APM
  *
@@ -559,7 +570,7 @@ enum ohca_mr_type {
 	OHCA_MR_ODP	= 6,	/* no pages at first; UPDATE_MR_PAGES adds them (ohca_odp.h) */
 };
 
-/** enum - what REREG_MR changes; bits of enum ibv_rereg_mr_flags */
+/* Fields that REREG_MR changes; bits of enum ibv_rereg_mr_flags. */
 #define OHCA_REREG_TRANS	OHCA_BIT(0)
 #define OHCA_REREG_PD		OHCA_BIT(1)
 #define OHCA_REREG_ACCESS	OHCA_BIT(2)
@@ -626,7 +637,7 @@ struct ohca_cmd_bind_counters {
 
 /**
  * struct ohca_cmd_alloc_dm - allocate device memory
- * @length: bytes wanted, at least 1
+ * @length: requested bytes, at least 1
  * @log_align: the memory begins at a multiple of 1 << @log_align bytes in BAR 5
  * @reserved: zero
  *
@@ -719,6 +730,11 @@ struct ohca_resp_query_srq {
  * @syndrome: with BAD_PARAM: byte offset of the refused field in the AQ entry, or 64
  *	plus its offset in the mailbox
  * @body: result
+ * @handle: result of create and register commands
+ * @mad_ifc: result of MAD_IFC
+ * @query_srq: result of QUERY_SRQ
+ * @resize_qp: result of RESIZE_QP
+ * @alloc_dm: result of ALLOC_DM
  * @reserved: zero
  * @phase: bit 0, see above. Written last.
  */
@@ -789,7 +805,9 @@ OHCA_ASSERT_OFFSET(struct ohca_hw_acqe, phase, 63);
  * @log_max_faults: log2 of the page faults that may be unanswered at a time
  * @log_max_tm_ops: log2 of the largest ring of list operations
  * @max_tags: tags of one SRQ
+ * @reserved0: zero
  * @dm_size: bytes of device memory, all in BAR 5; 0 without OHCA_FEATURE_DM
+ * @reserved: zero
  */
 struct ohca_hw_device_attr {
 	__le64 features;

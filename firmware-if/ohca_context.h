@@ -2,7 +2,7 @@
 /*
  * OpenHCA hardware contract: the device's state of an object, as OHCA_CMD_QUERY_CONTEXT
  * returns it. It is for the diagnosis of faults: a driver does not need it to run the
- * device.
+ * device. Reserved bytes are zero; later versions may use them.
  */
 #ifndef OHCA_CONTEXT_H
 #define OHCA_CONTEXT_H
@@ -23,6 +23,7 @@ enum ohca_context_kind {
  * @handle: number of the object; the key of an MR or window. The device ignores the key's tag
  *	for an FRMR or a window
  * @kind: enum ohca_context_kind
+ * @reserved: zero
  * @addr: mailbox that the device writes the context to
  */
 struct ohca_cmd_query_context {
@@ -42,6 +43,7 @@ struct ohca_cmd_query_context {
  * @log_size: log2 of its entries
  * @flags: OHCA_EQC_*
  * @kind: enum ohca_eq_kind
+ * @reserved: zero
  */
 struct ohca_hw_eq_context {
 	__le32 eqn;
@@ -75,6 +77,7 @@ OHCA_ASSERT_SIZE(struct ohca_hw_eq_context, 64);
  * @log_size: log2 of its entries
  * @arm_sn: events delivered, modulo 4
  * @flags: OHCA_CQC_*
+ * @reserved: zero
  */
 struct ohca_hw_cq_context {
 	__le32 cqn;
@@ -112,6 +115,7 @@ OHCA_ASSERT_SIZE(struct ohca_hw_cq_context, 64);
  * @log_size: log2 of its WQEs
  * @log_stride: log2 of the WQE stride
  * @flags: OHCA_SRQC_*
+ * @reserved: zero
  */
 struct ohca_hw_srq_context {
 	__le32 srqn;
@@ -139,8 +143,8 @@ OHCA_ASSERT_SIZE(struct ohca_hw_srq_context, 64);
  * @recv_cqn: CQ of the receive queue
  * @srqn: SRQ, with OHCA_QP_SRQ; of an XRC_TGT QP its XRC domain
  * @counters: counter set, 0 if none
- * @sq_pi: basic blocks posted, as last seen, free running
- * @sq_cur: block of the WQE whose packets are sent next
+ * @sq_pi: SQ producer index that the device last read, in basic blocks, free running
+ * @sq_cur: first block of the WQE whose packets are sent next
  * @sq_ci: blocks completed
  * @rq_ci: WQEs of its own receive queue that the device has copied, free running
  * @una_psn: oldest PSN that is not acknowledged
@@ -159,7 +163,9 @@ OHCA_ASSERT_SIZE(struct ohca_hw_srq_context, 64);
  * @retry_left: retries left of retry_cnt
  * @rnr_left: retries left of rnr_retry
  * @wait: OHCA_QPC_*
+ * @reserved0: zero
  * @reads_out: READs and atomics sent and not completed
+ * @reserved: zero
  */
 struct ohca_hw_qp_context {
 	__le32 handle;
@@ -214,6 +220,7 @@ OHCA_ASSERT_SIZE(struct ohca_hw_qp_context, 128);
  * @type: enum ohca_mr_type
  * @page_shift: log2 of the page size
  * @flags: OHCA_MRC_*
+ * @reserved: zero
  */
 struct ohca_hw_mr_context {
 	__le32 key;

@@ -32,7 +32,7 @@
 
 /*
  * Handshake, in this order:
- *  1. read MAGIC and VERSION; the major version must be one the driver knows
+ *  1. read MAGIC and VERSION; the driver must support the major version
  *  2. write OHCA_CTRL_RESET to CTRL, wait for OHCA_STATUS_READY
  *     (at most OHCA_TIMEOUTS_RESET); function-level reset does the same
  *  3. write PAGE_SHIFT, read FEATURES, write the accepted subset to FEATURES_ACK

@@ -46,7 +46,7 @@
 
 /**
  * struct ohca_hw_pl - page list: the pages of a queue, an MR or an EQ
- * @root: bus address; @levels says of what
+ * @root: bus address of the first page or of a table, see @levels
  * @npages: pages listed, each of (1 << @page_shift) bytes
  * @page_shift: log2 of the page size in bytes, 12 to 30
  * @levels: 0: @root is the address of the first page and all pages are contiguous;

@@ -20,7 +20,7 @@ struct ohca_dev;
 #define OHCA_MAX_HANDLE		0xffffffu	/* doorbells carry 24 bits */
 
 /**
- * enum ohca_op_class - for whom a command is executed
+ * enum ohca_op_class - class of a command, which decides about its slot
  * @OHCA_OP_CONSUMER: creates, changes or reads an object for a consumer
  * @OHCA_OP_DRIVER: the driver needs it, or code that cannot fail depends on it
  * @OHCA_OP_TEARDOWN: destroys an object; it succeeds if the device is dead

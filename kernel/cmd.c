@@ -115,7 +115,7 @@ int ohca_cmd_query_counters(struct ohca_dev *dev, __le64 *values, u32 num)
 	return ohca_cmd_exec(dev, &cmd);
 }
 
-/** ohca_cmd_alloc_counters - allocate a counter set; its number, from 1, goes to @set */
+/** ohca_cmd_alloc_counters - allocate a counter set; @set: set to its number, from 1 */
 int ohca_cmd_alloc_counters(struct ohca_dev *dev, u32 *set)
 {
 	struct ohca_cmd cmd = { .aqe.hdr.opcode = OHCA_CMD_ALLOC_COUNTERS };
@@ -178,7 +178,7 @@ int ohca_cmd_query_context(struct ohca_dev *dev, enum ohca_context_kind kind, u3
 	return ohca_cmd_exec(dev, &cmd);
 }
 
-/** ohca_cmd_create_eq - create an EQ; its number goes to @eqn */
+/** ohca_cmd_create_eq - create an EQ; @eqn: set to its number */
 int ohca_cmd_create_eq(struct ohca_dev *dev, const struct ohca_cmd_create_eq *in, u32 *eqn)
 {
 	struct ohca_cmd cmd = { .aqe.hdr.opcode = OHCA_CMD_CREATE_EQ };
@@ -187,7 +187,7 @@ int ohca_cmd_create_eq(struct ohca_dev *dev, const struct ohca_cmd_create_eq *in
 	return ohca_cmd_create(dev, &cmd, eqn);
 }
 
-/** ohca_cmd_alloc_pd - allocate a PD for the owner of doorbell page @uar */
+/** ohca_cmd_alloc_pd - allocate a PD of doorbell page @uar; @pdn: set to its number */
 int ohca_cmd_alloc_pd(struct ohca_dev *dev, u32 uar, u32 *pdn)
 {
 	struct ohca_cmd cmd = { .aqe.hdr.opcode = OHCA_CMD_ALLOC_PD };
@@ -196,7 +196,7 @@ int ohca_cmd_alloc_pd(struct ohca_dev *dev, u32 uar, u32 *pdn)
 	return ohca_cmd_create(dev, &cmd, pdn);
 }
 
-/** ohca_cmd_alloc_xrcd - allocate an XRC domain; its number goes to @xrcdn */
+/** ohca_cmd_alloc_xrcd - allocate an XRC domain; @xrcdn: set to its number */
 int ohca_cmd_alloc_xrcd(struct ohca_dev *dev, u32 *xrcdn)
 {
 	struct ohca_cmd cmd = { .aqe.hdr.opcode = OHCA_CMD_ALLOC_XRCD };
@@ -204,7 +204,7 @@ int ohca_cmd_alloc_xrcd(struct ohca_dev *dev, u32 *xrcdn)
 	return ohca_cmd_create(dev, &cmd, xrcdn);
 }
 
-/** ohca_cmd_create_cq - create a CQ; its number goes to @cqn */
+/** ohca_cmd_create_cq - create a CQ; @cqn: set to its number */
 int ohca_cmd_create_cq(struct ohca_dev *dev, const struct ohca_cmd_create_cq *in, u32 *cqn)
 {
 	struct ohca_cmd cmd = { .aqe.hdr.opcode = OHCA_CMD_CREATE_CQ };
@@ -233,7 +233,7 @@ int ohca_cmd_resize_cq(struct ohca_dev *dev, const struct ohca_cmd_resize_cq *in
 	return ohca_cmd_exec(dev, &cmd);
 }
 
-/** ohca_cmd_create_srq - create an SRQ; its number goes to @srqn */
+/** ohca_cmd_create_srq - create an SRQ; @srqn: set to its number */
 int ohca_cmd_create_srq(struct ohca_dev *dev, const struct ohca_cmd_create_srq *in, u32 *srqn)
 {
 	struct ohca_cmd cmd = { .aqe.hdr.opcode = OHCA_CMD_CREATE_SRQ };
@@ -252,7 +252,7 @@ int ohca_cmd_modify_srq(struct ohca_dev *dev, u32 srqn, u32 limit)
 	return ohca_cmd_exec(dev, &cmd);
 }
 
-/** ohca_cmd_query_srq - read the armed limit of an SRQ */
+/** ohca_cmd_query_srq - read the armed limit of an SRQ; @limit: in WQEs, 0 if none */
 int ohca_cmd_query_srq(struct ohca_dev *dev, u32 srqn, u32 *limit)
 {
 	struct ohca_cmd cmd = { .aqe.hdr.opcode = OHCA_CMD_QUERY_SRQ };
@@ -278,7 +278,7 @@ int ohca_cmd_resize_srq(struct ohca_dev *dev, const struct ohca_cmd_resize_srq *
 	return ret;
 }
 
-/** ohca_cmd_create_qp - create a QP; its handle goes to @handle */
+/** ohca_cmd_create_qp - create a QP; @handle: set to its handle */
 int ohca_cmd_create_qp(struct ohca_dev *dev, const struct ohca_cmd_create_qp *in, u32 *handle)
 {
 	struct ohca_cmd cmd = { .aqe.hdr.opcode = OHCA_CMD_CREATE_QP };

@@ -232,7 +232,7 @@ struct ib_mr *ohca_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 vi
 /**
  * ohca_rereg_user_mr - ib_device_ops.rereg_user_mr
  * @ibmr: region of a process
- * @flags: IB_MR_REREG_*, what changes
+ * @flags: IB_MR_REREG_*, the fields to change
  * @start: new address in the process
  * @length: new length in bytes
  * @virt: new address of the first byte for the device

@@ -583,7 +583,7 @@ int ohca_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 		ohca_qp_rewind(qp);
 out:
 	mutex_unlock(&qp->mutex);
-	/* a live device sends the event itself */
+	/* a device that is not dead raises the event itself */
 	if (dead && new == IB_QPS_ERR)
 		ohca_qp_last_wqe(qp);
 	return ret;
