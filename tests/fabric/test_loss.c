@@ -50,7 +50,7 @@ static void test_bit_errors(void **st)
 	(void)st;
 	assert_true(fab_fault_errors(&m, p, 100000, 5));
 	x = fab_extra_of(f, p)->fault;
-	/* 1 - e^(-bits / 100000) of 528 and 32,976 bits: 1,053 and 56,180 within five standard deviations */
+	/* 1 - e^(-bits / 100000) of 528 and 32,976 bits: 1,053 and 56,180 within 5 std. deviations */
 	assert_in_range(lost_of_len(x, 64), 893, 1213);
 	assert_in_range(lost_of_len(x, 4120), 55175, 57185);
 	/* the other direction has errors of its own */

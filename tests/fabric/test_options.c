@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What a topology and the options of ohca-fabric serve make of a switch, as its peers see it. The
- * program is beside this one.
+ * The topology and the options of ohca-fabric serve decide what a switch reports to its peers. The
+ * program is expected beside this one.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -27,15 +27,15 @@
 
 static char dir[] = "/tmp/ohca-fab-XXXXXX", sock[64], topology[64], program[4096];
 
-/* A fabric that runs. */
+/* A running fabric. */
 struct child {
 	pid_t pid;
-	FILE *out;		/* its output, of both kinds */
-	char ready[256];	/* the line that says so */
-	bool open;		/* it said before that it has no Landlock */
+	FILE *out;		/* stdout and stderr */
+	char ready[256];	/* the line that reports it ready */
+	bool open;		/* it reported that Landlock is missing */
 };
 
-/* From now on the kernel has no Landlock. */
+/* From now on the kernel lacks Landlock. */
 static void forget_landlock(void)
 {
 	scmp_filter_ctx s = seccomp_init(SCMP_ACT_ALLOW);
@@ -79,7 +79,7 @@ static void start(struct child *c, const char *const *options)
 	} while (!strstr(c->ready, "ready"));
 }
 
-/* Ends it by @sig; its last words, without what it said of links, are @words. */
+/* Ends it by signal @sig; its last line, apart from those about links, is @words. */
 static void stop(struct child *c, int sig, const char *words, unsigned int lines)
 {
 	char line[1024];
@@ -98,7 +98,7 @@ static void stop(struct child *c, int sig, const char *words, unsigned int lines
 	assert_int_equal(access(sock, F_OK), -1);
 }
 
-/* A switch with a host at each of @ports ports, whose links have that @rate. */
+/* A switch with a host at each of @ports ports, whose links have @rate. */
 static void write_topology(unsigned int ports, uint64_t sys_guid, const char *desc,
 			   const char *rate)
 {
@@ -137,7 +137,7 @@ static void attach(struct ep *e)
 	assert_int_equal(simple_up(e->l, 30000), 0);
 }
 
-/* What stands in the place of options that are not given. */
+/* Defaults of options that are not given. */
 static const struct ohca_link_cfg usual = {
 	.node_guid = 0x1234, .port_guid = 0x1234, .node_type = 2, .port_num = 1, .vl_cap = 8,
 	.mtu_cap = 5, .shift_pref = 2, .width_sup = 3, .speed_sup = 7, .speed_ext_sup = 3,
@@ -158,7 +158,7 @@ static void expect(const struct ohca_link_cfg *got, const struct ohca_link_cfg *
 	assert_string_equal(got->desc, want->desc);
 }
 
-/* However quiet the daemon is, it says that what confines it does not hold. */
+/* Even with --quiet, the daemon reports that its confinement is incomplete. */
 static void test_no_landlock(void **state)
 {
 	static const char *const options[] = { "-t", topology, "--quiet", NULL };
@@ -173,7 +173,7 @@ static void test_no_landlock(void **state)
 	stop(&c, SIGTERM, "Landlock", 0);
 }
 
-/* Each rate of a link, and each value of each option that its ports show. */
+/* Each rate of a link, and each value of each option that affects the ports. */
 static void test_ports(void **state)
 {
 	static const char * const rates[] = { "1xSDR", "4xDDR", "8xQDR", "12xFDR", "1xEDR", "4xHDR",
@@ -210,7 +210,7 @@ static void test_ports(void **state)
 	}
 }
 
-/* Each field of NodeInfo that a topology gives. */
+/* Each field of NodeInfo that a topology sets. */
 static void expect_node(struct ep *e, uint64_t guid, uint64_t sys_guid, unsigned int nports)
 {
 	struct ib_node_info ni;
@@ -223,7 +223,7 @@ static void expect_node(struct ep *e, uint64_t guid, uint64_t sys_guid, unsigned
 	assert_int_equal(ni.num_ports, nports);
 }
 
-/* Who it is: as a file says, or as it was made, the same each time. */
+/* The identity of a switch, from a topology file or generated: the same at each start. */
 static void test_node(void **state)
 {
 	const char *made[] = { "-g", "star:36", NULL };
@@ -242,7 +242,7 @@ static void test_node(void **state)
 		expect(ohca_link_peer(e.l), &want);
 		expect_node(&e, want.node_guid, want.node_guid, 36);
 		ohca_link_free(e.l);
-		/* that it is attached is told once */
+		/* the daemon reports the attachment once */
 		stop(&c, i ? SIGHUP : SIGTERM, "attached, port GUID 0x0000000000000032", 1);
 	}
 

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What waits for a wire with a rate is not looked at until something changes for it (park.c). */
+/*
+ * The data path does not examine packets that wait for a wire with a rate until something changes
+ * for them (park.c).
+ */
 #include "paced.h"
 
 #define LEN	4120u
 #define PACKETS	300u
 
-/* The port by which the switch @hop switches after that of host 1 sends to host 7 of fat-tree:4. */
+/*
+ * The output port at switch number @hop after that of host 1, on the route to host 7 of fat-tree:4.
+ */
 static uint32_t way_out(unsigned int hop)
 {
 	uint32_t at = fab_port_of(&f->node[1], 1);
@@ -18,14 +23,14 @@ static uint32_t way_out(unsigned int hop)
 	return at;
 }
 
-/* The head that has waited for @out first. */
+/* The head that began to wait for @out first. */
 static const struct fab_lane *first_head(const struct fab_dport *out)
 {
 	assert_true(out->want & 1);
 	return fab_lane_at(d, out->out[0].head);
 }
 
-/* Three send to one: nobody looks at those that wait for its wire. */
+/* Three hosts send to one: the data path does not examine the heads that wait for its wire. */
 static void test_busy(void **st)
 {
 	uint32_t out;
@@ -49,7 +54,7 @@ static void test_busy(void **st)
 		assert_int_equal(d->by_port[port_of_host(i + 1)]->parked, 1);
 	}
 	assert_int_equal(d->parks, 1);
-	/* all that waits leaves */
+	/* all waiting packets leave */
 	run_until(now + 1000000);
 	assert_int_equal(d->parks, 0);
 	assert_int_equal(d->blocked, 0);
@@ -57,7 +62,7 @@ static void test_busy(void **st)
 	end_paced();
 }
 
-/* Host 7 takes nothing: what the spine has for its leaf waits for credit. */
+/* Host 7 accepts nothing: the spine's packets for its leaf wait for credits. */
 static struct fab_dport *starve(void)
 {
 	struct fab_dport *out;
@@ -77,7 +82,7 @@ static struct fab_dport *starve(void)
 	return out;
 }
 
-/* What is parked is too old when it would be if it were not. */
+/* A parked packet becomes too old at the same time as one that is not parked. */
 static void test_too_old(void **st)
 {
 	const struct fab_dport *out = starve();
@@ -91,7 +96,7 @@ static void test_too_old(void **st)
 		run_until(now + 1);
 		assert_int_equal(out->ctr->xmit_hoq_discards, i);
 	}
-	/* credit wakes the rest */
+	/* with credits the others leave */
 	sim[1].stalled = false;
 	run_until(now + 20000000);
 	assert_int_equal(sim[1].packets, PACKETS - 3);
@@ -100,7 +105,7 @@ static void test_too_old(void **st)
 	end_paced();
 }
 
-/* What management changes is known to what is parked. */
+/* A change by management affects parked packets. */
 static void test_changed(void **st)
 {
 	const struct fab_dport *out = starve();

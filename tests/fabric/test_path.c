@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Ways of packets through irregular fabrics: the ports that count a packet are those that the
- * forwarding tables name, and that a trace says beforehand; all that was sent is delivered or a
- * discard with a name.
+ * Routes of packets through irregular fabrics. The ports that count a packet are those of the
+ * forwarding tables and of a trace. Each packet is delivered, or is a discard with a reason.
  */
 #include "hosts.h"
 
@@ -27,7 +26,7 @@ static int setup_random(void **st)
 	return 0;
 }
 
-/* Node of a random host that is not @but. */
+/* The node of a random host other than @but. */
 static uint32_t any_host(uint32_t but)
 {
 	uint32_t n;
@@ -38,7 +37,7 @@ static uint32_t any_host(uint32_t but)
 	return n;
 }
 
-/* All ports' packets, sent and received. */
+/* The counts of packets sent and received, of all ports. */
 static void snapshot(uint64_t *x)
 {
 	for (uint32_t p = 1; p < f->ports; p++) {
@@ -49,7 +48,7 @@ static void snapshot(uint64_t *x)
 	}
 }
 
-/* A trace from host[i] to node @to goes by the [@n] output ports @out. */
+/* A trace from host[i] to node @to shows the @n output ports @out. */
 static void check_trace(unsigned int i, uint32_t to, const uint32_t *out, unsigned int n)
 {
 	const uint32_t from = fab_port_of(&f->node[node_of[i]], 1);
@@ -66,7 +65,7 @@ static void check_trace(unsigned int i, uint32_t to, const uint32_t *out, unsign
 	assert_int_equal(w.hop[n + 1].in, end);
 }
 
-/* The packet from host[i] to node @to was counted on its way, and nowhere else. */
+/* The packet from host[i] to node @to was counted on its route, and nowhere else. */
 static void check_way(unsigned int i, uint32_t to, const uint64_t *before, const uint64_t *after)
 {
 	uint64_t *want = malloc(2 * f->ports * sizeof(*want));
@@ -88,7 +87,7 @@ static void check_way(unsigned int i, uint32_t to, const uint64_t *before, const
 	free(want);
 }
 
-/* What is written of a fabric with machines is loaded as the same fabric, with their LIDs. */
+/* The topology file of a fabric with machines loads as the same fabric, with their LIDs. */
 static void check_topology(void)
 {
 	struct errors e;
@@ -96,7 +95,7 @@ static void check_topology(void)
 	char *text, *again;
 	size_t len, len2;
 
-	/* a subnet manager writes it to the machine, not to the graph */
+	/* a subnet manager sets the LID in the machine, not in the graph */
 	for (unsigned int i = 0; i < HOSTS; i++)
 		f->port[fab_port_of(&f->node[node_of[i]], 1)].pi.lid = 0;
 	text = text_of(f, &len);
@@ -159,8 +158,8 @@ static void test_truth(void **st)
 }
 
 /*
- * Bursts from all to all, read at random: what a host gets from another on a lane is in order, and
- * at the end everything that was sent has arrived; wires_are_conserved() follows.
+ * Bursts from all to all, read at random. Packets of one host arrive in order on each lane, and in
+ * the end all have arrived; wires_are_conserved() follows.
  */
 static void test_bursts(void **st)
 {

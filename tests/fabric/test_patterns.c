@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Traffic of hosts without machines: who sends to whom, by which ways, and how long that takes. */
+/* Traffic of hosts without machines: senders and receivers, routes, and durations. */
 #include "cases.h"
 
 #include "fabric/graph/names.h"
@@ -7,9 +7,9 @@
 #include "fabric/traffic/routes.h"
 #include "fabric/traffic/traffic_priv.h"
 
-/* ---- ways ---------------------------------------------------------------------- */
+/* ---- routes -------------------------------------------------------------------- */
 
-/* Switches from host @from to @lid by the tables; 0: the way does not end there. */
+/* Number of switches from host @from to @lid by the tables; 0: the route does not end there. */
 static unsigned int way(const struct fab *f, uint32_t from, uint16_t lid)
 {
 	uint32_t at = f->port[fab_port_of(&f->node[from], 1)].peer;
@@ -27,7 +27,9 @@ static unsigned int way(const struct fab *f, uint32_t from, uint16_t lid)
 	return 0;
 }
 
-/* Each reaches each on a shortest way, and a leaf's ways up have as many LIDs each. */
+/*
+ * Each host reaches each other by a shortest route; a leaf's uplinks carry equal numbers of LIDs.
+ */
 static void test_routes(void **st)
 {
 	struct fab *f = from_spec("fat-tree:4,3");
@@ -80,7 +82,7 @@ static void test_targets(void **st)
 		host[i].rng = fab_random_state(i);
 	for (unsigned int p = 0; p < FAB_PATTERNS; p++) {
 		assert_int_equal(fab_pattern_find(fab_pattern_name(p)), p);
-		/* for powers of two */
+		/* only for powers of two */
 		if (p == FAB_PATTERN_ALL_REDUCE_HALVING)
 			continue;
 		t.cfg.pattern = p;
@@ -96,10 +98,10 @@ static void test_targets(void **st)
 				hot += !to;
 		}
 	}
-	/* a quarter, and a sixth of the others */
+	/* a quarter, and a sixth of the rest */
 	assert_in_range(hot, 600 * 3 / 8 - 50, 600 * 3 / 8 + 50);
 	assert_int_equal(fab_pattern_find("ring"), FAB_PATTERNS);
-	/* one gets from one, and in the end all from all */
+	/* each host receives from one, and in the end from all */
 	t.cfg.pattern = FAB_PATTERN_PERMUTATION;
 	for (unsigned int k = 0; k < 2; k++) {
 		uint32_t from_all[MANY] = { 0 };
@@ -113,7 +115,7 @@ static void test_targets(void **st)
 	}
 }
 
-/* ---- what becomes of it -------------------------------------------------------- */
+/* ---- results ------------------------------------------------------------------- */
 
 static const struct fab_traffic_cfg usual = {
 	.pattern = FAB_PATTERN_PERMUTATION, .size = 65536, .load = 100, .rate_scale = 1,
@@ -150,19 +152,19 @@ static void test_time(void **st)
 	assert_int_equal(r.p50_ns, 2 * 330);
 	assert_int_equal(r.max_ns, 2 * 330);
 	assert_int_equal(r.ns, 2 * 330);
-	/* one byte and three of pad */
+	/* one byte and three bytes of padding */
 	cfg.size = 4097;
 	r = result("star:4", &cfg);
 	assert_int_equal(r.packets, 8);
 	assert_int_equal(r.bytes, 4 * 4097);
 	assert_int_equal(r.lost, 0);
-	/* a thousand times as slow */
+	/* a thousand times slower */
 	cfg.size = 4096;
 	cfg.rate_scale = 1000;
 	assert_int_equal(result("star:4", &cfg).max_ns, 2 * 329760);
 }
 
-/* A wire that all need decides, or none does. */
+/* The duration depends on whether all messages share one wire. */
 static void test_rates_of_patterns(void **st)
 {
 	struct fab_traffic_cfg cfg = usual;
@@ -182,7 +184,7 @@ static void test_rates_of_patterns(void **st)
 	r = result("star:8", &cfg);
 	assert_int_equal(r.messages, 8 * 7);
 	assert_in_range(r.ns, 7 * message_ns, 7 * message_ns * 105 / 100);
-	/* half of the load takes twice as long, and each message less time than in a crowd */
+	/* half the load takes twice as long, and a message is faster than in an incast */
 	cfg.pattern = FAB_PATTERN_PERMUTATION;
 	cfg.load = 50;
 	cfg.messages = 400;
@@ -191,20 +193,20 @@ static void test_rates_of_patterns(void **st)
 	assert_true(r.p50_ns < 2 * message_ns);
 }
 
-/* What @packets of 4,096 bytes take over two wires of EDR, in ns. */
+/* The time of @packets packets of 4,096 bytes over two wires of EDR, in ns. */
 static double two_wires(double packets)
 {
 	return (packets + 1) * 329.76;
 }
 
-/* Each step takes its time, after the one before, each of them some ns more: wires end in whole ns. */
+/* The steps follow one another; each takes some ns more, because each wire takes whole ns. */
 static void expect_reduce(const struct fab_traffic_result *r, uint64_t steps, double ns)
 {
 	assert_int_equal(r->lost, 0);
 	assert_in_range(r->ns, (uint64_t)ns, (uint64_t)ns + 4 * steps);
 }
 
-/* One switch blocks nothing: the time of an all-reduce is that of its steps, one after another. */
+/* One switch blocks nothing: the time of an all-reduce is the sum of its steps. */
 static void test_all_reduce(void **st)
 {
 	struct fab_traffic_cfg cfg = usual;
@@ -221,12 +223,12 @@ static void test_all_reduce(void **st)
 		assert_int_equal(r.bus_bytes, 2 * (n - 1) * cfg.size / n);
 		expect_reduce(&r, 2 * (n - 1), 2 * (n - 1) * two_wires(10));
 	}
-	/* three of them */
+	/* three all-reduces */
 	cfg.messages = 3;
 	r = result("star:8", &cfg);
 	assert_int_equal(r.bus_bytes, 3 * 14 * 10 * 4096);
 	expect_reduce(&r, 3 * 14, 3 * 14 * two_wires(10));
-	/* a half, a quarter and an eighth of 80 packets, there and back */
+	/* a half, a quarter and an eighth of 80 packets, in both directions */
 	cfg.pattern = FAB_PATTERN_ALL_REDUCE_HALVING;
 	cfg.messages = 0;
 	r = result("star:8", &cfg);
@@ -235,7 +237,7 @@ static void test_all_reduce(void **st)
 	for (unsigned int packets = 40; packets >= 10; packets /= 2)
 		ns += 2 * two_wires(packets);
 	expect_reduce(&r, 6, ns);
-	/* pieces that are not all of the same size are all that there is */
+	/* pieces of different sizes add up to the whole */
 	cfg.size = 100003;
 	for (unsigned int k = 0; k < 2; k++) {
 		r = result("star:8", &cfg);
@@ -245,7 +247,7 @@ static void test_all_reduce(void **st)
 	}
 }
 
-/* The same seed, the same result. */
+/* The same seed gives the same result. */
 static void test_same(void **st)
 {
 	struct fab_traffic_cfg cfg = usual;
@@ -263,7 +265,7 @@ static void test_same(void **st)
 	assert_int_equal(other.lost, 0);
 }
 
-/* An ACK takes its time on the way back, and its part of the wire; a datagram has 8 bytes more. */
+/* An ACK takes time on the way back and occupies the wire; a datagram is 8 bytes longer. */
 static void test_transports(void **st)
 {
 	struct fab_traffic_result uc, other;
@@ -275,7 +277,7 @@ static void test_transports(void **st)
 	uc = result("star:2", &cfg);
 	cfg.transport = FAB_TRANSPORT_RC;
 	other = result("star:2", &cfg);
-	/* 30 bytes by two wires of 96.97 Gb/s */
+	/* 30 bytes over two wires of 96.97 Gb/s */
 	assert_in_range(other.max_ns - uc.max_ns, 4, 6);
 	assert_int_equal(other.packets, 2);
 	assert_int_equal(other.ns, other.max_ns);
@@ -287,17 +289,20 @@ static void test_transports(void **st)
 	uc = result("star:2", &cfg);
 	cfg.transport = FAB_TRANSPORT_RC;
 	other = result("star:2", &cfg);
-	/* beside a packet of 4,126 bytes that of the other host's */
+	/* each packet of 4,126 bytes shares the wire with an ACK of 30 bytes */
 	assert_in_range(10000 * other.ns / uc.ns, 10000 + 300000 / 4126 - 5, 10000 + 300000 / 4126 + 5);
 	assert_int_equal(other.lost, 0);
 	assert_int_equal(other.bytes, uc.bytes);
 	assert_int_equal(other.packets, uc.packets);
 }
 
-/* What a star of two hosts lacks: the way to the second one, a lane, or the turns of one. */
+/*
+ * What a star of two hosts lacks: the route to the second host, a lane, or a lane's arbitration
+ * entry.
+ */
 enum lack { LACKS_WAY, LACKS_LANE, LACKS_TURNS };
 
-/* Two hosts send by RC, the second one by SL 1; @pattern: only that one, or both. */
+/* Two hosts send by RC, the second one by SL 1; @pattern: both, or only the second one. */
 static struct fab_traffic_result acked(enum fab_pattern pattern, enum lack lack)
 {
 	static const struct ib_vlarb_entry vl1[IB_VLARB_BLOCK] = { { 1, 1 } };
@@ -326,7 +331,7 @@ static struct fab_traffic_result acked(enum fab_pattern pattern, enum lack lack)
 	cfg.transport = FAB_TRANSPORT_RC;
 	cfg.sl[1] = 1;
 	cfg.sls = 2;
-	/* nothing is discarded because it waits */
+	/* nothing is discarded for its age */
 	cfg.hoq_scale = 0;
 	if (!fab_traffic_run(f, &cfg, &r, why, sizeof(why)))
 		fail_msg("%s", why);
@@ -335,22 +340,25 @@ static struct fab_traffic_result acked(enum fab_pattern pattern, enum lack lack)
 	return r;
 }
 
-/* A message whose ACK does not come is lost. An ACK has the lane of its message, before others. */
+/* A message without an ACK is lost. An ACK uses the lane of its message, before other packets. */
 static void test_acks(void **st)
 {
 	struct fab_traffic_result r = acked(FAB_PATTERN_INCAST, LACKS_WAY);
 
 	(void)st;
-	/* all of it comes to the first host */
+	/* everything arrives at the first host */
 	assert_int_equal(r.messages, 16);
 	assert_int_equal(r.bytes, 16 * usual.size);
 	assert_int_equal(r.lost, 16);
 	assert_int_equal(r.max_ns, 0);
-	/* which has no lane for SL 1 */
+	/* the first host has no lane for SL 1 */
 	r = acked(FAB_PATTERN_INCAST, LACKS_LANE);
 	assert_int_equal(r.bytes, 16 * usual.size);
 	assert_int_equal(r.lost, 16);
-	/* its messages by VL 0 wait at the switch for ever, and it has one of these at hand: ACKs go on */
+	/*
+	 * its messages on VL 0 wait at the switch for ever, and it holds one of them: ACKs still
+	 * leave
+	 */
 	r = acked(FAB_PATTERN_PERMUTATION, LACKS_TURNS);
 	assert_int_equal(r.messages, 32);
 	assert_int_equal(r.lost, 16);
@@ -401,7 +409,7 @@ static void test_refused(void **st)
 	expect_refused("star:6", &cfg, "an all-reduce has no load");
 }
 
-/* What became of lines of a script, in their order. */
+/* The results of the lines of a script, in their order. */
 struct played {
 	unsigned int n;
 	struct fab_script_entry entry[8];
@@ -415,7 +423,7 @@ static void take_played(void *arg, const struct fab_script_entry *e)
 	p->entry[p->n++] = *e;
 }
 
-/* @hoq_scale: 0: nothing is discarded because it waits */
+/* @hoq_scale 0: nothing is discarded for its age */
 static struct fab_traffic_result faulted(const char *text, unsigned int hoq_scale, struct played *p)
 {
 	const struct fab_traffic_script script = {
@@ -431,7 +439,7 @@ static struct fab_traffic_result faulted(const char *text, unsigned int hoq_scal
 	return result("fat-tree:4", &cfg);
 }
 
-/* Faults are made by the same clock: a cable that is pulled loses messages, and none when it is back. */
+/* Faults use the same clock. Messages are lost while a cable is pulled, and none afterwards. */
 static void test_faults(void **st)
 {
 	static const char cut[] = "at 50us link down leaf1:3\nat 90us expect leaf1:3 Down\n"
@@ -447,24 +455,24 @@ static void test_faults(void **st)
 	r = faulted(cut, 1, &p);
 	assert_int_equal(p.n, 4);
 	assert_int_equal(p.entry[0].ns, 50000);
-	/* looked at each 10 us */
+	/* conditions are checked every 10 us */
 	assert_int_equal(p.entry[1].ns, 50000);
 	assert_int_equal(p.entry[1].line, 3);
 	assert_in_range(r.lost, 1, r.messages / 2);
-	/* the condition was so before it was expected */
+	/* the condition was true before the line expected it */
 	assert_int_equal(r.failed, 1);
 	assert_string_equal(p.entry[2].why, "it is Active, which was not expected");
 	same = faulted(cut, 1, &again);
 	assert_memory_equal(&r, &same, sizeof(r));
 	assert_memory_equal(&p, &again, sizeof(p));
-	/* the script goes on when the traffic has ended */
+	/* the script continues after the traffic has ended */
 	r = faulted(waits, 1, &p);
 	assert_true(r.ns < 10000000);
 	assert_int_equal(p.n, 2);
 	assert_true(p.entry[0].skipped);
 	assert_int_equal(p.entry[1].ns, 10000000);
 	assert_int_equal(r.failed, 1);
-	/* what waits for the end of a fault is not lost, however long that takes */
+	/* packets that wait for the end of a fault are not lost, however long it lasts */
 	r = faulted("at 10us stall leaf1:3 30s", 0, &p);
 	assert_int_equal(r.lost, 0);
 	assert_in_range(r.ns, 30000000000, 30001000000);

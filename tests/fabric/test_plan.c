@@ -19,7 +19,7 @@ static struct fab *from_plan(const struct fab_plan *plan, struct fab_damages *da
 	return f;
 }
 
-/* What is written loads, and is written the same again. */
+/* The topology file of a fabric loads, and is written the same again. */
 static void comes_back(const struct fab *f)
 {
 	size_t len, len2;
@@ -56,7 +56,7 @@ static bool matches(const char *pattern, const char *text)
 	return ok;
 }
 
-/* A product of each speed, and the names that programs look for: "HOST DEVICE", "X;NAME:MODEL/U1". */
+/* A product of each speed, and the names that programs parse: "HOST DEVICE", "X;NAME:MODEL/U1". */
 static void products(void **st)
 {
 	static const struct {
@@ -88,7 +88,10 @@ static void products(void **st)
 			snprintf(pattern, sizeof(pattern), sw ?
 				 "^MF0;(pod0[1-4]-(leaf|spine)|core)0[1-4]:%s/U1$" :
 				 "^node0(0[1-9]|1[0-6]) %s$", sw ? want[k].model : want[k].device);
-			/* the leaf's product is that of the faster of its speeds, a core's of the last */
+			/*
+			 * the leaf's product has the faster of the two speeds, a core's has the
+			 * last
+			 */
 			if (sw && strstr(want[k].speed, "2x") && strstr(f->desc[i].text, "core"))
 				continue;
 			if (!matches(pattern, f->desc[i].text))
@@ -137,7 +140,7 @@ static void aggregation(void **st)
 	fab_free(f);
 }
 
-/* Adapter k of each machine is at leaf k of its unit, and the units are as full as without rails. */
+/* Adapter k of each machine is at leaf k of its unit; units are as full as without rails. */
 static void on_rails(void **st)
 {
 	static const struct {
@@ -197,7 +200,7 @@ static void speeds(void **st)
 	fab_free(f);
 }
 
-/* Boards of a director have its SystemImageGUID; other switches have their own. */
+/* The boards of a director share its SystemImageGUID; other switches have their own. */
 static void chassis(void **st)
 {
 	struct fab *f = from_plan(&(struct fab_plan){ .spec = "fat-tree:4,3", .speed = "QDR",
@@ -231,7 +234,7 @@ static void chassis(void **st)
 
 /* ---- damage -------------------------------------------------------------------- */
 
-/* The damage that is listed, undone, gives the fabric that was meant; both have the same ports. */
+/* Undoing the listed damage gives the intended fabric; both have the same ports. */
 static void undo(const struct fab *damaged, const struct fab *good, const struct fab_damages *d,
 		 bool rails)
 {
@@ -264,7 +267,7 @@ static void undo(const struct fab *damaged, const struct fab *good, const struct
 		assert_true(peer[p[0]] == p[1] && peer[p[2]] == p[3]);
 		assert_int_not_equal(good->port[p[0]].node, good->port[p[2]].node);
 		assert_int_not_equal(good->port[p[1]].node, good->port[p[3]].node);
-		/* only adapters of one machine are swapped: no other swap shows */
+		/* of adapters, only those of one machine are swapped: no other swap would show */
 		if (good->node[good->port[p[0]].node].type == IB_NODE_CHANNEL_ADAPTER)
 			assert_true(rails && good->port[p[0]].node / 2 == good->port[p[2]].node / 2);
 		peer[p[0]] = p[3];
@@ -283,7 +286,7 @@ static void undo(const struct fab *damaged, const struct fab *good, const struct
 	free(peer);
 }
 
-/* Switches that cables between switches connect to the last one. */
+/* Number of switches that are connected to the last one by cables between switches. */
 static uint32_t switches_reached(const struct fab *f)
 {
 	uint32_t *queue = calloc(f->nodes, sizeof(*queue)), n = 1;
@@ -309,7 +312,7 @@ static uint32_t switches_reached(const struct fab *f)
 	return n;
 }
 
-/* Adapters of two ports join two leaves, but forward nothing: they are no way between switches. */
+/* Adapters with two ports connect two leaves, but do not forward: they do not connect switches. */
 static void damage_two_ports(void **st)
 {
 	struct fab_plan plan = { .spec = "rails:1,4,8,2" };
@@ -320,7 +323,7 @@ static void damage_two_ports(void **st)
 		struct fab *f;
 
 		plan.swapped = plan.seed & 1;
-		/* 8 * 4 cables, of which 11 connect 12 switches */
+		/* 8 * 4 cables, of which 11 are necessary to connect 12 switches */
 		plan.missing = 21 - 2 * plan.swapped;
 		f = from_plan(&plan, &d);
 		assert_int_equal(f->node[f->nodes - 1].type, IB_NODE_SWITCH_DEVICE);
@@ -380,7 +383,9 @@ static char *damage_text(const struct fab *f, const struct fab_damages *d)
 	return text;
 }
 
-/* The lines name ports as commands do; the same seed is the same damage, another seed another. */
+/*
+ * The lines name ports as commands do. The same seed gives the same damage, another seed another.
+ */
 static void damage_lines(void **st)
 {
 	struct fab_plan plan = { .spec = "fat-tree:6", .missing = 1, .slow = 1, .swapped = 1, .seed = 3 };

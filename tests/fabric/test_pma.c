@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Counters of a switch, as its performance agent and PortXmitWait have them; MADs to QP1. */
+/* Counters of a switch, as its performance agent reports them, and PortXmitWait; MADs to QP1. */
 #include "query.h"
 
 #include "ib/crc.h"
@@ -21,7 +21,7 @@ static int gsi(struct net *t, struct ep *e, struct ib_mad *mad)
 		return -1;
 	assert_int_equal(len, EP_SMP_PKT);
 	assert_int_equal(ib_lrh_slid(ib_pkt_lrh(pkt)), 1);
-	assert_int_equal(ib_get_be32(pkt + len - IB_ICRC_LEN), 0);	/* nobody computes it */
+	assert_int_equal(ib_get_be32(pkt + len - IB_ICRC_LEN), 0);	/* not computed */
 	assert_int_equal(ib_get_be32(pkt + IB_LRH_LEN + IB_BTH_LEN), IB_QKEY_GSI);
 	assert_int_equal(ib_get_be32(pkt + IB_LRH_LEN + IB_BTH_LEN + 4), IB_QP1);
 	memcpy(mad, pkt + EP_SMP_HDR, sizeof(*mad));
@@ -58,7 +58,7 @@ static void test_pma(void **state)
 	assert_int_equal(pc.rcv_data, 500);
 	assert_int_equal(pc.xmit_pkts, 0);
 
-	/* Other classes are refused, not ignored; answers to us are ignored. */
+	/* Requests of other classes get an error status; responses are ignored. */
 	memset(&mad, 0, sizeof(mad));
 	mad.hdr.mgmt_class = IB_CLASS_DEV_MGT;
 	mad.hdr.method = IB_METHOD_SET;
@@ -74,7 +74,7 @@ static void test_pma(void **state)
 	net_free(t);
 }
 
-/* An answer is counted by its SL, which is the request's, where it leaves. */
+/* A response is counted at its output port by its SL, which is the request's. */
 static void test_reply_sl(void **state)
 {
 	struct net *t = net_up(2, 4, 0);
@@ -93,14 +93,14 @@ static void test_reply_sl(void **state)
 
 		assert_int_equal(c->xmit_data_sl[5], i == 2 ? EP_SMP_PKT / 4 : 0);
 		assert_int_equal(c->xmit_data_sl[1], 0);
-		/* what port 0's agents get is counted by number only */
+		/* packets to port 0's agents are counted by number only */
 		assert_int_equal(c->rcv_data_sl[5], i == 2 ? EP_SMP_PKT / 4 : 0);
 		assert_int_equal(c->rcv_data_sl[1], 0);
 	}
 	net_free(t);
 }
 
-/* A Get of ClassPortInfo, with a GRH if @dgid is there, to the switch. Return: its length. */
+/* A Get of ClassPortInfo to the switch, with a GRH if @dgid is set. Return: its length. */
 static size_t class_port_info(const struct ep *e, uint8_t *pkt, const uint8_t *dgid)
 {
 	struct ib_mad mad = { .hdr = { .base_version = 1, .mgmt_class = IB_CLASS_PERF,
@@ -118,7 +118,7 @@ static size_t class_port_info(const struct ep *e, uint8_t *pkt, const uint8_t *d
 	return ib_build_mad(pkt, &path, &mad);
 }
 
-/* The answer to a request with a GRH has one: the GIDs change places (13.5.4). */
+/* The response to a request with a GRH has a GRH with the GIDs exchanged (13.5.4). */
 static void test_reply_grh(void **state)
 {
 	struct net *t = net_up(2, 4, 0);
@@ -141,7 +141,7 @@ static void test_reply_grh(void **state)
 	assert_int_equal(ib_grh_flow(grh), 0x12345);
 	assert_int_equal(grh->hoplimit, 255);
 	assert_int_equal(ib_be16(grh->paylen), IB_MAD_PKT_LEN - IB_LRH_LEN);
-	/* and without one it has none */
+	/* a response to a request without a GRH has none */
 	len = class_port_info(&t->ep[1], pkt, NULL);
 	assert_true(ep_send_raw(&t->ep[1], 0, pkt, len));
 	net_pump(t);
@@ -149,7 +149,7 @@ static void test_reply_grh(void **state)
 	net_free(t);
 }
 
-/* @pkt with its ICRC, of which @wrong: a bit before it is another one, by @vl of @e. */
+/* Sends @pkt with its ICRC by @vl of @e; @wrong: with one bit changed that the ICRC covers. */
 static void send_icrc(struct net *t, struct ep *e, unsigned int vl, uint8_t *pkt, size_t len,
 		      bool wrong)
 {
@@ -166,7 +166,7 @@ static void send_icrc(struct net *t, struct ep *e, unsigned int vl, uint8_t *pkt
 	net_pump(t);
 }
 
-/* No agent sees a MAD whose ICRC is there and wrong; the port that it came for counts it (7.8). */
+/* No agent gets a MAD with a wrong ICRC; the port that received it counts it (7.8). */
 static void test_wrong_icrc(void **state)
 {
 	struct net *t = net_up(2, 4, 0);
@@ -199,7 +199,7 @@ static void test_wrong_icrc(void **state)
 	net_free(t);
 }
 
-/* Of who asks and does not read, 64 answers wait; what is more is counted as QP1Dropped. */
+/* 64 responses wait for a client that does not read; further ones are counted as QP1Dropped. */
 static void test_replies_full(void **state)
 {
 	enum { ASKED = 600 };
@@ -230,7 +230,7 @@ static void test_replies_full(void **state)
 	net_free(t);
 }
 
-/* Sampling begins and ends by the fabric's timers, when it is due and not before. */
+/* Sampling begins and ends by the fabric's timers, at its times and not before. */
 static void test_sampling(void **state)
 {
 	struct net *t = net_up(2, 4, 0);
@@ -262,7 +262,7 @@ static void test_sampling(void **state)
 	net_free(t);
 }
 
-/* What port 0 has received and sent, as changed since @was. */
+/* Changes of port 0's packets received and sent since @was. */
 static void expect_port0(struct net *t, struct ohca_port_counters *was, unsigned int rcv,
 			 unsigned int xmit)
 {
@@ -279,7 +279,7 @@ static void expect_port0(struct net *t, struct ohca_port_counters *was, unsigned
 	*was = c;
 }
 
-/* Port 0 counts what the switch's agents get and send, and nothing that passes it by. */
+/* Port 0 counts what the switch's agents receive and send, and no forwarded packets. */
 static void test_port0(void **state)
 {
 	struct net *t = net_up(2, 4, 0);
@@ -297,7 +297,7 @@ static void test_port0(void **state)
 	expect_port0(t, &was, 1, 1);
 	assert_int_equal(gsi(t, &t->ep[0], &mad), 0);
 	expect_port0(t, &was, 1, 1);
-	/* an agent that there is none of; a wrong P_Key, of which a trap tells */
+	/* a class without an agent; a wrong P_Key, which causes a trap */
 	mad.hdr.mgmt_class = 0x32;
 	mad.hdr.method = IB_METHOD_GET;
 	assert_int_equal(gsi(t, &t->ep[0], &mad), IB_MAD_BAD_METHOD_ATTR);
@@ -306,7 +306,7 @@ static void test_port0(void **state)
 	assert_true(ep_send_raw(&t->ep[0], 0, pkt, EP_SMP_PKT));
 	net_pump(t);
 	expect_port0(t, &was, 1, 1);
-	/* to the peer, and data */
+	/* an SMP to the peer, and data */
 	ep_smp_init(&t->ep[0], &smp, IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, NULL, 2, to_peer);
 	assert_true(ep_send_smp(&t->ep[0], &smp, IB_LID_PERMISSIVE));
 	net_pump(t);
@@ -314,7 +314,7 @@ static void test_port0(void **state)
 	assert_true(net_send(&t->ep[0], 0, 0, 3, 0xffff, 100, 1));
 	net_pump(t);
 	expect_port0(t, &was, 0, 0);
-	/* as its PMA says: the question is counted, the answer not yet */
+	/* as its PMA reports: the request is counted, the response not yet */
 	memset(&mad, 0, sizeof(mad));
 	mad.hdr.mgmt_class = IB_CLASS_PERF;
 	mad.hdr.method = IB_METHOD_GET;
@@ -340,7 +340,7 @@ static uint64_t counter(struct net *t, unsigned int port, bool vl)
 	return pc.xmit_wait;
 }
 
-/* PortXmitWait of @port, and that of its VL 1 as far as 16 bits tell. */
+/* PortXmitWait of @port, and that of its VL 1, which has 16 bits. */
 #define expect_wait(t, port, us) do {							\
 	assert_int_equal(counter(t, port, false), us);					\
 	assert_int_equal(counter(t, port, true), (us) < 65535 ? (us) : 65535);		\
@@ -359,8 +359,8 @@ static void set_hoq(struct net *t, unsigned int n, uint8_t life)
 }
 
 /*
- * Ticks in which a port had something to send and sent nothing: while it still waits, for
- * three inputs as for one, also for what HOQLife discards, and for multicast.
+ * Ticks in which a port had something to send and sent nothing. They are counted while it still
+ * waits, once for three inputs, also for packets that HOQLife discards and for multicast.
  */
 static void test_xmit_wait(void **state)
 {
@@ -379,19 +379,22 @@ static void test_xmit_wait(void **state)
 	t->now_ns += 51000000;
 	expect_wait(t, 4, 51000);
 	expect_wait(t, 4, 51000);
-	for (int i = 0; i < 1000; i++) {	/* by fractions of a tick, too */
+	for (int i = 0; i < 1000; i++) {	/* also by fractions of a tick */
 		t->now_ns += 150100;
 		net_pump(t);
 	}
 	expect_wait(t, 4, 201100);
 	expect_wait(t, 1, 0);
-	/* The port sends on another lane: no tick is lost but that one, and the lane waits on. */
+	/*
+	 * The port sends on another lane: only that tick is not counted, and the first lane still
+	 * waits.
+	 */
 	assert_true(net_send(&t->ep[1], 0, 0, 5, 0xffff, 100, 2));
 	net_pump(t);
 	assert_int_equal(net_got(&t->ep[3], 0, 100, 2), 1);
 	t->now_ns += 1000000;
 	expect_wait(t, 4, 202100);
-	/* All goes: nothing waits any more. */
+	/* All packets leave: nothing waits any more. */
 	for (int i = 0; i < 200; i++) {
 		net_got(&t->ep[3], 1, 4000, 1);
 		net_pump(t);
@@ -401,7 +404,7 @@ static void test_xmit_wait(void **state)
 	expect_wait(t, 4, 202100);
 	assert_int_equal(net_ctr(t, 4)->xmit_discards, 0);
 
-	/* What is too old in the end has waited all the same. */
+	/* The time of packets that are discarded for their age counts, too. */
 	set_hoq(t, 4, 8);		/* 1 ms */
 	while (net_send(&t->ep[0], 1, 1, 5, 0xffff, 4000, 1))
 		net_pump(t);
@@ -421,7 +424,7 @@ static void test_xmit_wait(void **state)
 		net_got(&t->ep[3], 1, 4000, 1);
 	net_pump(t);
 
-	/* A member of a multicast group that does not read; the other does. */
+	/* A multicast group with a member that does not read, and one that does. */
 	set_hoq(t, 4, 31);
 	ib_mft_block_put(d, 0, 1 << 3 | 1 << 4);
 	assert_int_equal(set(t, IB_SMP_ATTR_MFT, 0, d), 0);
@@ -439,7 +442,7 @@ static void test_xmit_wait(void **state)
 	net_free(t);
 }
 
-/* An answer for a node that gives no credits does not keep the others waiting. */
+/* A response to a node that grants no credits does not delay other responses. */
 static void test_reply_waits_alone(void **state)
 {
 	struct net *t = net_up(3, 1, 0);
@@ -470,7 +473,7 @@ static void test_reply_waits_alone(void **state)
 		net_pump(t);
 		assert_int_equal(t->d->reply_count, n + 1);
 	}
-	/* nor does one that comes with others, and is itself the last */
+	/* nor does a response that arrives with others and is the last of them */
 	for (n = 0; n < 2; n++) {
 		uint8_t pkt[512];
 		struct ib_mad m = mad;
@@ -489,7 +492,7 @@ static void test_reply_waits_alone(void **state)
 		assert_int_equal(gsi(t, &t->ep[n & 2], &m), 0);
 		assert_int_equal(t->d->reply_count, 6);
 	}
-	/* They do not wait for ever, and the timer says when to look. */
+	/* They do not wait for ever, and the timer returns the time of the next check. */
 	assert_true(net_timers(t) <= 10000000);
 	before = net_ctr(t, 2)->xmit_hoq_discards;
 	net_pi(t, 2)->hoq_life = 0;
@@ -535,7 +538,7 @@ static void test_gsi_checks(void **state)
 	assert_int_equal(net_pi(t, 0)->pkey_violations, 1);
 	assert_int_equal(net_pi(t, 0)->qkey_violations, 1);
 	assert_int_equal(t->m.stats.lost, 4);
-	/* both are told, one in SubnetTimeOut */
+	/* both cause traps, one in SubnetTimeOut */
 	v = waiting(t, IB_TRAP_BAD_PKEY);
 	assert_non_null(v);
 	assert_int_equal(v->n.type, IB_NOTICE_SECURITY);
@@ -547,7 +550,7 @@ static void test_gsi_checks(void **state)
 	assert_int_equal(ib_get_be32(v->n.details + 6), 1);
 	assert_int_equal(v->sent + waiting(t, IB_TRAP_BAD_PKEY)->sent, 1);
 
-	/* The answer has the SL of the question, and the VL of that. */
+	/* The response has the SL of the request, and that SL's VL. */
 	ep_build(pkt, 2, 2, 1, 2, IB_QP1, IB_QKEY_GSI, 0xffff, &mad);
 	assert_true(ep_send_raw(&t->ep[0], 2, pkt, EP_SMP_PKT));
 	net_pump(t);

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * A switch of so many ports that none of its masks is one word, and multicast by the round.
- */
+/* A switch with so many ports that no port mask fits one word, and multicast by rounds. */
 #include "net.h"
 
 static const unsigned int ports[NET_EPS] = { 64, 63, 128, 200 };
@@ -18,7 +16,7 @@ static struct net *net_many(void)
 	return t;
 }
 
-/* Entry @idx of multicast forwarding is all end ports but those in @not. */
+/* Entry @idx of multicast forwarding has all end ports except those in @not. */
 static void join(struct net *t, unsigned int idx, unsigned int not)
 {
 	for (uint32_t pos = 0; pos < 16; pos++) {
@@ -41,7 +39,7 @@ static void test_ucast(void **state)
 
 	(void)state;
 	for (unsigned int from = 0; from < NET_EPS; from++) {
-		/* to all the others in one round */
+		/* one packet to each other end port in one round */
 		for (unsigned int to = 0; to < NET_EPS; to++)
 			if (to != from)
 				assert_true(net_send(&t->ep[from], to & 1, to & 1, t->ep[to].lid,
@@ -75,7 +73,7 @@ static void test_mcast(void **state)
 		for (unsigned int to = 0; to < NET_EPS; to++)
 			assert_int_equal(net_got(&t->ep[to], 0, 100, 1), to && to != out);
 	}
-	/* what is no entry goes by the default port, which is not where it came from */
+	/* a MLID without an entry goes by the default port, unless it arrived there */
 	net_switch(t)->si.mcast_top = 0xc001;
 	net_switch(t)->si.def_mcast_primary = 64;
 	assert_true(net_send(&t->ep[1], 0, 0, 0xc002, 0xffff, 100, 2));
@@ -84,7 +82,7 @@ static void test_mcast(void **state)
 	assert_int_equal(net_got(&t->ep[0], 0, 100, 2), 1);
 	for (unsigned int to = 0; to < NET_EPS; to++)
 		assert_int_equal(net_got(&t->ep[to], 0, 0, -1), 0);
-	/* from there it goes by the other default port, if that is another one (14.2.5.4) */
+	/* from that port it goes by the other default port, if that differs (14.2.5.4) */
 	for (unsigned int other = 0; other < NET_EPS; other++) {
 		net_switch(t)->si.def_mcast_primary = (uint8_t)ports[1];
 		net_switch(t)->si.def_mcast_not_primary = (uint8_t)ports[other];
@@ -98,7 +96,7 @@ static void test_mcast(void **state)
 	net_free(t);
 }
 
-/* A member that does not read holds the others up; without it they go on. */
+/* A member that does not read delays the others; without it they continue. */
 static void test_mcast_waits(void **state)
 {
 	struct net *t = net_many();
@@ -118,7 +116,7 @@ static void test_mcast_waits(void **state)
 					got[k] += net_got(&t->ep[k], 0, 4000, 1);
 		}
 		assert_int_equal(t->d->blocked, 1);
-		/* its turn comes again: Init and back */
+		/* the port is Init, then Active again: the head is examined anew */
 		net_pi(t, p->num)->state = IB_PS_INIT;
 		t->m.epoch++;
 		do {
@@ -143,7 +141,7 @@ static void test_mcast_waits(void **state)
 	net_free(t);
 }
 
-/* A copy that is discarded is counted once, however often tables change while the others wait. */
+/* A discarded copy is counted once, however often tables change while the others wait. */
 static void test_mcast_once(void **state)
 {
 	struct net *t = net_many();
@@ -176,14 +174,14 @@ static void test_mcast_once(void **state)
 	}
 	assert_int_equal(got, sent);
 	assert_int_equal(c->xmit_inactive_discards - was, sent);
-	/* the link of one that is not Active goes down: that has its own name, and no counter */
+	/* a port's link goes down: the discard has another reason, and no counter */
 	net_pi(t, ports[1])->state = IB_PS_DOWN;
 	t->m.epoch++;
 	assert_true(net_send(&t->ep[0], 0, 0, 0xc000, 0xffff, 4000, 1));
 	net_pump(t);
 	assert_int_equal(c->xmit_inactive_discards - was, sent);
 	assert_int_equal(t->d->n.drop[FAB_DROP_NO_LINK], 1);
-	/* each copy has arrived, or ended with a name */
+	/* each copy has arrived, or was discarded with a reason */
 	for (unsigned int i = 0; i < FAB_DROPS; i++)
 		ended += t->d->n.drop[i];
 	assert_int_equal(t->d->n.forks - forks, 2 * (sent + 1));
@@ -191,7 +189,7 @@ static void test_mcast_once(void **state)
 	net_free(t);
 }
 
-/* One multicast source has as many packets sent in a round as a unicast one. */
+/* A multicast source sends as many packets in a round as a unicast source. */
 static void test_mcast_round(void **state)
 {
 	struct net *t = net_many();
@@ -207,8 +205,8 @@ static void test_mcast_round(void **state)
 }
 
 /*
- * A link goes down while copies of its head wait: what came, and forks, is what was delivered or
- * dropped, whether some of the copies have left or none.
+ * A link goes down while copies of a head wait. The packets that arrived plus the forks equal those
+ * delivered or dropped, whether some of the copies have left or none.
  */
 static void test_mcast_lost(void **state)
 {
@@ -249,8 +247,8 @@ static bool signalled(const struct ep *e)
 }
 
 /*
- * Links without packets cost a round nothing: they stay asleep until something comes. What leaves by
- * such a link reaches its peer, also if no round follows.
+ * Links without packets are idle and cost a round nothing. A packet sent by an idle link reaches
+ * its peer even if no round follows.
  */
 static void test_idle(void **state)
 {
@@ -279,7 +277,7 @@ static void test_idle(void **state)
 		assert_true(fab_data_sleep(t->d));
 	}
 	assert_false(signalled(&t->ep[2]));
-	/* credits come to an idle link: what has waited for them leaves */
+	/* credits arrive at an idle link: packets that waited for them leave */
 	while (net_send(&t->ep[0], 0, 0, t->ep[1].lid, 0xffff, 4000, 1)) {
 		fab_data_ctrl(t->d, net_index(t, ports[0]));
 		while (fab_data_round(t->d))

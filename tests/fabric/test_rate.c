@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Wires with rates: throughput, latency, shares of a wire, and who waits for it, in virtual time. */
+/* Wires with rates: throughput, latency, shares of a wire, and PortXmitWait, in virtual time. */
 #include "paced.h"
 
 #include <math.h>
@@ -33,7 +33,7 @@ static const struct rate rates[] = {
 	{ "XDR 4x", IB_WIDTH_4X, IB_SPEED_QDR, IB_SPEED_EXT_XDR, 800 },
 };
 
-/* One flow has the rate of its wires, whatever the size of its packets and the scale. */
+/* One flow uses the full rate of its wires, whatever the size of its packets and the scale. */
 static void test_throughput(void **st)
 {
 	static const uint32_t lens[] = { 64, 1048, 4120 };
@@ -61,7 +61,7 @@ static void test_throughput(void **st)
 				got_byte_ns = (double)ns / (double)all_bytes(&sim[1]);
 				expect_near(got_byte_ns, byte_ns, 2);
 			}
-			/* what is on its way has the rate of before */
+			/* packets in flight keep the earlier rate */
 			sim[0].flows = 0;
 			run_until(now + (uint64_t)(byte_ns * 10000));
 		}
@@ -69,13 +69,13 @@ static void test_throughput(void **st)
 	}
 }
 
-/* When a packet of @len bytes has crossed that link, which it has come to at @ns. */
+/* The time at which a packet of @len bytes that began at @ns has crossed the link. */
 static uint64_t crossed(uint64_t ns, uint32_t len, const struct rate *r, unsigned int scale)
 {
 	return ns + (uint64_t)ceil((len + IB_VCRC_LEN) * 8 / r->gbps * scale - 1e-4);
 }
 
-/* Each switch stores the packet and forwards it: the times of the wires, each in whole ns, add up. */
+/* Each switch stores and forwards the packet: the times of the wires, each in whole ns, add up. */
 static void test_latency(void **st)
 {
 	static const uint32_t lens[] = { 28, 64, 333 * 4, 4120 };
@@ -99,7 +99,7 @@ static void test_latency(void **st)
 
 				set_rate(at, r->width, r->speed, r->ext);
 				want = crossed(want, len, r, scales[k]);
-				/* a cable has its own time */
+				/* a cable has its own delay */
 				if (n == 1) {
 					delay = i % 3 * 12345;
 					assert_true(fab_fault_delay(&m, at, delay));
@@ -119,7 +119,7 @@ static void test_latency(void **st)
 
 /* ---- shares -------------------------------------------------------------------- */
 
-/* Two that send to one have half of its wire each; so have three hosts a third. */
+/* Two hosts that send to one get half of its wire each, three hosts a third. */
 static void test_halves(void **st)
 {
 	uint64_t of[3];
@@ -174,7 +174,7 @@ static void set_tables(uint32_t p, const struct ib_vlarb_entry *low, unsigned in
 	fab_changed(&m, p);
 }
 
-/* Hosts 2 to 5 send to host 1 by a lane each, for ever, packets of these lengths. */
+/* Hosts 2 to 5 send to host 1, each on its own lane, without end, packets of these lengths. */
 static uint32_t lanes(unsigned int n, const uint32_t *len, unsigned int scale)
 {
 	begin_paced("star:8", scale);
@@ -186,7 +186,7 @@ static uint32_t lanes(unsigned int n, const uint32_t *len, unsigned int scale)
 	return port_of_host(1);
 }
 
-/* Of 10 s lane @vl has that share, and the wire is never idle. */
+/* In 10 s each lane has its share, and the wire is never idle. */
 static void expect_shares(const double *share, unsigned int n)
 {
 	const double all = 125e9 / d->cfg.rate_scale;
@@ -217,13 +217,13 @@ static void test_weights(void **st)
 	end_paced();
 }
 
-/* LimitOfHighPriority in units of 4 KB, after which one packet of the low table goes. */
+/* LimitOfHighPriority is in units of 4 KB; then one packet of the low table is sent. */
 static void test_high_limit(void **st)
 {
 	static const uint32_t len[] = { 64, 64, 64, 64 };
 	static const struct ib_vlarb_entry low[] = { { 0, 8 }, { 3, 8 } };
 	static const struct ib_vlarb_entry high[] = { { 1, 50 }, { 2, 150 } };
-	/* 66 bytes on the wire, of which 63 are the first that are more than 4,096 */
+	/* 66 bytes on the wire: 63 packets are the first number above 4,096 bytes */
 	static const struct {
 		uint8_t limit;
 		double high, low;
@@ -241,11 +241,11 @@ static void test_high_limit(void **st)
 	}
 }
 
-/* ---- who waits ----------------------------------------------------------------- */
+/* ---- PortXmitWait -------------------------------------------------------------- */
 
 /*
- * A port that sends does not wait; a lane does while another one sends. Without credits the port
- * waits from the end of what it has sent on.
+ * A port that sends does not wait; a lane waits while another one sends. Without credits the port
+ * waits from the end of its last packet on.
  */
 static void test_wait(void **st)
 {
@@ -268,7 +268,10 @@ static void test_wait(void **st)
 	assert_int_equal(counters_of(out)->xmit_wait, 0);
 	expect_near((double)(c->xmit_wait_vl[0] - wait[0]), 750000, 10);
 	expect_near((double)(c->xmit_wait_vl[1] - wait[1]), 250000, 10);
-	/* what is on the wire arrives at a host without room, 2,050 bytes take 164 us; then it waits */
+	/*
+	 * packets in flight arrive at a host without room (2,050 bytes take 164 us); then the port
+	 * waits
+	 */
 	sim[0].stalled = true;
 	count_anew();
 	run_until(now + 1000000);
@@ -285,7 +288,7 @@ static void test_wait(void **st)
 	end_paced();
 }
 
-/* Packets whose headers alone are kept arrive as long as they are, at the same time. */
+/* Packets of which only the headers are kept arrive with their full length, at the same time. */
 static void test_headers(void **st)
 {
 	uint64_t last_ns[2];

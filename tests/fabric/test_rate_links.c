@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Wires with rates that lead to machines by links: both directions, their lanes, their credits, faults
- * beside the rate, MADs among the packets. Time jumps to what is due.
+ * Wires with rates that connect machines by links: both directions, lanes, credits, faults beside
+ * the rate, MADs between packets. Time advances to the next event.
  */
 #include "faults.h"
 #include "ib/rate.h"
@@ -18,7 +18,7 @@ static int setup_rates(void **st)
 	return 0;
 }
 
-/* Both ends of the wire at @p are four times as slow. */
+/* Both ends of the wire at @p become four times slower. */
 static void slow(uint32_t p)
 {
 	f->port[p].pi.width_active = IB_WIDTH_1X;
@@ -27,8 +27,8 @@ static void slow(uint32_t p)
 }
 
 /*
- * For @ns host[from] always has packets for host[1 - from] in each of @lanes lanes, which takes what
- * comes. Counts what it gets in @n.
+ * For @ns host[from] always has packets for host[1 - from] on each of @lanes lanes, and the
+ * receiver reads at once. @n: the packets received on each.
  */
 static void stream(unsigned int from, unsigned int lanes, uint64_t ns, unsigned int *n)
 {
@@ -51,7 +51,9 @@ static void stream(unsigned int from, unsigned int lanes, uint64_t ns, unsigned 
 	}
 }
 
-/* All that was sent arrives, or ends. Return: packets that host[i] got of lanes below 3. */
+/*
+ * All sent packets arrive or are discarded. Return: packets that host[i] received on lanes below 3.
+ */
 static unsigned int drain(unsigned int i)
 {
 	unsigned int n = 0;
@@ -71,7 +73,7 @@ static unsigned int drain(unsigned int i)
 	return n;
 }
 
-/* The slowest of the wires has its rate, whether a machine sends or receives by it. */
+/* The flow has the rate of the slowest wire, whether its machine sends or receives. */
 static void test_rates(void **st)
 {
 	const uint32_t p[2] = { port_of_host(1), port_of_host(7) };
@@ -93,7 +95,7 @@ static void test_rates(void **st)
 	assert_int_equal(ended(), 0);
 }
 
-/* The lanes of a machine that sends have their turns. */
+/* The lanes of a machine that sends alternate. */
 static void test_lanes(void **st)
 {
 	unsigned int n[3];
@@ -106,7 +108,7 @@ static void test_lanes(void **st)
 	drain(0);
 }
 
-/* A machine that does not read has a packet of each lane on its way; the others wait at the switch. */
+/* A machine that does not read has one packet of each lane in flight; others wait at the switch. */
 static void test_late_reader(void **st)
 {
 	const uint32_t p = port_of_host(7);
@@ -125,12 +127,12 @@ static void test_late_reader(void **st)
 	assert_false(d->by_port[p]->flight[true] && !fab_delay_empty(d->by_port[p], 0));
 	assert_int_not_equal(d->by_port[p]->waiting, 0);
 	assert_true(counters(p)->xmit_wait - waited > 250 * PKT_NS / 1000);
-	/* it reads all that has been sent */
+	/* it reads everything that was sent */
 	assert_in_range(drain(1), sent, sent + 200);
 	assert_int_equal(ended(), 0);
 }
 
-/* What is lost has had its time; what is on the wire when it goes down is lost; both are counted. */
+/* A lost packet has used the wire; packets in flight are lost with the link; both are counted. */
 static void test_faults(void **st)
 {
 	const uint32_t p = inner();
@@ -144,7 +146,7 @@ static void test_faults(void **st)
 	assert_in_range(n + lost, 995, 1003);
 	assert_in_range(n, 400, 600);
 	assert_true(fab_fault_wire(&m, p, 0, 0, 7));
-	/* a delay comes on top of the time on the wire, and the wire is as fast as before */
+	/* a delay adds to the time on the wire, and the rate stays the same */
 	assert_true(fab_fault_delay(&m, p, 5000000));
 	stream(0, 1, 1000 * PKT_NS, &n);
 	stream(0, 1, 1000 * PKT_NS, &n);
@@ -157,7 +159,7 @@ static void test_faults(void **st)
 	drain(1);
 }
 
-/* An answer of an agent waits for what is on the wire already, and for no more. */
+/* A response of an agent waits for packets already on the wire, and for no others. */
 static void test_answers(void **st)
 {
 	const uint32_t p = port_of_host(1);
@@ -179,12 +181,12 @@ static void test_answers(void **st)
 		assert_true(n < 100);
 		later(PKT_NS / 8);
 	}
-	/* its own way: two wires with 292 bytes; and one packet of the other lane */
+	/* its own time: two wires with 292 bytes; plus one packet of the other lane */
 	assert_in_range(now - begin, 2 * 23000, 2 * 24000 + PKT_NS + PKT_NS / 4);
 	drain(0);
 }
 
-/* HOQLife and LifeTimeValue are longer by as much as the wires are slower. */
+/* HOQLife and LifeTimeValue grow by the factor by which wires are slower. */
 static void test_lifetimes(void **st)
 {
 	(void)st;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Three daemons that wires of TCP join. What end ports send over a wire arrives as it was sent and in
- * order, also while a daemon at one of its ends is stopped, and meanwhile another wire goes on. A
- * wire whose daemon is killed goes down, and comes back with it.
+ * Three daemons that are joined by TCP wires. Packets that end ports send over a wire arrive
+ * unchanged and in order, also while a daemon at one end is stopped; another wire continues
+ * meanwhile. A wire whose daemon is killed goes down, and comes up again when the daemon restarts.
  *
- *	test_remote FABRIC [SECONDS]	stopped for so long (0.3)
+ * test_remote FABRIC [SECONDS] time for which a daemon is stopped (0.3)
  */
 #include "joined.h"
 
@@ -15,7 +15,7 @@
 #define HDR	(IB_LRH_LEN + IB_BTH_LEN)
 #define LANES	2u
 
-/* What end port @from has sent to @to, and what has come. */
+/* Numbers of packets sent from end port @from to @to, and received. */
 struct flow {
 	unsigned int from, to;
 	uint32_t sent[LANES], got[LANES];
@@ -49,7 +49,7 @@ static bool put(struct flow *f, unsigned int vl)
 	return true;
 }
 
-/* Return: whether there was one. */
+/* Return: whether there was a packet. */
 static bool get(struct flow *f, unsigned int vl)
 {
 	struct ohca_link_frame in;
@@ -71,7 +71,7 @@ static bool get(struct flow *f, unsigned int vl)
 	return true;
 }
 
-/* Send at most @burst of each lane, and take what has come. Return: whether anything moved. */
+/* Send at most @burst packets on each lane, and receive all. Return: whether anything moved. */
 static bool turn(struct flow *f, unsigned int burst)
 {
 	bool moved = false;
@@ -97,7 +97,7 @@ static bool all_there(const struct flow *f)
 	return f->got[0] == f->sent[0] && f->got[1] == f->sent[1];
 }
 
-/* All that was sent arrives. */
+/* All sent packets arrive. */
 static void settle(struct flow *f, unsigned int n)
 {
 	const double limit = seconds() + 60;
@@ -119,7 +119,7 @@ static void settle(struct flow *f, unsigned int n)
 	}
 }
 
-/* At least @packets of each flow. */
+/* At least @packets packets of each flow arrive. */
 static void exchange(struct flow *f, unsigned int n, uint32_t packets)
 {
 	const double limit = seconds() + 60;
@@ -144,7 +144,7 @@ static void exchange(struct flow *f, unsigned int n, uint32_t packets)
 	settle(f, n);
 }
 
-/* Daemon @i is stopped while @f needs it and @other does not. */
+/* Daemon @i is stopped; @f needs it, @other does not. */
 static void stopped(unsigned int i, struct flow *f, struct flow *other, double time)
 {
 	const double until = seconds() + time, limit = until + 60;
@@ -152,7 +152,7 @@ static void stopped(unsigned int i, struct flow *f, struct flow *other, double t
 	uint32_t n = 0;
 
 	stop(i);
-	/* a busy host may let others wait */
+	/* a busy host may delay the other flow */
 	while (seconds() < until || (other && n < 100 && seconds() < limit)) {
 		if (!turn(f, 64))
 			usleep(200);
@@ -172,7 +172,7 @@ static void stopped(unsigned int i, struct flow *f, struct flow *other, double t
 	       done(f), n);
 }
 
-/* Connections that say nothing, more than the listener has places for. */
+/* Silent connections, more than the listener accepts. */
 static void silent(struct flow *f)
 {
 	struct sockaddr_in to = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
@@ -210,7 +210,7 @@ int main(int argc, char **argv)
 	stopped(1, &f[0], &f[1], time);
 	stopped(0, &f[2], NULL, time);
 
-	/* its port goes down, is counted by the switch, and comes back */
+	/* its port goes down, the switch counts that, and the port comes up again */
 	end(1, SIGKILL);
 	wait_state(0, site[1].wire, IB_PS_DOWN, IB_PS_DOWN);
 	exchange(&f[1], 1, 500);
@@ -222,7 +222,7 @@ int main(int argc, char **argv)
 	exchange(f, 2, 1000);
 	printf("PASS: a daemon that was killed, and is there again\n");
 
-	/* the listener is there again at the same port: the others find it */
+	/* the listener restarts at the same port: the others reconnect */
 	end(0, SIGKILL);
 	serve(0);
 	for (unsigned int k = 0; k < 2; k++)
@@ -236,7 +236,7 @@ int main(int argc, char **argv)
 	exchange(f, 2, 1000);
 	printf("PASS: the listener was killed, and the wires come back\n");
 
-	/* with another token nobody comes */
+	/* a daemon with another token cannot connect */
 	end(1, SIGTERM);
 	token = "fedcba9876543210";
 	serve(1);

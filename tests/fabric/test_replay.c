@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The same script of faults and the same seed do the same: four hosts send all to all over three spines,
- * unicast and multicast, while links flap, lose, delay and damage packets and a spine dies and comes back.
- * Time is virtual.
+ * The same script of faults with the same seed has the same result. Four hosts send all to all over
+ * three spines, unicast and multicast, while links flap, lose, delay and damage packets and a spine
+ * is killed and restarts. Time is virtual.
  */
 #include "scripts.h"
 
@@ -19,9 +19,9 @@
 #define LEAF(n)	(18 + (n))	/* nodes of fat-tree:6 */
 #define SPINE(n) (24 + (n))
 
-/* ---- a subnet manager that sees to links that come up -------------------------- */
+/* ---- a subnet manager that configures links that come up ----------------------- */
 
-/* Whether the answer is there when nothing is on its way any more. */
+/* Whether the response has arrived when no MAD is in flight any more. */
 static bool answered(enum fab_fate fate, uint16_t attr)
 {
 	for (unsigned int i = 0; m.flights && i < 1000; i++) {
@@ -32,7 +32,7 @@ static bool answered(enum fab_fate fate, uint16_t attr)
 	       ib_be16(got.mad.hdr.attr_id) == attr;
 }
 
-/* Over wires that may lose or delay it. */
+/* Repeats the request, because wires may lose or delay it. */
 static void tell(uint8_t method, uint16_t attr, uint32_t mod, const char *route, const void *data)
 {
 	for (unsigned int i = 0; i < 50; i++)
@@ -57,7 +57,7 @@ static void tell_state(const char *route, unsigned int num, uint8_t state, uint1
 
 static const uint32_t places[HOSTS] = { 1, 5, 6, 16 };
 
-/* Spines are shared by destination; the tree of the multicast group has its root in the first. */
+/* Destinations are shared among spines; the root of the multicast tree is the first spine. */
 static void tell_tables(uint32_t node, const char *route)
 {
 	const bool leaf = node < SPINE(0);
@@ -85,7 +85,7 @@ static void tell_tables(uint32_t node, const char *route)
 	tell(IB_METHOD_SET, IB_SMP_ATTR_MFT, 0, route, mft);
 }
 
-/* Ways to the switches, from the manager's leaf on, over links that are up. Return: how many. */
+/* Routes to the switches from the manager's leaf, over links that are up. Return: how many. */
 static unsigned int reach(uint32_t *sw, char route[][8])
 {
 	bool known[32] = { false };
@@ -111,7 +111,7 @@ static unsigned int reach(uint32_t *sw, char route[][8])
 	return n;
 }
 
-/* @all: not only switches that have forgotten their tables */
+/* @all: not only switches that have lost their tables */
 static void sweep(bool all)
 {
 	uint32_t sw[9];
@@ -144,7 +144,7 @@ static const char faults[] =
 	"at 450ms link degrade leaf3:6 --width 1 --speed DDR\n"
 	"at 500ms delay leaf6:4 0\n";
 
-/* What one run has done. */
+/* The results of one run. */
 struct result {
 	uint64_t hash;			/* of the capture */
 	uint32_t ports;
@@ -162,7 +162,7 @@ static bool hash_file(void *ctx, const void *buf, size_t len)
 	return true;
 }
 
-/* All that host[i] has got is what somebody has sent, but for what faults have damaged. */
+/* Each packet that host[i] has received is one that was sent, unless faults have damaged it. */
 static void receive(struct result *r, unsigned int i)
 {
 	struct ohca_link_frame fr;
@@ -217,7 +217,7 @@ static void run_for(struct result *r, unsigned int ms, bool traffic, bool mcast)
 	}
 }
 
-/* Each packet that was sent has arrived, or ended with a name. */
+/* Each sent packet has arrived, or was discarded with a reason. */
 static void check_conservation(const struct result *r, bool mcast)
 {
 	uint64_t sent = 0, dropped = 0, arrived = 0;
@@ -225,7 +225,7 @@ static void check_conservation(const struct result *r, bool mcast)
 	for (unsigned int i = 0; i < HOSTS; i++) {
 		const uint32_t p = port_of_host(node_of[i]);
 
-		/* a port counts what comes before it is lost */
+		/* a port counts a packet before it is lost */
 		assert_int_equal(counters(p)->rcv_pkts, r->sent[i]);
 		assert_int_equal(counters(p)->xmit_pkts, r->got[i] + r->damaged[i] + r->lost[i]);
 		sent += r->sent[i];
@@ -241,7 +241,7 @@ static void check_conservation(const struct result *r, bool mcast)
 	wires_are_conserved();
 }
 
-/* What the counters say of the faults. */
+/* The counters show the faults. */
 static void check_story(void)
 {
 	const uint32_t lossy = fab_find_port(f, "leaf1:5"), slow = fab_find_port(f, "leaf3:6");
@@ -251,7 +251,7 @@ static void check_story(void)
 	assert_int_equal(fab_script_left(&m, &failed), 0);
 	assert_int_equal(failed, 0);
 	assert_true(x->fault->lost > 0);
-	/* MADs and data; no more than that is in disorder */
+	/* at most as many symbol errors as lost MADs and data packets */
 	assert_in_range(counters(f->port[lossy].peer)->symbol_error, 1, x->fault->lost);
 	for (unsigned int i = 1; i <= 6; i++)
 		flaps += counters(fab_port_of(&f->node[SPINE(1)], i))->link_downed;
@@ -260,7 +260,7 @@ static void check_story(void)
 		const uint32_t p = fab_port_of(&f->node[SPINE(2)], i);
 
 		assert_true(counters(f->port[p].peer)->link_downed >= 1);
-		/* it has counted anew since it came back; then one of its links was degraded */
+		/* its counters restarted with it; then one of its links was degraded */
 		assert_int_equal(counters(p)->link_downed, f->port[p].peer == slow);
 	}
 	assert_int_equal(f->port[slow].pi.width_active, IB_WIDTH_1X);
@@ -303,7 +303,7 @@ static struct result *play(uint64_t seed, bool mcast)
 	assert_non_null(c);
 	plays(faults, 500 * MS);
 	run_for(r, 600, true, mcast);
-	/* what waits and is on its way */
+	/* packets that wait or are in flight */
 	run_for(r, 1500, false, mcast);
 	fab_capture_stop(c);
 	check_conservation(r, mcast);
@@ -331,7 +331,7 @@ static void test_same(void **st)
 	free(c);
 }
 
-/* Without copies of multicast packets the sums are exact for the fabric as a whole. */
+/* Without multicast copies the sums are exact for the whole fabric. */
 static void test_unicast(void **st)
 {
 	(void)st;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The ways of SMPs through a switch: directed, by LID, mixed; what comes by VL15. */
+/* Routes of SMPs through a switch: directed, by LID, mixed; counters of VL15 packets. */
 #include "query.h"
 
 #include "ib/crc.h"
@@ -18,7 +18,7 @@ static void test_dr_forward(void **state)
 	assert_true(ep_recv_smp(&t->ep[1], &in));
 	assert_int_equal(ib_smp_hop_ptr(&in), 2);
 	assert_int_equal(in.ret_path[1], 1);
-	/* The adapter answers. */
+	/* The adapter responds. */
 	assert_int_equal(ib_dr_recv(&in, false, 1, 1, &out), IB_DR_LOCAL);
 	ib_smp_make_resp(&in, 0);
 	in.data[0] = 77;
@@ -42,11 +42,11 @@ static void test_dr_bad(void **state)
 		{ { 1, 0 }, 2, 1, 2 },		/* port 0 has no wire */
 		{ { 1, 9 }, 2, 1, 2 },		/* no such port */
 		{ { 1, 255 }, 2, 1, 2 },
-		{ { 1, 2 }, 2, 1, 64 },		/* more hops than a path has */
+		{ { 1, 2 }, 2, 1, 64 },		/* more hops than a path can have */
 		{ { 1, 2 }, 2, 255, 255 },
-		{ { 1, 2 }, 2, 4, 2 },		/* beyond its end */
-		{ { 1, 2 }, 2, 0, 2 },		/* as if from our own manager */
-		{ { 1, 2 }, 2, 62, 63 },		/* on to port 0 */
+		{ { 1, 2 }, 2, 4, 2 },		/* beyond the end of the path */
+		{ { 1, 2 }, 2, 0, 2 },		/* as if from this node's manager */
+		{ { 1, 2 }, 2, 62, 63 },		/* onward from port 0 */
 	};
 	struct net *t = net_new(8, 2, 4, 0);
 	struct ib_smp smp, in;
@@ -60,7 +60,7 @@ static void test_dr_bad(void **state)
 		assert_int_equal(ep_query(&t->ep[0], &smp), -1);
 		assert_false(ep_recv_smp(&t->ep[1], &in));
 	}
-	/* Answers that nobody asked for, forged return paths. */
+	/* Unsolicited responses with forged return paths. */
 	for (unsigned int ptr = 0; ptr < 5; ptr++) {
 		ep_smp_init(&t->ep[0], &smp, IB_METHOD_GET_RESP, IB_SMP_ATTR_NODE_INFO, 0, NULL,
 			    2, bad[0].path);
@@ -95,12 +95,12 @@ static void test_vl15_garbage(void **state)
 			;
 	}
 	assert_true(net_ctr(t, 1)->rcv_errors > 500);
-	/* Perhaps some random Set changed a port; the agent itself still answers. */
+	/* A random Set may have changed a port; the agent still responds. */
 	assert_int_equal(get(t, IB_SMP_ATTR_NODE_INFO, 0, d), 0);
 	net_free(t);
 }
 
-/* VL15 packets that the wire damaged, for a port that is down, and more than fit. */
+/* VL15 packets that the wire has damaged, packets for a port that is down, and too many packets. */
 static void test_vl15_counters(void **state)
 {
 	static const uint8_t path[] = { 1, 3 };
@@ -144,7 +144,7 @@ static void test_vl15_counters(void **state)
 		assert_int_equal(ep_recv_smp(&t->ep[0], &in), !bad);
 	}
 
-	/* Longer than any that carries a MAD. */
+	/* A packet longer than any MAD. */
 	sent = c->rcv_errors;
 	b = ohca_link_tx_begin(t->ep[0].l, IB_MGMT_VL, MAX_MAD_PKT + 4);
 	memset(b, 0, MAX_MAD_PKT + 4);
@@ -153,7 +153,9 @@ static void test_vl15_counters(void **state)
 	assert_int_equal(c->rcv_errors, sent + 1);
 	assert_int_equal(c->rcv_malformed, 1);
 
-	/* An answer that the peer has no room for was sent; the peer counts it as dropped. */
+	/*
+	 * A response that does not fit the peer's buffer was sent; the peer counts it as dropped.
+	 */
 	sent = c->xmit_pkts;
 	dropped = t->m.stats.lost;
 	for (asked = 0; t->m.stats.lost == dropped && asked < 1000; asked++) {
@@ -171,7 +173,7 @@ static void test_vl15_counters(void **state)
 	assert_int_equal(net_ctr(t, 3)->xmit_discards, 1);
 	assert_int_equal(net_ctr(t, 3)->xmit_inactive_discards, 1);
 
-	/* What found no room counts, also if the link goes before anybody asks. */
+	/* A packet that found no room is counted even if the link goes down before a query. */
 	while (ep_send_smp(&t->ep[1], &smp, 0))
 		fits++;
 	assert_true(fits > 0);
@@ -208,25 +210,25 @@ static void test_lid_route(void **state)
 	assert_int_equal(in.hdr.method, IB_METHOD_GET_RESP);
 	assert_int_equal(ib_be16(in.hdr.status), 0);
 	assert_int_equal(in.data[2], 2);
-	/* Between end ports, untouched. */
+	/* Between end ports, the SMP stays unchanged. */
 	assert_true(ep_send_smp(&t->ep[1], &smp, 2));
 	net_pump(t);
 	assert_true(ep_recv_smp(&t->ep[0], &in));
 	assert_memory_equal(&in, &smp, sizeof(in));
-	/* Of any SL, though VL15 has none of its own. */
+	/* With any SL, although VL15 has none. */
 	ep_build(pkt, IB_MGMT_VL, 3, 2, t->ep[1].lid, 0, 0, IB_DEFAULT_PKEY, &smp);
 	assert_true(ep_send_raw(&t->ep[1], IB_MGMT_VL, pkt, sizeof(pkt)));
 	net_pump(t);
 	assert_true(ep_recv_smp(&t->ep[0], &in));
 	assert_int_equal(net_ctr(t, 1)->xmit_data_sl[3], sizeof(pkt) / 4);
 	assert_int_equal(net_ctr(t, 2)->rcv_data_sl[3], sizeof(pkt) / 4);
-	/* From a LID that no table has: the answer leaves by the port of the question. */
+	/* From a LID without a route: the response leaves by the port of the request. */
 	t->ep[1].lid = 100;
 	assert_true(ep_send_smp(&t->ep[1], &smp, 1));
 	net_pump(t);
 	assert_true(ep_recv_smp(&t->ep[1], &in));
 	assert_int_equal(in.hdr.method, IB_METHOD_GET_RESP);
-	/* Nowhere, and back where it came from. */
+	/* To a LID without a route, and to a LID of the port itself. */
 	assert_true(ep_send_smp(&t->ep[1], &smp, 50));
 	assert_true(ep_send_smp(&t->ep[1], &smp, 3));
 	net_pump(t);
@@ -237,7 +239,7 @@ static void test_lid_route(void **state)
 	net_free(t);
 }
 
-/* A directed route that goes on LID routed where its hops end. */
+/* A directed route that continues by LID after its hops. */
 static void test_mixed_route(void **state)
 {
 	static const uint8_t path[] = { 1 };
@@ -255,7 +257,7 @@ static void test_mixed_route(void **state)
 	assert_int_equal(ib_lrh_slid(ib_pkt_lrh(got)), 1);
 	memcpy(&smp, got + EP_SMP_HDR, sizeof(smp));
 	assert_int_equal(ib_smp_hop_ptr(&smp), 2);
-	/* To nowhere: dropped. */
+	/* To a LID without a route: dropped. */
 	ep_smp_init(&t->ep[0], &smp, IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, NULL, 1, path);
 	smp.dr_dlid = ib_to_be16(60);
 	assert_int_equal(ep_query(&t->ep[0], &smp), -1);

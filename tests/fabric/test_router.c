@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Packets through routers: hosts of subnets with the same LIDs, whose tables are written into the
- * graph. Nothing happens but in calls, so each test is exact.
+ * Packets through routers between hosts of subnets that use the same LIDs. The tests write the
+ * tables into the graph. Everything happens in calls, so each test is exact.
  */
 #include "cases.h"
 
@@ -47,9 +47,9 @@ static const char topology[] =
 	"[3] \"S-00000000000000a0\"[7]\n";
 
 /**
- * struct end - an HCA that has the place of a host, with PortGUID @guid
- * @pkt: the last packet that it has got, of @len bytes; @got: how many in all
- * @stalled: it takes none
+ * struct end - an HCA in place of a host, with PortGUID @guid
+ * @pkt: the last packet received, of @len bytes; @got: how many in all
+ * @stalled: it accepts no packet
  */
 struct end {
 	struct fab_hport *h;
@@ -123,7 +123,7 @@ static struct ohca_port_counters *counters(const char *name)
 	return &fab_extra(f, fab_find_port(f, name))->ctr;
 }
 
-/* What a subnet manager writes into each subnet: LID 1 is the switch's, 1 + n that of port n. */
+/* Tables and LIDs as a subnet manager sets them: LID 1 is the switch's, 1 + n that of port n. */
 static void manage(void)
 {
 	for (uint32_t i = 0; i < f->nodes; i++) {
@@ -138,7 +138,7 @@ static void manage(void)
 		memset(sw->lft, IB_LFT_NO_PORT, IB_LFT_PER_BLOCK);
 		sw->lft_blocks = 1;
 		sw->si.linear_top = 20;
-		sw->si.life_time = 31;		/* for ever, as HOQLife */
+		sw->si.life_time = 31;		/* infinite, as HOQLife */
 		f->port[fab_port_of(n, 0)].pi.lid = 1;
 		for (unsigned int num = 1; num <= n->nports; num++) {
 			struct fab_port *p = &f->port[fab_port_of(n, num)], *q = &f->port[p->peer];
@@ -159,7 +159,7 @@ static void manage(void)
 	fab_data_refresh(d);
 }
 
-/* @guid: its PortGUID, 0: the host's, or one of its own */
+/* @guid: its PortGUID; 0: the host's, or a different one for odd @i */
 static void place_as(unsigned int i, uint64_t guid)
 {
 	char name[16];
@@ -170,7 +170,7 @@ static void place_as(unsigned int i, uint64_t guid)
 	host = port_named(name);
 	end[i] = (struct end){ .guid = host->guid, .lid = host->pi.lid };
 	ohca_link_cfg_init(&cfg);
-	/* some machines have PortGUIDs of their own */
+	/* some machines have other PortGUIDs than the host */
 	if (guid)
 		end[i].guid = guid;
 	else if (i % 2)
@@ -222,7 +222,7 @@ static void put_gid(uint8_t gid[16], uint64_t prefix, uint64_t guid)
 	ib_put_be64(gid + 8, guid);
 }
 
-/* An RC packet with a GRH, and an ICRC, at @b. Return: its length. */
+/* Writes an RC packet with a GRH and an ICRC to @b. Return: its length. */
 static uint32_t build(uint8_t *b, const struct end *from, uint64_t from_prefix, uint16_t dlid,
 		      uint64_t prefix, uint64_t guid, uint8_t hop_limit, uint8_t sl)
 {
@@ -263,7 +263,7 @@ static unsigned int all_got(void)
 	return n;
 }
 
-/* Each of the first subnet to each of the second one, and back. */
+/* From each host of the first subnet to each of the second one, and back. */
 static void test_crosses(void **st)
 {
 	uint8_t want[LEN];
@@ -277,7 +277,10 @@ static void test_crosses(void **st)
 			send_gid(i, PREFIX(k / 2), end[k].guid, 64);
 			assert_int_equal(end[k].got, got + 1);
 			assert_int_equal(all_got(), all + 1);
-			/* its LIDs are those of its subnet, and HopLmt is one smaller; nothing else */
+			/*
+			 * the LIDs are those of the second subnet, and HopLmt is one less; nothing
+			 * else changes
+			 */
 			from.lid = 9;
 			build(want, &from, PREFIX(i / 2), end[k].lid, PREFIX(k / 2), end[k].guid,
 			      63, 0);
@@ -294,7 +297,7 @@ static void test_crosses(void **st)
 	assert_int_equal(counters("router1:1")->xmit_data, 4 * LEN / 4);
 }
 
-/* The packet ends at the router, and is counted as @why. */
+/* The router drops the packet and counts it as @why. */
 static void ends(unsigned int from, uint64_t prefix, uint64_t guid, uint8_t hop_limit,
 		 enum fab_drop why)
 {
@@ -317,23 +320,26 @@ static void test_ends(void **st)
 	ends(0, PREFIX(2), end[2].guid, 64, FAB_DROP_NO_SUBNET);
 	ends(0, PREFIX(7), end[2].guid, 64, FAB_DROP_NO_SUBNET);
 	assert_int_equal(c->rcv_dlid_mapping, 2);
-	/* nobody; one of the own subnet; and the host whose place another GUID has */
+	/*
+	 * an unknown GUID; one of the own subnet; and a host that a machine with another GUID
+	 * replaces
+	 */
 	ends(0, PREFIX(1), 0x4711, 64, FAB_DROP_NO_GUID);
 	ends(0, PREFIX(1), end[1].guid, 64, FAB_DROP_NO_GUID);
 	ends(0, PREFIX(1), end[3].guid - 0x7000, 64, FAB_DROP_NO_GUID);
 	assert_int_equal(c->rcv_dlid_mapping, 5);
-	/* its own subnet */
+	/* to the own subnet */
 	ends(0, PREFIX(0), end[1].guid, 64, FAB_DROP_ROUTE);
 	assert_int_equal(c->rcv_looping, 1);
 	ends(0, LINK_LOCAL, end[2].guid, 64, FAB_DROP_LINK_LOCAL);
 	assert_int_equal(c->rcv_switch_relay_errors, 9);
-	/* the last hop that is possible */
+	/* the smallest HopLmt that still suffices */
 	send_gid(0, PREFIX(1), end[2].guid, 2);
 	assert_int_equal(end[2].got, 1);
 	assert_int_equal(end[2].pkt[IB_LRH_LEN + 7], 1);
 }
 
-/* One packet of any bytes with LEN bytes, from end[0]. */
+/* Sends one packet of LEN bytes from end[0]. */
 static void send_raw(const uint8_t *pkt)
 {
 	uint8_t *b = fab_hport_begin(end[0].h, 0, LEN);
@@ -344,7 +350,10 @@ static void send_raw(const uint8_t *pkt)
 	fab_data_round(d);
 }
 
-/* No router's business: no GRH, or none that it knows, for many, or for the router itself. */
+/*
+ * Packets that a router does not forward: without a GRH or with an unknown one, multicast, or to
+ * the router itself.
+ */
 static void test_other(void **st)
 {
 	uint8_t pkt[LEN];
@@ -370,7 +379,7 @@ static void test_other(void **st)
 	build(pkt, &end[0], PREFIX(0), 9, PREFIX(0), port_named("router1:1")->guid, 64, 0);
 	send_raw(pkt);
 	assert_int_equal(d->n.drop[FAB_DROP_PHANTOM], 2);
-	/* a LID that is not the router's */
+	/* a LID that is not one of the router */
 	f->sw[f->node[fab_find_node(f, "switch1")].sw].lft[11] = 8;
 	m.epoch++;
 	fab_data_refresh(d);
@@ -380,7 +389,7 @@ static void test_other(void **st)
 	assert_int_equal(all_got(), 0);
 }
 
-/* A multicast packet that a switch sends to a router is not for another subnet. */
+/* A multicast packet that a switch sends to a router does not reach another subnet. */
 static void test_multicast(void **st)
 {
 	const struct fab_node *n = &f->node[fab_find_node(f, "switch1")];
@@ -401,7 +410,7 @@ static void test_multicast(void **st)
 	assert_int_equal(counters("router1:2")->xmit_pkts, 0);
 }
 
-/* LIDs that a subnet manager changes, and hosts that come and go, count at once. */
+/* Changes of LIDs by a subnet manager, and hosts that attach and detach, take effect at once. */
 static void test_changes(void **st)
 {
 	struct fab_switch *sw = &f->sw[f->node[fab_find_node(f, "switch2")].sw];
@@ -434,8 +443,8 @@ static void test_changes(void **st)
 }
 
 /*
- * The LIDs of machines are found in memory that a switch has since one came, once for each change of
- * its table.
+ * A switch keeps an array of the LIDs of machines from the first attachment on. It is recomputed
+ * once for each change of the forwarding table.
  */
 static void test_lids(void **st)
 {
@@ -447,19 +456,19 @@ static void test_lids(void **st)
 	assert_non_null(lids);
 	assert_int_equal(fab_end_lid(f, host), end[2].lid);
 	sw->lft[2] = IB_LFT_NO_PORT;
-	/* nobody has said so */
+	/* fab_lft_changed() was not called */
 	assert_int_equal(fab_end_lid(f, host), end[2].lid);
 	sw->lft[13] = 1;
 	fab_lft_changed(f, sw);
 	assert_ptr_equal(sw->lids, lids);
 	assert_int_equal(fab_end_lid(f, host), 13);
-	/* also when the switch has been off */
+	/* also after the switch was off */
 	assert_true(fab_reset_node(f, fab_find_node(f, "switch2")));
 	assert_ptr_equal(sw->lids, lids);
 	assert_int_equal(fab_end_lid(f, host), 0);
 }
 
-/* What cannot leave the router waits there, as it came, and is decided on again. */
+/* A packet that cannot leave the router waits there unchanged, and is routed anew. */
 static void test_waits(void **st)
 {
 	unsigned int sent = 0;
@@ -476,7 +485,7 @@ static void test_waits(void **st)
 	/* the buffers of three wires: from the router, to it, and from the host */
 	assert_int_equal(sent, 3 * (FAB_LANE_BLOCKS / fab_blocks(LEN)));
 	assert_int_equal(all_got(), 0);
-	/* a router discards nothing that waits */
+	/* a router discards no packet for its age */
 	for (unsigned int ms = 0; ms < 1000; ms++) {
 		now += 1000000;
 		fab_data_round(d);
@@ -499,7 +508,7 @@ static void test_waits(void **st)
 		assert_int_equal(d->n.drop[i], 0);
 }
 
-/* A router's lane is that of its SLtoVLMappingTable; the SL stays. */
+/* A router chooses the lane by its SLtoVLMappingTable; the SL stays the same. */
 static void test_lanes(void **st)
 {
 	uint8_t *b = fab_hport_begin(end[0].h, 3, LEN);
@@ -519,8 +528,8 @@ static void test_lanes(void **st)
 }
 
 /*
- * Agents of the other subnet answer, and a router's own ones do, by the GID of any of its ports: the
- * answer to what came by another port leaves by that one.
+ * Agents of the other subnet respond. So do the router's own agents, by the GID of any of its
+ * ports; the response leaves by the port at which the request arrived.
  */
 static void test_mads(void **st)
 {
@@ -553,7 +562,7 @@ static void test_mads(void **st)
 		assert_int_equal(end[0].len, len);
 		assert_int_equal(ib_get_be16(end[0].pkt + 6), 9);
 		assert_int_equal(ib_get_be16(end[0].pkt + 2), end[0].lid);
-		/* of the other subnet's answer one smaller */
+		/* the response of the other subnet has passed one router */
 		assert_int_equal(end[0].pkt[IB_LRH_LEN + 7], i ? 255 : 254);
 		assert_memory_equal(end[0].pkt + 16, path.dgid, 16);
 		assert_memory_equal(end[0].pkt + 32, path.sgid, 16);
@@ -566,7 +575,7 @@ static void test_mads(void **st)
 /**
  * struct caught - packets of a capture
  * @pkt: the last one, from LRH to VCRC, of @len bytes; @n: how many
- * @comment: of the last one
+ * @comment: that of the last one
  */
 struct caught {
 	uint8_t pkt[512];
@@ -575,7 +584,7 @@ struct caught {
 	char comment[64];
 };
 
-/* The blocks of a capture, each whole. */
+/* Reads the blocks of a capture; each call gets a whole one. */
 static bool catch(void *ctx, const void *buf, size_t len)
 {
 	const uint8_t *b = buf, *erf = b + 28;
@@ -601,7 +610,7 @@ static bool catch(void *ctx, const void *buf, size_t len)
 	return true;
 }
 
-/* Captures have each packet with the headers and the CRCs of that wire. */
+/* Captures contain each packet with the headers and the CRCs of the captured wire. */
 static void test_captured(void **st)
 {
 	struct caught in = { .n = 0 }, out = { .n = 0 };
@@ -639,13 +648,13 @@ static void add_route(const char *text)
 		fail_msg("%s", why);
 }
 
-/* By a second router to a subnet in which the first one has no port, and back. */
+/* Through a second router to a subnet in which the first one has no port, and back. */
 static void test_two_routers(void **st)
 {
 	(void)st;
 	add_route("router1=0xfec0000000000003,0xf1");
 	add_route("router2=*,0xe2");
-	/* a machine that says that it is the second router gets nothing of what is for that */
+	/* a machine with the second router's PortGUID gets no packets for the router */
 	fab_hport_detach(end[3].h);
 	place_as(3, 0xf1);
 	fab_data_round(d);
@@ -661,7 +670,7 @@ static void test_two_routers(void **st)
 	assert_int_equal(counters("router2:1")->rcv_pkts, 1);
 	ends(0, PREFIX(2), end[4].guid, 2, FAB_DROP_HOP_LIMIT);
 	assert_int_equal(counters("router2:1")->rcv_switch_relay_errors, 1);
-	/* the router of that subnet has a LID of 9 there, too */
+	/* in the third subnet, too, the router has LID 9 */
 	f->sw[f->node[fab_find_node(f, "switch3")].sw].lft[9] = 7;
 	port_named("router2:2")->pi.lid = 9;
 	m.epoch++;
@@ -671,7 +680,7 @@ static void test_two_routers(void **st)
 	assert_int_equal(ib_get_be16(end[1].pkt + 6), 9);
 }
 
-/* Two routers that send packets to each other: HopLmt ends that, and nothing else does. */
+/* Two routers that send packets to each other: only HopLmt ends that. */
 static void test_circle(void **st)
 {
 	static const uint8_t limits[] = { 2, 3, 64, 255 };
@@ -688,7 +697,7 @@ static void test_circle(void **st)
 	}
 	assert_int_equal(two->rcv_switch_relay_errors, 2);
 	assert_int_equal(one->rcv_switch_relay_errors, 2);
-	/* not back by the port by which it has come */
+	/* a router does not send a packet back by the port at which it arrived */
 	add_route("router1=0x1235,0xf3");
 	ends(0, 0x1235, end[2].guid, 64, FAB_DROP_ROUTE);
 }
@@ -715,7 +724,7 @@ static void test_bad_routes(void **st)
 	for (unsigned int i = 0; i < FAB_PREFIX_ROUTES; i++) {
 		snprintf(text, sizeof(text), i ? "router1=0xfec00000000000%02x,0xf1" : "router1=*,0xf1", i);
 		add_route(text);
-		/* a second one of that prefix */
+		/* a second route for that prefix */
 		assert_false(fab_prefix_route_add(f, text, why, sizeof(why)));
 		assert_non_null(strstr(why, "has a way to that PREFIX already"));
 	}
@@ -723,7 +732,7 @@ static void test_bad_routes(void **st)
 	assert_non_null(strstr(why, "no more than 64"));
 }
 
-/* The answer to who asks for the way from a port to another one has @said. */
+/* The reply to a trace from a port to another one contains @said. */
 static void traces(const char *from, const char *to, const char *said)
 {
 	char ask[128], *text;
@@ -736,7 +745,7 @@ static void traces(const char *from, const char *to, const char *said)
 	free(text);
 }
 
-/* LIDs are those of a subnet; a second port with the same one in it is an error. */
+/* LIDs are those of a subnet; a second port with the same LID in it is an error. */
 static void test_subnets(void **st)
 {
 	static const char twice[] =

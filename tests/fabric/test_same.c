@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Traffic in virtual time, by configurations that a generator with a seed chooses: patterns, sizes,
- * lanes, MTUs, rates, HOQLife, congestion control, adaptive routing. What becomes of it in the data path, and
- * the counters of all ports, are as recorded (recorded.h), so what makes it faster changes nothing. The same
- * becomes of it without the data path (traffic/net.h), to the ns, in these fabrics and in small ones of any
- * shape, whose cables have any rates, ports any tables and limits, and LinearForwardingTables mistakes.
+ * Traffic in virtual time. A generator with a seed chooses the configurations: patterns, sizes,
+ * lanes, MTUs, rates, HOQLife, congestion control, adaptive routing. The results in the data path,
+ * and the counters of all ports, are as recorded (recorded.h), so optimizations change nothing.
+ * Without the data path (traffic/net.h) the results are the same, to the ns, in these fabrics and
+ * in small fabrics of any shape, with any rates of cables, any tables and limits of ports, and
+ * errors in LinearForwardingTables.
  *
- *	test_same [CASES SEED]	so many small ones, the first with that seed
+ * test_same [CASES SEED] number of small fabrics, and the seed of the first
  */
 #include "recorded.h"
 
 #include "fabric/mgmt/mgmt.h"
 #include "fabric/traffic/traffic.h"
 
-#define CASES	12u	/* of a fabric */
-#define PAIRS	12u	/* of a fabric, with and without the data path */
+#define CASES	12u	/* for each fabric */
+#define PAIRS	12u	/* for each fabric, with and without the data path */
 #define ODD	120u	/* small fabrics */
 
 static struct recorded rec;
@@ -27,7 +28,7 @@ static uint32_t any(uint32_t n)
 	return fab_random(&rng) % n;
 }
 
-/* Packets that wait are discarded soon, and lanes stall. */
+/* Waiting packets are discarded soon, and lanes stall. */
 static void impatient(struct fab *f, struct fab_traffic_cfg *cfg)
 {
 	const uint8_t hoq = (uint8_t)any(6), stalls = (uint8_t)any(4), life = (uint8_t)any(12);
@@ -77,7 +78,7 @@ static void choose(struct fab_traffic_cfg *cfg, struct fab_congestion_cfg *cc,
 		cfg->cc = cc;
 	if (!any(4))
 		cfg->adaptive = adaptive;
-	/* these have steps of their own, and no load */
+	/* these patterns have steps of their own, and ignore the load */
 	if (cfg->pattern >= FAB_PATTERN_ALL_REDUCE_RING)
 		cfg->load = 100;
 }
@@ -111,7 +112,7 @@ static void print_outcome(FILE *out, const struct fab *f, const struct fab_traff
 	}
 }
 
-/* The fabric of @spec, and what is sent there. */
+/* The fabric of @spec, and its traffic. */
 static struct fab *make(const char *spec, struct fab_traffic_cfg *cfg, struct fab_congestion_cfg *cc,
 			struct fab_adaptive_cfg *adaptive)
 {
@@ -161,7 +162,10 @@ static const char *const specs[] = {
 	"dragonfly:2,4,2", "fat-tree:12",
 };
 
-/* What becomes of @cfg in @f, which ends. @whole: in the data path; written: where it was */
+/*
+ * The result of @cfg in @f, which is freed. @whole: use the data path; on return: whether it was
+ * used
+ */
 static char *outcome(struct fab *f, struct fab_traffic_cfg *cfg, bool *whole)
 {
 	struct fab_traffic_result r;
@@ -187,7 +191,7 @@ static char *outcome(struct fab *f, struct fab_traffic_cfg *cfg, bool *whole)
 	return text;
 }
 
-/* What a case is: a fabric of @spec, and what is sent there. */
+/* A case: a fabric of @spec, and its traffic. */
 typedef struct fab *(*make_fn)(const char *spec, struct fab_traffic_cfg *cfg);
 
 static struct fab *usual(const char *spec, struct fab_traffic_cfg *cfg)
@@ -198,7 +202,7 @@ static struct fab *usual(const char *spec, struct fab_traffic_cfg *cfg)
 	return make(spec, cfg, &cc, &adaptive);
 }
 
-/* Case @seed is the same with and without the data path. Return: whether it was without. */
+/* Case @seed has the same result with and without the data path. Return: whether it ran without. */
 static bool is_same(make_fn fabric, const char *spec, uint64_t seed)
 {
 	bool whole = true, net = false;
@@ -227,7 +231,7 @@ static void test_net(void **st)
 			cases += is_same(usual, specs[i], 1000 * (i + 1) + n);
 	print_message("%u of %u cases without the data path\n", cases,
 		      (unsigned int)IB_ARRAY_SIZE(specs) * PAIRS);
-	/* in others packets are discarded, or there is no such traffic */
+	/* the other cases discard packets, or their traffic is impossible */
 	assert_true(cases > IB_ARRAY_SIZE(specs) * PAIRS / 2);
 }
 
@@ -253,7 +257,7 @@ static struct fab *any_shape(void)
 		snprintf(spec, sizeof(spec), "torus:%ux3", 3 + any(2));
 		break;
 	case 4:
-		/* its switches have enough ports for a tree */
+		/* with enough ports of its switches for a tree */
 		snprintf(spec, sizeof(spec), "random:%u,%u,%u,%u", any(1000), 3 + any(6), 3 + any(3),
 			 1 + any(3));
 		break;
@@ -266,7 +270,7 @@ static struct fab *any_shape(void)
 	return f;
 }
 
-/* Cables have any rates, and at some there is no link. */
+/* Any rates of cables; at some the link is down. */
 static void any_rates(struct fab *f)
 {
 	static const uint8_t widths[] = { 1, 2, 3, 8, 11, 17 };
@@ -288,7 +292,7 @@ static void any_rates(struct fab *f)
 	}
 }
 
-/* SLs have any lanes, and some have none; arbiters have any weights. */
+/* Any lanes of SLs, none for some; any weights of arbiters. */
 static void any_lanes(struct fab *f, struct fab_port *p)
 {
 	struct ib_sl2vl map;
@@ -303,7 +307,7 @@ static void any_lanes(struct fab *f, struct fab_port *p)
 
 		for (unsigned int i = any(IB_VLARB_BLOCK); i; i--)
 			e[i] = (struct ib_vlarb_entry){ (uint8_t)any(f->vls), (uint8_t)any(any(3) ? 4 : 256) };
-		/* most have some weight */
+		/* most lanes have some weight */
 		for (unsigned int i = 0; block == 1 && any(50) && i < f->vls; i++)
 			e[i + 1] = (struct ib_vlarb_entry){ (uint8_t)i, (uint8_t)(1 + any(4)) };
 		if (any(2))
@@ -315,7 +319,7 @@ static void any_lanes(struct fab *f, struct fab_port *p)
 	p->pi.vl_high_limit = (uint8_t)any(any(2) ? 4 : 256);
 }
 
-/* Some ports differ from others. */
+/* Limits of some ports differ. */
 static void any_port(struct fab_port *p)
 {
 	if (!any(40))
@@ -354,7 +358,7 @@ static struct fab *strange(const char *spec, struct fab_traffic_cfg *cfg)
 	cfg->transport = (enum fab_transport)any(FAB_TRANSPORTS);
 	if (cfg->transport == FAB_TRANSPORT_UD && cfg->pattern < FAB_PATTERN_ALL_REDUCE_RING)
 		cfg->size = 1 + any(256);
-	/* a deadlock takes a while, the longer the slower wires are */
+	/* a deadlock lasts longer with slower wires */
 	cfg->rate_scale = 1 + any(20);
 	cfg->hoq_scale = any(3);
 	if (rates)

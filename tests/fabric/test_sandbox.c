@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What a daemon that is confined can still do. Each case has a process of its own; it is built
- * without sanitizers, which need more.
+ * What a confined daemon can still do. Each case has a process of its own. The test is built
+ * without sanitizers, because those need more rights.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -40,7 +40,7 @@ static struct fab_sandbox_cfg cfg;
 static int log_fd, listener, stream, datagram, epoll;
 static pid_t parent;
 
-/* errno of @action in a process that is confined as cfg says, 0: it succeeds; -1: it was killed */
+/* errno of @action in a process confined as cfg says; 0: success; -1: it was killed */
 static int confined(long (*action)(void))
 {
 	const pid_t pid = fork();
@@ -55,7 +55,7 @@ static int confined(long (*action)(void))
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* Version of Landlock that this kernel has, 0: none */
+/* Version of Landlock in this kernel; 0: none */
 static int landlock_abi;
 
 static long what_holds(void)
@@ -69,7 +69,7 @@ static long what_holds(void)
 	return -1;
 }
 
-/* What it says that it has given up is what this kernel has. */
+/* The confinement that the daemon reports is what this kernel supports. */
 static void test_says(void **st)
 {
 	(void)st;
@@ -78,7 +78,7 @@ static void test_says(void **st)
 	assert_int_equal(confined(what_holds), 0);
 }
 
-/* ---- what it does ---------------------------------------------------------------- */
+/* ---- what it can do -------------------------------------------------------------- */
 
 static long link_memory(void)
 {
@@ -95,7 +95,7 @@ static long link_memory(void)
 	return munmap(p, 8192);
 }
 
-/* What the HCA of a front has, beside memory as a link's. */
+/* Descriptors of the HCA of a front-end, in addition to a link's memory. */
 static long front_descriptors(void)
 {
 	const struct timespec soon = { 0, 1000 };
@@ -109,14 +109,14 @@ static long front_descriptors(void)
 	    socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sv) ||
 	    shutdown(sv[0], SHUT_RD))
 		return -1;
-	/* the daemon has one since before */
+	/* the daemon opened it before the confinement */
 	return epoll_pwait2(epoll, &ev, 1, &soon, NULL);
 }
 
 static volatile sig_atomic_t bus_errors;
 static void *vanishing;
 
-/* As that of hca/block.c. */
+/* Like that of hca/block.c. */
 static void on_bus_error(int sig)
 {
 	(void)sig;
@@ -141,7 +141,7 @@ static long front_memory_vanishes(void)
 	return bus_errors == 1 ? 0 : -1;
 }
 
-/* Which kind of file a block is, and that it is on its disk. */
+/* statx() for the type of a block's file, and msync() of the block. */
 static long disk_memory(void)
 {
 	const int fd = memfd_create("block", MFD_CLOEXEC);
@@ -172,13 +172,13 @@ static socklen_t name_of(struct sockaddr_un *un, const char *path)
 	return sizeof(*un);
 }
 
-/* One that waits since before the listener's process was confined. */
+/* Accepts a client that connected before the process was confined. */
 static long accept_client(void)
 {
 	return accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
 
-/* As the control socket does, for when there is no other one. */
+/* As the control socket keeps one, for the case that no other is free. */
 static long spare_descriptor(void)
 {
 	return fcntl(log_fd, F_DUPFD_CLOEXEC, 0);
@@ -214,7 +214,7 @@ static void test_goes_on(void **st)
 	assert_int_equal(access(sock, F_OK), -1);
 }
 
-/* An assertion that fails ends it by its own signal. */
+/* A failed assertion ends the process by SIGABRT. */
 static void test_aborts(void **st)
 {
 	const pid_t pid = fork();
@@ -230,7 +230,7 @@ static void test_aborts(void **st)
 	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
 }
 
-/* ---- what it never does ------------------------------------------------------------ */
+/* ---- what it cannot do ------------------------------------------------------------- */
 
 static long start_program(void)
 {
@@ -362,7 +362,7 @@ static void test_files(void **st)
 	assert_int_equal(access(outside, F_OK), 0);
 }
 
-/* A socket of another program, as a session bus is one. */
+/* A socket of another program, such as that of a session bus. */
 static socklen_t abstract_name(struct sockaddr_un *un)
 {
 	*un = (struct sockaddr_un){ .sun_family = AF_UNIX };
@@ -379,7 +379,7 @@ static long reach_abstract(void)
 	return fd < 0 ? -1 : connect(fd, (struct sockaddr *)&un, len);
 }
 
-/* By a socket that is there, which seccomp lets pass. */
+/* By an existing socket, which seccomp allows. */
 static long send_to_abstract(void)
 {
 	struct sockaddr_un un;
@@ -436,7 +436,7 @@ static long bind_stream(void)
 	return bind(stream, (struct sockaddr *)&un, len);
 }
 
-/* A listener with a path, as that of a session bus or of a daemon of containers. */
+/* A listener with a path, such as that of a session bus or a container daemon. */
 static void test_listeners(void **st)
 {
 	(void)st;
@@ -483,7 +483,7 @@ static long ping_socket(void)
 	return socket(AF_INET, SOCK_DGRAM, IPPROTO_ICMP);
 }
 
-/* Connections that connect() does not make. */
+/* Connections without connect(). */
 static long fast_sendto(void)
 {
 	const int fd = socket(AF_INET, SOCK_STREAM, 0);
@@ -503,7 +503,7 @@ static long fast_sendmsg(void)
 	return fd < 0 ? -1 : sendmsg(fd, &m, MSG_FASTOPEN | MSG_NOSIGNAL);
 }
 
-/* As a link does. */
+/* Sends as a link does. */
 static long tcp_send(void)
 {
 	struct iovec iov = { .iov_base = "", .iov_len = 1 };
@@ -516,7 +516,7 @@ static long tcp_send(void)
 	return sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* Somebody who listens at 127.0.0.1, on @port. */
+/* A listener at 127.0.0.1, on @port. */
 static int tcp_listener(in_port_t *port)
 {
 	struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
@@ -530,7 +530,7 @@ static int tcp_listener(in_port_t *port)
 	return fd;
 }
 
-/* The port that it is told is reached, in one way, and no other port is. */
+/* Only connect() reaches a port; with Landlock ABI 4 only the configured port. */
 static void test_wire(void **st)
 {
 	in_port_t port, elsewhere;
@@ -567,7 +567,7 @@ static void count_signal(int sig)
 	signals++;
 }
 
-/* A pipe may signal its owner, who is another process here, when something can be read. */
+/* A pipe can signal its owner, another process here, when data arrive. */
 static long signal_by_pipe(void)
 {
 	int p[2];
@@ -595,7 +595,9 @@ static void test_signals(void **st)
 static sem_t begun, go;
 static pthread_t second;
 
-/* What it cannot, as a set: 1: make a socket, by seccomp; 2: remove a file, by Landlock */
+/*
+ * Return: set of what it cannot do. 1: create a socket, by seccomp; 2: remove a file, by Landlock
+ */
 static void *second_thread(void *arg)
 {
 	uintptr_t cannot = 0;
@@ -617,7 +619,7 @@ static void start_second(void *arg)
 		sem_wait(&begun);
 }
 
-/* It ends, too, as a thread does. */
+/* It can also end as a thread does. */
 static long second_is_confined(void)
 {
 	void *cannot;
@@ -642,7 +644,7 @@ static void test_threads(void **st)
 	(void)st;
 	cfg.threads = start_second;
 	assert_int_equal(confined(second_is_confined), 0);
-	/* it keeps what the first one keeps */
+	/* with all rights, the second thread keeps them, too */
 	cfg.all = true;
 	assert_int_equal(confined(second_is_not), 0);
 	cfg.all = false;
@@ -656,7 +658,7 @@ static long new_privileges(void)
 	       !fab_sandbox()->landlock_abi ? 0 : -1;
 }
 
-/* One that keeps all its rights gets no new ones. */
+/* A process that keeps all its rights gets no new ones. */
 static void test_all(void **st)
 {
 	(void)st;

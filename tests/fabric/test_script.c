@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Scripts of faults: their grammar and their times, which are virtual. test_replay.c has what the same script
- * and seed do.
+ * Scripts of faults: their grammar, and their times, which are virtual. test_replay.c tests the
+ * effects of the same script and seed.
  */
 #include "scripts.h"
 
@@ -17,7 +17,7 @@ static int stop(void **st)
 	return teardown(st);
 }
 
-/* Line of the first error of @text, which has to be @says. */
+/* Line of the first error of @text, which must be @says. */
 static json_int_t script_error(const char *text, const char *says)
 {
 	json_t *v = script(text, NULL), *first = json_array_get(json_object_get(v, "errors"), 0);
@@ -130,7 +130,7 @@ static void test_errors(void **st)
 	assert_null(m.script);
 }
 
-/* All errors are told, up to a number, and then nothing is played. */
+/* A script with errors is not played. The reply lists them, up to a limit. */
 static void test_many_errors(void **st)
 {
 	static char text[64 * FAB_SCRIPT_LINES];
@@ -156,7 +156,7 @@ static void test_many_errors(void **st)
 	json_decref(v);
 }
 
-/* A byte that ends a string is an error of its line; what is behind it is not read. */
+/* A zero byte is an error of its line; the rest is not read. */
 static void test_zero(void **st)
 {
 	static const char text[] = "at 1s link up leaf1:1\nat 1s link up leaf1:1\0x\n";
@@ -175,7 +175,7 @@ static uint8_t state_of(const char *port)
 	return f->port[fab_find_port(f, port)].pi.state;
 }
 
-/* Each fault is made at its time, as the clock of the fabric says it, in order. */
+/* Each fault takes effect at its time by the fabric's clock, in order. */
 static void test_times(void **st)
 {
 	uint64_t failed;
@@ -195,14 +195,14 @@ static void test_times(void **st)
 	assert_int_equal(state_of("leaf1:1"), IB_PS_INIT);
 	assert_int_equal(fab_script_timer(&m, now + 10 * MS), 5 * MS);
 	assert_int_equal(state_of("leaf1:1"), IB_PS_DOWN);
-	/* late: all that is due, in order */
+	/* late: all lines that are due are executed, in order */
 	assert_int_equal(fab_script_timer(&m, now + 1000 * MS), UINT64_MAX);
 	assert_int_equal(state_of("leaf1:1"), IB_PS_INIT);
 	assert_int_equal(fab_script_left(&m, &failed), 0);
 	assert_int_equal(failed, 0);
 }
 
-/* What has become of the line that was played as number @n. */
+/* The log entry of line number @n that was executed. */
 static void became(uint64_t n, uint64_t ms, unsigned int line, const char *why)
 {
 	const struct fab_script_entry *e = fab_script_entry(&m, n);
@@ -213,7 +213,10 @@ static void became(uint64_t n, uint64_t ms, unsigned int line, const char *why)
 	assert_string_equal(e->why, why);
 }
 
-/* Each ms from @from to @to after the script has begun. Return: ns until the next line. */
+/*
+ * Runs the timer each ms from @from to @to after the script's begin. Return: ns until the next
+ * line.
+ */
 static uint64_t step(unsigned int from, unsigned int to)
 {
 	uint64_t next = 0;
@@ -223,7 +226,7 @@ static uint64_t step(unsigned int from, unsigned int to)
 	return next;
 }
 
-/* What is expected is so at its time, or within a time; else the line has failed. */
+/* An expectation is true at its time, or within a time; else the line has failed. */
 static void test_expect(void **st)
 {
 	uint64_t failed;
@@ -243,7 +246,7 @@ static void test_expect(void **st)
 	assert_int_equal(fab_script_left(&m, &failed), 8);
 	assert_int_equal(failed, 1);
 	assert_int_equal(step(11, 20), MS);
-	/* it is so since its last look */
+	/* true since the last check */
 	assert_int_equal(fab_script_left(&m, &failed), 6);
 	assert_int_equal(failed, 2);
 	assert_int_equal(step(21, 25), UINT64_MAX);
@@ -264,7 +267,10 @@ static void test_expect(void **st)
 	assert_null(fab_script_entry(&m, 10));
 }
 
-/* What has a condition is done once, when that is so; if it never is, nothing is done, and nothing has failed. */
+/*
+ * A line with a condition is executed once, when the condition is true. If it never is, the line is
+ * skipped and has not failed.
+ */
 static void test_condition(void **st)
 {
 	uint64_t failed;
@@ -288,14 +294,14 @@ static void test_condition(void **st)
 	assert_int_equal(fab_script_left(&m, &failed), 0);
 	assert_int_equal(failed, 1);
 	assert_int_equal(state_of("spine1:1"), IB_PS_INIT);
-	/* a daemon that was late does not make up for its looks, and plays what was due meanwhile */
+	/* a late daemon does not repeat missed checks, and executes the lines that were due */
 	plays("when leaf1:1 Init for 9s do link up leaf1:2\nat 10ms link up leaf1:1", 9000 * (json_int_t)MS);
 	fab_script_timer(&m, now);
 	fab_script_timer(&m, now + 5000 * (uint64_t)MS);
 	became(0, 10, 2, "");
 	became(1, 5000, 1, "");
 	assert_int_equal(state_of("leaf1:2"), IB_PS_INIT);
-	/* the last look is at the end of its time, from when it begins */
+	/* the last check is at the end of the time, which counts from its begin */
 	plays("when links_up below 1 from 2ms for 1500us do link up leaf1:2\n", 3500000);
 	step(0, 5);
 	assert_int_equal(fab_script_entry(&m, 0)->ns, 3500000);
@@ -303,8 +309,8 @@ static void test_condition(void **st)
 }
 
 /*
- * What is expected within a time is waited for so long, when the daemon was late, too: others could do nothing
- * meanwhile. The lines behind it stay behind it.
+ * An expectation within a time waits that long even if the daemon was late, because other programs
+ * could do nothing meanwhile. The following lines wait for it.
  */
 static void test_expect_late(void **st)
 {
@@ -324,7 +330,7 @@ static void test_expect_late(void **st)
 	assert_int_equal(fab_script_played(&m), 1);
 	assert_string_equal(fab_script_entry(&m, 0)->why, "");
 	assert_in_range(fab_script_timer(&m, now), MS, 50 * MS);
-	/* and no longer */
+	/* no longer than that */
 	fab_script_stop(&m);
 	plays("at 0 expect leaf1:1 Init --within 5ms\nat 6ms link up leaf1:1\n", 6 * MS);
 	for (unsigned int i = 0; i < 7; i++, now += MS)
@@ -335,7 +341,9 @@ static void test_expect_late(void **st)
 	became(0, 5, 1, "it is Down, which was not expected");
 }
 
-/* When the line of a script that is about 10 ms for 20 s is played; [2048]. Return: how often. */
+/*
+ * Times at which the line of a script "about 10 ms for 20 s" is executed; [2048]. Return: how many.
+ */
 static uint64_t times_by_chance(unsigned int seed, uint64_t *ns)
 {
 	json_t *v;
@@ -357,7 +365,10 @@ static uint64_t times_by_chance(unsigned int seed, uint64_t *ns)
 	return n;
 }
 
-/* Poisson: so many on the average, the time between exponentially distributed; by the seed. */
+/*
+ * A Poisson process: the mean count is right, the intervals are exponentially distributed, and the
+ * seed determines them.
+ */
 static void test_about(void **st)
 {
 	static uint64_t ns[2048], again[2048];
@@ -370,7 +381,7 @@ static void test_about(void **st)
 		last = 1000 * (uint64_t)MS;
 		for (uint64_t i = 0; i < n; i++) {
 			assert_true(ns[i] >= last);
-			/* e^-2 of them */
+			/* e^-2 of the intervals */
 			long_ones += ns[i] - last > 20 * MS;
 			last = ns[i];
 		}
@@ -382,7 +393,7 @@ static void test_about(void **st)
 	assert_memory_equal(ns, again, n * sizeof(*ns));
 	times_by_chance(21, again);
 	assert_memory_not_equal(ns, again, 100 * sizeof(*ns));
-	/* never, of most seeds */
+	/* never, with most seeds */
 	plays("about 10s for 1ms link down leaf1:1", MS);
 	assert_int_equal(fab_script_timer(&m, now), UINT64_MAX);
 }
@@ -395,7 +406,9 @@ static uint64_t cpu_ns(void)
 	return (uint64_t)ts.tv_sec * 1000 * MS + (uint64_t)ts.tv_nsec;
 }
 
-/* To read a script takes as long as its text is, not as what its lines by chance may come to. */
+/*
+ * The time to read a script depends on the length of its text, not on the number of random events.
+ */
 static void test_much_by_chance(void **st)
 {
 	static char text[40 * FAB_SCRIPT_LINES + 8];
@@ -413,11 +426,11 @@ static void test_much_by_chance(void **st)
 	v = script(text, "replace");
 	assert_non_null(json_object_get(v, "errors"));
 	json_decref(v);
-	/* some 20 ms; to draw all times at once takes more than 10 s */
+	/* about 20 ms; drawing all times at once takes more than 10 s */
 	assert_in_range(cpu_ns() - begin, 0, 2000 * (uint64_t)MS);
 }
 
-/* Of a million packets on the wire of leaf1:4 so many are lost, in *@bursts. */
+/* Number of packets lost of a million on the wire of leaf1:4, in *@bursts bursts. */
 static unsigned int lost_of(const char *text, unsigned int *bursts)
 {
 	struct fab_fault *x;
@@ -438,7 +451,9 @@ static unsigned int lost_of(const char *text, unsigned int *bursts)
 	return lost;
 }
 
-/* As many packets are lost in bursts as without, and as many of them in each as was said. */
+/*
+ * As many packets are lost in bursts as without; the mean length of a burst is the configured one.
+ */
 static void test_burst(void **st)
 {
 	unsigned int n, bursts;
@@ -450,7 +465,7 @@ static void test_burst(void **st)
 	n = lost_of("at 0 loss leaf1:4 0.1 --burst 20", &bursts);
 	assert_in_range(n, 91000, 109000);
 	assert_in_range(n * 10 / bursts, 190, 210);
-	/* damage is not in bursts, and leaves them as they are */
+	/* damage has no bursts, and does not change those of loss */
 	n = lost_of("at 0 corrupt leaf1:4 0.5", &bursts);
 	assert_in_range(n * 10 / bursts, 190, 210);
 	n = lost_of("at 0 loss leaf1:4 0.1 --burst 1", &bursts);
@@ -459,7 +474,7 @@ static void test_burst(void **st)
 	assert_int_equal(lost_of("at 0 loss leaf1:4 0 --burst 5", &bursts), 0);
 }
 
-/* The last lines that were played are known. */
+/* The log contains the last lines that were executed. */
 static void test_log(void **st)
 {
 	(void)st;
@@ -472,13 +487,16 @@ static void test_log(void **st)
 	became(4999, 4999, 1, "");
 }
 
-/* The counter that all lines of the scripts below set. */
+/* The counter that all lines of the following scripts set. */
 static uint64_t value(void)
 {
 	return fab_extra(f, fab_find_port(f, "leaf1:1"))->ctr.symbol_error;
 }
 
-/* Many lines: each at its time, those of the same time in their order, whenever it is looked. */
+/*
+ * Each of many lines is executed at its time, those of the same time in order, at any interval of
+ * checks.
+ */
 static void test_order(void **st)
 {
 	static char text[64 * 500];
@@ -507,7 +525,10 @@ static void test_order(void **st)
 	}
 }
 
-/* A script that asks for too much, or was not looked at for long, is made in turns, and says so. */
+/*
+ * A script with too much to do at once, or after a long pause, is executed in turns, and reports
+ * that.
+ */
 static void test_turns(void **st)
 {
 	static char text[64 * FAB_SCRIPT_LINES];
@@ -542,7 +563,7 @@ static void test_turns(void **st)
 	assert_int_equal(fab_script_late(&m), 0);
 }
 
-/* Of the script that plays. */
+/* The number of the script that plays. */
 static json_int_t number_now(void)
 {
 	const char *ask = "{\"command\": \"script\", \"log\": 0}";
@@ -555,7 +576,7 @@ static json_int_t number_now(void)
 	return number;
 }
 
-/* A second script waits for the first, or replaces it; one that is wrong replaces nothing. */
+/* A second script waits for the first, or replaces it; an invalid one replaces nothing. */
 static void test_replace(void **st)
 {
 	const char *halt = "{\"command\": \"script\", \"stop\": true}";
@@ -591,13 +612,13 @@ static void test_replace(void **st)
 	assert_int_equal(fab_script_timer(&m, now + 10000 * MS), UINT64_MAX);
 	assert_int_equal(state_of("leaf1:1"), IB_PS_INIT);
 	assert_int_equal(state_of("leaf1:3"), IB_PS_INIT);
-	/* one that has ended is in nobody's way */
+	/* a script that has ended does not delay the next */
 	plays("at 0 link down leaf1:1", 0);
 	fab_script_timer(&m, now);
 	plays("at 0 link up leaf1:1", 0);
 }
 
-/* A port that is chosen by chance has a cable, is another one each time, and goes by the seed. */
+/* A random port has a cable, is another one each time, and depends on the seed. */
 static void test_any(void **st)
 {
 	uint8_t state[3][4];
@@ -619,7 +640,7 @@ static void test_any(void **st)
 		assert_in_range(down, 1, 2);
 	}
 	assert_memory_equal(state[0], state[1], 4);
-	/* a node without a cable has none to choose */
+	/* a node without a cable has no such port */
 	f->port[f->port[PORT].peer].peer = FAB_NO_PORT;
 	f->port[PORT].peer = FAB_NO_PORT;
 	assert_int_equal(script_error("at 0 link down host1:any", "which has a cable"), 1);
@@ -627,7 +648,7 @@ static void test_any(void **st)
 
 /* ---- words ----------------------------------------------------------------------- */
 
-/* A port is what is behind the last colon of a word: a decimal number, or any. */
+/* A port is the part after the last colon of a word: a decimal number, or any. */
 static void test_port_words(void **st)
 {
 	static const struct {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What a fabric answers to a long mix of SMPs, GMPs, requests of the control socket and time that
- * passes, chosen by a generator with a seed: as recorded (recorded.h). What happens by itself,
- * traps, cables that flap, scripts, MADs on slow wires, is part of it.
+ * The responses of a fabric to a long sequence of SMPs, GMPs, control requests and time, which a
+ * generator with a seed chooses, are as recorded (recorded.h). That includes asynchronous events:
+ * traps, cables that flap, scripts, MADs on slow wires.
  */
 #include "recorded.h"
 #include "subnet.h"
@@ -12,7 +12,7 @@
 #include "ib/mlnx.h"
 #include "ib/pma.h"
 
-#define STEPS	700u	/* of a session */
+#define STEPS	700u	/* in a session */
 
 static struct recorded rec;
 static uint64_t rng;
@@ -69,7 +69,7 @@ static const struct {
 	{ IB_SMP_ATTR_MLNX_EXT_PORT_INFO, { 0, 1, 2, 3, 4, 0x80000001 } },
 };
 
-/* Bytes as an earlier answer had them, some of them others. */
+/* The data of an earlier response, with some bytes changed. */
 static void some_data(uint8_t *data, unsigned int n)
 {
 	memcpy(data, last, n < sizeof(last) ? n : sizeof(last));
@@ -122,7 +122,7 @@ static struct fab_mad an_smp(void)
 	ib_smp_set_hops(&mad.smp, 0, (uint8_t)hops);
 	if (any(12))
 		return mad;
-	/* a part of the way by LIDs */
+	/* one part of the route uses LIDs */
 	if (any(2))
 		mad.smp.dr_slid = ib_to_be16(LID(HOST));
 	else
@@ -175,7 +175,7 @@ static void send_one(void)
 
 /* ---- requests ------------------------------------------------------------------ */
 
-/* NODE, PORT and OTHER are replaced. */
+/* NODE, PORT and OTHER are placeholders. */
 static const char * const requests[] = {
 	"'link','node':'NODE','port':PORT,'state':'down'",
 	"'link','node':'NODE','port':PORT,'state':'up'",
@@ -279,7 +279,7 @@ static void a_request(void)
 			at += sprintf(at, "%u", any(5));
 			t += 3;
 		} else if (*t == '\\' && t[1] == '\\') {
-			t++;			/* a quote of the script */
+			t++;			/* a quotation mark of the script */
 			*at++ = *++t;
 		} else {
 			*at++ = *t == '\'' ? '"' : *t;
@@ -289,7 +289,7 @@ static void a_request(void)
 	fprintf(out, "%s\n", text);
 	m.now_ns = now;
 	reply = fab_control_answer(&m, NULL, text, strlen(text), NULL);
-	/* sizes of structures, what the host has and does, and the protocol's version */
+	/* without sizes of structures, what the host has and does, and the protocol's version */
 	end = reply ? strstr(reply, ", \"memory_bytes\"") : NULL;
 	if (reply && !end)
 		end = strstr(reply, ", \"version\"");
@@ -310,7 +310,7 @@ static void time_passes(void)
 	fprintf(out, "due %llu\n", (unsigned long long)(m.deadline_ns - now));
 }
 
-/* What the fabric is, MADs aside. */
+/* The state of the fabric, apart from MADs. */
 static void show(void)
 {
 	struct ohca_port_counters c;

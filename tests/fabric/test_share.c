@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What waits, and who goes first: PortXmitWait of every port on a way that is blocked, and the
- * bytes that lanes have of an output by its VLArbitrationTables (IBTA volume 1, 7.6.9 and
- * 16.1.3.5). Time passes only by now. Wires have no rates here, so the arbiter of an output
- * decides where a round of the data path ends before its packets do: at the switch that they all
- * come to by links. With rates it always does: test_rate.c.
+ * PortXmitWait of every port on a blocked route, and the shares of lanes at an output by its
+ * VLArbitrationTables (IBTA volume 1, 7.6.9 and 16.1.3.5). Time passes only by changes of now.
+ * Wires have no rates here, so an arbiter decides only if a round of the data path ends before the
+ * packets of an output do: at a switch that all of them reach by links. With rates it always
+ * decides: test_rate.c.
  */
 #include "hosts.h"
 
-#define PKT	4116u		/* 31 packets fit a lane */
+#define PKT	4116u		/* a lane has room for 31 packets */
 #define LANES	8u
 
 static int setup_wait(void **st)
@@ -33,7 +33,7 @@ static void expect_near(uint64_t got_value, uint64_t want)
 
 /* ---- PortXmitWait -------------------------------------------------------------- */
 
-/* PortXmitWait of port @p, and PortVLXmitWait of @vl, as its PMA says now. */
+/* PortXmitWait of port @p, and PortVLXmitWait of @vl, as the PMA reports them now. */
 static uint64_t wait_of(uint32_t p, unsigned int vl, uint64_t *vl_wait)
 {
 	struct ib_pma_port_counters_ext pc = { .port_select = (uint8_t)fab_port_num(f, p) };
@@ -52,7 +52,7 @@ static uint64_t wait_of(uint32_t p, unsigned int vl, uint64_t *vl_wait)
 	return pc.xmit_wait;
 }
 
-/* Time passes while nothing can move; by parts of a tick, too. */
+/* Time passes while nothing can move, also by fractions of a tick. */
 static void stand(uint64_t ns)
 {
 	const uint64_t end = now + ns;
@@ -64,8 +64,8 @@ static void stand(uint64_t ns)
 }
 
 /*
- * A reader that stops and goes on: each of the five ports on the way counts the time during which
- * it had packets and could send none, and says so while it is blocked.
+ * A reader stops and continues. Each of the five ports on the route counts the time in which it had
+ * packets and could not send, and reports it while it is blocked.
  */
 static void test_wait(void **st)
 {
@@ -94,11 +94,11 @@ static void test_wait(void **st)
 				expect_near(vl_wait, blocked_us < 65535 ? blocked_us : 65535);
 			}
 		}
-		/* the ways of the others, and the way back, do not wait */
+		/* other routes, and the way back, do not wait */
 		for (unsigned int i = 0; i < n; i++)
 			if (f->port[f->port[out[i]].peer].node != 15)
 				assert_int_equal(wait_of(f->port[out[i]].peer, 1, &vl_wait), 0);
-		/* all leaves; then nothing waits, and no time counts */
+		/* all packets leave; then nothing waits, and no time counts */
 		while (count_data(1, 1))
 			pump(NULL);
 		stand(5000000);
@@ -140,7 +140,7 @@ static void set_tables(uint32_t p, const struct ib_vlarb_entry *low,
 	m.epoch++;
 }
 
-/* All hosts read all that they have. Return: bytes on the wire to host[to], added by lane. */
+/* All hosts read all packets. Return: bytes on the wire to host[to], added by lane. */
 static uint64_t read_all(unsigned int to, uint64_t bytes[LANES])
 {
 	uint8_t pkt[OHCA_LINK_MAX_FRAME];
@@ -161,12 +161,12 @@ static uint64_t read_all(unsigned int to, uint64_t bytes[LANES])
 }
 
 /*
- * Bytes on the wire by lane at the output to host[to], while all @n sources have packets all the
- * time and the receivers take what comes.
+ * Bytes on the wire by lane at the output to host[to], while all @n sources always have packets and
+ * the receivers read at once.
  */
 static void shares(const struct source *s, unsigned int n, unsigned int to, uint64_t bytes[LANES])
 {
-	/* of the sources before */
+	/* packets of earlier sources */
 	do {
 		pump(NULL);
 	} while (read_all(to, bytes));
@@ -189,7 +189,7 @@ static void expect_share(const uint64_t bytes[LANES], unsigned int vl, unsigned 
 	expect_near(bytes[vl] * 1000000 / all, share);
 }
 
-/* All machines, of which host[0] receives. Return: the output that leads to it. */
+/* Places all machines; host[0] receives. Return: the output to it. */
 static uint32_t place_all(void)
 {
 	for (unsigned int i = 0; i < HOSTS; i++)
@@ -200,7 +200,7 @@ static uint32_t place_all(void)
 static void test_low_table(void **st)
 {
 	static const struct ib_vlarb_entry none[IB_VLARB_BLOCK];
-	/* one lane twice, another that never has anything; packets of several lengths */
+	/* one lane has two entries, another never has packets; packets have several lengths */
 	static const struct ib_vlarb_entry low[IB_VLARB_BLOCK] = {
 		{ 0, 40 }, { 1, 120 }, { 5, 255 }, { 2, 160 }, { 0, 80 }, { 3, 0 },
 	};
@@ -218,12 +218,12 @@ static void test_low_table(void **st)
 	expect_share(bytes, 2, 400000);
 }
 
-/* The high table has its limit in units of 4 KB, then one packet of the low one goes. */
+/* The high table has its limit in units of 4 KB; then one packet of the low table is sent. */
 static void test_high_table(void **st)
 {
 	static const struct ib_vlarb_entry low[IB_VLARB_BLOCK] = { { 0, 1 }, { 3, 1 } };
 	static const struct ib_vlarb_entry high[IB_VLARB_BLOCK] = { { 1, 50 }, { 2, 150 } };
-	/* 66 bytes on the wire, of which 63 are the first that are more than 4,096 */
+	/* 66 bytes on the wire: 63 packets are the first number above 4,096 bytes */
 	const struct source s[] = {
 		{ 1, 0, LID(2), 64 }, { 1, 1, LID(2), 64 }, { 2, 2, LID(2), 64 },
 		{ 3, 3, LID(2), 64 },
@@ -250,7 +250,7 @@ static void test_high_table(void **st)
 	}
 }
 
-/* Multicast has no other share than unicast, by lanes as among the inputs of one lane. */
+/* Multicast gets the same share as unicast, among lanes and among the inputs of one lane. */
 static void test_multicast_share(void **st)
 {
 	static const struct ib_vlarb_entry none[IB_VLARB_BLOCK];
@@ -287,7 +287,7 @@ static void test_multicast_share(void **st)
 	shares(swapped, 2, 0, bytes);
 	expect_share(bytes, 0, 250000);
 	expect_share(bytes, 1, 750000);
-	/* what leaves by two outputs has its share if both give it the same one */
+	/* a packet for two outputs has its share if both outputs grant the same one */
 	set_tables(port_of_host(4), low, none, 0);
 	shares(both, 2, 0, bytes);
 	expect_share(bytes, 0, 250000);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What the agent of a switch answers: each attribute, its rules, M_Keys. */
+/* Responses of a switch's agent: each attribute, its rules, M_Keys. */
 #include "query.h"
 
 #include "ib/rate.h"
@@ -34,7 +34,7 @@ static void test_node_info(void **state)
 	assert_int_equal(get(t, IB_SMP_ATTR_NODE_DESC, 0, d), 0);
 	assert_string_equal((char *)d, "the switch");
 	assert_int_equal(set(t, IB_SMP_ATTR_NODE_DESC, 0, d), IB_MAD_BAD_METHOD_ATTR);
-	/* on the link, too */
+	/* the peer of a link gets it, too */
 	peer = ohca_link_peer(t->ep[1].l);
 	assert_string_equal(peer->desc, "the switch");
 	assert_int_equal(peer->node_guid, 0x1234);
@@ -50,7 +50,7 @@ static void test_node_info(void **state)
 	net_free(t);
 }
 
-/* A block of multicast forwarding is of 16 ports, and there is none without a port. */
+/* A block of multicast forwarding has 16 ports, and no block is without a port. */
 static void test_mft_positions(void **state)
 {
 	static const struct {
@@ -69,7 +69,7 @@ static void test_mft_positions(void **state)
 	}
 }
 
-/* What an SM sets of a port reaches what sends there. */
+/* An SM's Set of a port takes effect at the sender. */
 static void test_high_limit(void **state)
 {
 	struct net *t = net_new(2, 1, 4, 0);
@@ -85,7 +85,7 @@ static void test_high_limit(void **state)
 	net_free(t);
 }
 
-/* Whatever is asked is answered. */
+/* Every request gets a response. */
 static void test_every_attribute(void **state)
 {
 	struct net *t = net_new(8, 1, 4, 0);
@@ -122,7 +122,7 @@ static void test_every_attribute(void **state)
 	net_free(t);
 }
 
-/* The rules that an adapter's port has as well. */
+/* Rules that an adapter's port has as well. */
 static void test_same_rules(void **state)
 {
 	static const uint8_t path[] = { 1 };
@@ -134,23 +134,23 @@ static void test_same_rules(void **state)
 	uint8_t d[64];
 
 	(void)state;
-	/* attributes without a modifier have none */
+	/* attributes without a modifier accept only 0 */
 	assert_int_equal(get(t, IB_SMP_ATTR_NODE_INFO, 1, d), IB_MAD_BAD_FIELD);
 	assert_int_equal(get(t, IB_SMP_ATTR_NODE_DESC, 1, d), IB_MAD_BAD_FIELD);
 	assert_int_equal(get(t, IB_SMP_ATTR_SWITCH_INFO, 1, d), IB_MAD_BAD_FIELD);
-	/* reserved bits of one do not count */
+	/* reserved bits of a modifier are ignored */
 	assert_int_equal(get(t, IB_SMP_ATTR_PORT_INFO, 0x100, d), 0);
-	/* VL15 has no place in arbitration */
+	/* VL15 is invalid in arbitration tables */
 	ib_vlarb_block_pack(e, d);
 	assert_int_equal(set(t, IB_SMP_ATTR_VLARB, 1 << 16 | 1, d), IB_MAD_BAD_FIELD);
 	assert_int_equal(get(t, IB_SMP_ATTR_VLARB, 1 << 16 | 1, d), 0);
 	assert_int_not_equal(d[0] & 15, IB_MGMT_VL);
-	/* a route without hops ends here, and the answer goes back by its port */
+	/* a route without hops ends here, and the response returns by the same port */
 	ep_smp_init(&t->ep[0], &smp, IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, NULL, 0, path);
 	ib_smp_set_hops(&smp, 0, 0);
 	assert_int_equal(ep_query(&t->ep[0], &smp), 0);
 
-	/* Set(Notice) takes back the trap that Get(Notice) shows */
+	/* Set(Notice) removes the trap that Get(Notice) shows */
 	get_pi(t, 0, &pi);
 	pi.state = 0;
 	pi.phys_state = 0;
@@ -182,7 +182,7 @@ static void test_versions(void **state)
 	ep_smp_init(&t->ep[0], &smp, IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, NULL, 1, path);
 	smp.hdr.base_version = 2;
 	assert_int_equal(ep_query(&t->ep[0], &smp), IB_MAD_BAD_VERSION);
-	/* What is no request gets no answer. */
+	/* A MAD that is not a request gets no response. */
 	dropped = t->m.stats.lost;
 	ep_smp_init(&t->ep[0], &smp, IB_METHOD_GET_RESP, IB_SMP_ATTR_NODE_INFO, 0, NULL, 1,
 		    path);
@@ -274,7 +274,7 @@ static void test_tables(void **state)
 	net_free(t);
 }
 
-/* The VL of SL 1 from each port to each other one, of which there are 4. */
+/* The VL of SL 1 from each of 5 ports to each of them. */
 static void expect_sl2vl(struct net *t, const char *vls)
 {
 	struct ib_sl2vl map;
@@ -300,7 +300,9 @@ static void set_sl2vl(struct net *t, uint32_t mod, uint8_t vl)
 	assert_int_equal(map.vl[1], vl);
 }
 
-/* One Set for all input ports, all output ports, or both, before and after one for two ports. */
+/*
+ * One Set changes all input ports, all output ports, or both, before and after a Set for two ports.
+ */
 static void test_all_sl2vl(void **state)
 {
 	struct net *t = net_new(4, 1, 8, 0);
@@ -327,7 +329,7 @@ static void test_all_sl2vl(void **state)
 	set_sl2vl(t, 0x30000, 7);
 	expect_sl2vl(t, "77777 77777 77777 77777 77777");
 	assert_null(net_switch(t)->sl2vl);
-	/* a link that trains again keeps what was written */
+	/* a link that trains again keeps the table */
 	fab_fold_sl2vl(&t->m, net_index(t, 2), 4);
 	expect_sl2vl(t, "77777 77777 77777 77777 77777");
 	net_free(t);
@@ -343,7 +345,7 @@ static void test_port_info(void **state)
 	assert_int_equal(pi.state, IB_PS_ACTIVE);
 	assert_int_equal(pi.phys_state, IB_PHYS_LINK_UP);
 	assert_true(pi.cap_mask & IB_CAP_EXT_SPEEDS);
-	/* Get(Notice) is answered, and traps are sent */
+	/* Get(Notice) works, and traps are sent */
 	assert_true(pi.cap_mask & IB_CAP_NOTICE && pi.cap_mask & IB_CAP_TRAP);
 	get_pi(t, 2, &pi);
 	assert_int_equal(pi.local_port, 1);
@@ -352,7 +354,7 @@ static void test_port_info(void **state)
 	assert_int_equal(pi.width_active, 2);
 	assert_int_equal(pi.speed_ext_active, 2);
 	assert_int_equal(pi.mtu, 5);
-	assert_int_equal(pi.op_vls, 3);			/* 4 VLs: what the switch has */
+	assert_int_equal(pi.op_vls, 3);			/* 4 VLs, as the switch has */
 	get_pi(t, 3, &pi);
 	assert_int_equal(pi.state, IB_PS_DOWN);
 	assert_int_equal(pi.phys_state, IB_PHYS_POLLING);
@@ -360,7 +362,7 @@ static void test_port_info(void **state)
 	pi.phys_state = 0;
 	assert_int_equal(set_pi(t, 3, &pi), IB_MAD_BAD_FIELD);
 
-	/* Init to Active is no transition; Armed is, and to Active from there. */
+	/* Init to Active is no valid transition; Init to Armed is, and Armed to Active. */
 	get_pi(t, 2, &pi);
 	pi.state = IB_PS_ACTIVE;
 	pi.phys_state = 0;
@@ -373,7 +375,7 @@ static void test_port_info(void **state)
 	assert_int_equal(pi.state, IB_PS_ACTIVE);
 	assert_true(net_port(t, 2)->active);
 
-	/* Extended speeds are touched only by an SM that knows them. */
+	/* Only an SM that supports extended speeds changes them. */
 	pi.state = 0;
 	pi.phys_state = 0;
 	pi.speed_ext_enabled = 1;
@@ -386,9 +388,9 @@ static void test_port_info(void **state)
 	assert_int_equal(set_pi(t, 1u << 31 | 2, &pi), 0);
 	get_pi(t, 2, &pi);
 	assert_int_equal(pi.speed_ext_enabled, 1);
-	assert_int_equal(pi.speed_ext_active, 2);	/* until it trains again */
+	assert_int_equal(pi.speed_ext_active, 2);	/* until the link trains again */
 
-	/* Down bounces the link; it comes back in Init, and slower. */
+	/* Down resets the link, which comes up in Init, and slower. */
 	pi.state = IB_PS_DOWN;
 	pi.phys_state = 0;
 	assert_int_equal(set_pi(t, 2, &pi), 0);
@@ -397,7 +399,7 @@ static void test_port_info(void **state)
 	assert_int_equal(pi.state, IB_PS_INIT);
 	assert_int_equal(pi.speed_ext_active, 1);
 
-	/* Disabled stays down, also for a peer that retrains. */
+	/* A disabled port stays down even if the peer trains. */
 	pi.state = IB_PS_DOWN;
 	pi.phys_state = IB_PHYS_DISABLED;
 	assert_int_equal(set_pi(t, 2, &pi), 0);
@@ -419,7 +421,7 @@ static void test_port_info(void **state)
 	net_free(t);
 }
 
-/* Both ends' MTU and VLs meet in the middle, or the SM would bounce the link. */
+/* Both ends negotiate MTU and VLs; otherwise the SM would reset the link. */
 static void test_negotiation(void **state)
 {
 	struct net *t = net_new(8, 1, 8, 0);
@@ -464,29 +466,29 @@ static void test_mkey(void **state)
 	pi.state = 0;
 	pi.phys_state = 0;
 	assert_int_equal(set_pi(t, 0, &pi), 0);
-	/* Reading is allowed, the key is not shown. */
+	/* A Get is allowed, and does not show the key. */
 	get_pi(t, 0, &pi);
 	assert_int_equal(pi.mkey, 0);
 	assert_int_equal(pi.mkey_prot, 1);
-	/* Writing is not: no answer, a count, a running lease, trap 256. */
+	/* A Set is not: no response, a count, a running lease, trap 256. */
 	memset(d, 0xff, sizeof(d));
 	assert_int_equal(set(t, IB_SMP_ATTR_LFT, 0, d), -1);
 	assert_int_equal(net_switch(t)->lft[1], 0);
 	assert_int_equal(net_pi(t, 0)->mkey_violations, 1);
 	assert_true(net_end(t)->lease_ns != UINT64_MAX);
 	assert_non_null(waiting(t, IB_TRAP_BAD_MKEY));
-	/* What is answered without the key leaves the lease alone. */
+	/* A response to a request without the key does not change the lease. */
 	ep_smp_init(&t->ep[0], &smp, 0x12, IB_SMP_ATTR_NODE_INFO, 0, NULL, 1, path);
 	assert_int_equal(ep_query(&t->ep[0], &smp), IB_MAD_BAD_METHOD);
 	assert_true(net_end(t)->lease_ns != UINT64_MAX);
-	/* With the key all is well, and the lease stops. */
+	/* A request with the key succeeds and stops the lease. */
 	memcpy(d, &net_switch(t)->lft[0], 64);
 	ep_smp_init(&t->ep[0], &smp, IB_METHOD_SET, IB_SMP_ATTR_LFT, 0, d, 1, path);
 	smp.mkey = ib_to_be64(0xabcdef);
 	assert_int_equal(ep_query(&t->ep[0], &smp), 0);
 	assert_int_equal(ib_be64(smp.mkey), 0);
 	assert_true(net_end(t)->lease_ns == UINT64_MAX);
-	/* An expired lease opens the protection. */
+	/* An expired lease ends the protection. */
 	assert_int_equal(set(t, IB_SMP_ATTR_LFT, 0, d), -1);
 	net_end(t)->lease_ns = 1;
 	fab_wait(&t->m, fab_extra_of(t->f, net_index(t, 0)));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A fabric of one switch in its own thread and four end ports in theirs, all to all on two lanes, each
- * sleeping when it has nothing to do: first in peace, when not a packet may be lost,
- * doubled, damaged or overtaken, then with links that retrain and nodes that die and come
- * back, when what arrives must still be right and everything must work again afterwards.
+ * A fabric with one switch in its own thread and four end ports in theirs sends all to all on two
+ * lanes; each thread sleeps when it is idle. In the first part no packet may be lost, duplicated,
+ * damaged or reordered. In the second part links retrain and nodes detach and attach again; packets
+ * that arrive must be correct, and afterwards everything must work again.
  *
- *	test_soak [SECONDS-OF-TROUBLE]
+ * test_soak [SECONDS] of the second part
  */
 #include "ep.h"
 
@@ -18,10 +18,10 @@
 
 #define EPS	4u
 #define VLS	2u
-#define COUNT	15000u		/* packets per pair and lane */
+#define COUNT	15000u		/* packets for each pair and lane */
 #define HDR	(IB_LRH_LEN + IB_BTH_LEN)
 
-/* Behind the headers of every packet. */
+/* Follows the headers of every packet. */
 struct stamp {
 	uint32_t from, to, vl, seq, life, seed;
 };
@@ -31,11 +31,11 @@ struct node {
 	unsigned int id;
 	pthread_t thread;
 	unsigned int rand;
-	uint32_t life;			/* changes when the node dies */
+	uint32_t life;			/* changes when the node restarts */
 	uint32_t tx[EPS][VLS], rx[EPS][VLS];
-	uint32_t rx_life[EPS][VLS];	/* lanes overtake each other */
+	uint32_t rx_life[EPS][VLS];	/* lanes may overtake others */
 	uint64_t received;
-	bool trouble;			/* gaps are no failure */
+	bool trouble;			/* missing packets are no failure */
 };
 
 static char path[64];
@@ -110,7 +110,7 @@ static void check_one(struct node *n, const struct ohca_link_frame *f)
 	n->received++;
 }
 
-/* Receive all there is, send a little. Return: whether anything happened. */
+/* Receive all packets, send a few. Return: whether anything happened. */
 static bool turn(struct node *n, uint32_t limit)
 {
 	struct ohca_link_frame f;
@@ -130,7 +130,7 @@ static bool turn(struct node *n, uint32_t limit)
 		if (to != n->id && n->tx[to][vl] < limit && send_one(n, to, vl))
 			busy = true;
 	}
-	/* Chance alone may miss what is left to send. */
+	/* The random choices may have missed packets that remain to be sent. */
 	for (unsigned int to = 0; !busy && to < EPS; to++)
 		for (unsigned int vl = 0; vl < VLS; vl++)
 			if (to != n->id && n->tx[to][vl] < limit && send_one(n, to, vl))
@@ -172,7 +172,7 @@ static void *peace(void *arg)
 			break;
 		}
 	}
-	/* Others may still send to us acknowledgements of nothing: leave the link up. */
+	/* Other nodes may still send to this one: keep the link up. */
 	done++;
 	while (done < EPS)
 		if (!turn(n, COUNT))
@@ -180,7 +180,7 @@ static void *peace(void *arg)
 	return NULL;
 }
 
-/* Node 0 is the subnet manager: it wakes ports that came back. */
+/* Node 0 is the subnet manager: it activates ports that have come up again. */
 static void manage(struct node *n)
 {
 	for (unsigned int i = 1; i < EPS; i++)
@@ -206,14 +206,14 @@ static void *war(void *arg)
 		case 0:
 			ohca_link_train(n->ep.l, &phy);
 			break;
-		case 1:		/* it dies, its successor starts from zero */
+		case 1:		/* the node restarts; sequence numbers begin at zero */
 			ohca_link_free(n->ep.l);
 			n->life++;
 			memset(n->tx, 0, sizeof(n->tx));
 			if (!join_fabric(n))
 				return NULL;
 			break;
-		case 2:		/* an evil one: the fabric throws it out */
+		case 2:		/* a protocol violation: the fabric detaches the node */
 			send(ohca_link_ctrl_fd(n->ep.l), "evil one", 8,
 			     MSG_DONTWAIT | MSG_NOSIGNAL);
 			break;
@@ -262,7 +262,7 @@ static void *loop_thread(void *arg)
 	return NULL;
 }
 
-/* Six hosts at a switch, with the smallest buffers, which wait for credits most. */
+/* Six hosts at a switch with the smallest buffers, so that they wait for credits most often. */
 static bool start(struct loop_arg *a, const struct fab_serve_hooks *hooks, pthread_t *th)
 {
 	char why[256];
@@ -345,7 +345,7 @@ int main(int argc, char **argv)
 		node[i].trouble = true;
 	if (!failures)
 		run(node, war, seconds);
-	/* Afterwards all is as before. */
+	/* Afterwards everything works as in the first part. */
 	for (unsigned int i = 0; i < EPS && !failures; i++) {
 		ohca_link_free(node[i].ep.l);
 		node[i].life++;

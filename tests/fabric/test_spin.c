@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Whether the loop waits awake, by work that comes and by what the kernel counts. */
+/*
+ * Decides whether the loop polls instead of sleeping, by arriving work and by the kernel's
+ * counters.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,9 +14,9 @@
 #include "fabric/base/schedstat.h"
 
 #define LOOK	((uint64_t)FAB_SPIN_LOOK_NS)
-#define LIMIT	(LOOK / 100 * FAB_SPIN_BUSY)	/* of the delay between two looks */
+#define LIMIT	(LOOK / 100 * FAB_SPIN_BUSY)	/* the delay between two looks */
 
-/** struct run - a thread, in made-up time */
+/** struct run - a thread in simulated time */
 struct run {
 	struct fab_spin s;
 	uint64_t now_ns;
@@ -30,7 +33,10 @@ static struct run begin(void)
 	return r;
 }
 
-/* The next look, after @sleeps of which each took @wake_ns, and another @delay_ns. */
+/*
+ * The next look at the counters, after @sleeps sleeps with @wake_ns of delay each, and a further
+ * delay of @delay_ns.
+ */
 static bool look(struct run *r, uint64_t delay_ns, uint64_t sleeps, uint64_t wake_ns)
 {
 	r->now_ns += LOOK;
@@ -39,7 +45,7 @@ static bool look(struct run *r, uint64_t delay_ns, uint64_t sleeps, uint64_t wak
 	return fab_spin_look(&r->s, r->now_ns, &r->look);
 }
 
-/* Free looks until they change its mind. */
+/* Number of looks without delay until the processor counts as free. */
 static unsigned int looks_until_free(struct run *r)
 {
 	unsigned int n = 1;
@@ -49,7 +55,7 @@ static unsigned int looks_until_free(struct run *r)
 	return n;
 }
 
-/* A window that was asked for stays. */
+/* A configured window stays the same. */
 static void test_fixed(void **state)
 {
 	struct fab_spin s;
@@ -65,7 +71,10 @@ static void test_fixed(void **state)
 	assert_int_equal(s.window_ns, 1000000000);
 }
 
-/* It grows by work that it just missed, not by what it caught, up to a limit, and shrinks to nothing. */
+/*
+ * The window grows with work that came just after it, up to a limit, and shrinks to zero. Work
+ * within it does not change it.
+ */
 static void test_window(void **state)
 {
 	static const uint32_t widths[] = { 6250, 12500, 25000, 50000, 50000 };
@@ -95,7 +104,7 @@ static void test_looks(void **state)
 	assert_false(fab_spin_due(&r.s, r.now_ns));
 	assert_false(fab_spin_due(&r.s, r.now_ns + LOOK - 1));
 	assert_true(fab_spin_due(&r.s, r.now_ns + LOOK));
-	/* what was counted before the first does not count */
+	/* delays before the first look do not count */
 	r = (struct run){ .now_ns = 5, .look = { .delay_ns = 10 * LOOK } };
 	fab_spin_init(&r.s, FAB_SPIN_AUTO);
 	assert_false(fab_spin_look(&r.s, r.now_ns, &r.look));
@@ -103,7 +112,7 @@ static void test_looks(void **state)
 	assert_int_equal(r.s.delay, 0);
 }
 
-/* A thread that waits for a processor sleeps at once, whatever comes soon. */
+/* A thread that waits for a processor sleeps at once, however soon work arrives. */
 static void test_busy(void **state)
 {
 	struct run r = begin();
@@ -119,12 +128,12 @@ static void test_busy(void **state)
 	assert_int_equal(r.s.window_ns, 0);
 	fab_spin_idled(&r.s, 1000);
 	assert_int_equal(r.s.window_ns, 0);
-	/* it knows that by now */
+	/* the next look does not report it again */
 	assert_false(look(&r, LOOK, 0, 0));
 	assert_int_equal(r.s.delay, 1000);
 }
 
-/* Wake-ups of an idle machine are none of others' business. */
+/* Wake-up delays of an idle machine do not mean that processors are busy. */
 static void test_wake_ups(void **state)
 {
 	struct run r = begin();
@@ -137,7 +146,7 @@ static void test_wake_ups(void **state)
 	assert_true(look(&r, LIMIT + LIMIT / 10, 10000, FAB_SPIN_WAKE_NS));
 }
 
-/* Free processors are believed after a while, and each time that was wrong after twice as long. */
+/* Processors count as free after a number of looks, which doubles each time that was wrong. */
 static void test_patience(void **state)
 {
 	struct run r = begin();
@@ -145,7 +154,7 @@ static void test_patience(void **state)
 
 	(void)state;
 	assert_true(look(&r, LOOK, 0, 0));
-	/* one busy look in between begins anew */
+	/* one busy look in between restarts the count */
 	for (unsigned int i = 1; i < patience; i++)
 		assert_false(look(&r, 0, 0, 0));
 	assert_false(look(&r, LOOK, 0, 0));
@@ -160,14 +169,14 @@ static void test_patience(void **state)
 	assert_int_equal(looks_until_free(&r), patience);
 	assert_true(look(&r, LOOK, 0, 0));
 	assert_int_equal(looks_until_free(&r), patience);
-	/* as long again, and it is as at the beginning */
+	/* after as many free looks again, the number is the first one */
 	for (unsigned int i = 0; i < patience; i++)
 		assert_false(look(&r, 0, 0, 0));
 	assert_true(look(&r, LOOK, 0, 0));
 	assert_int_equal(looks_until_free(&r), 2 * FAB_SPIN_PATIENCE);
 }
 
-/* The kernel says something of this thread. */
+/* The kernel counts something for this thread. */
 static void test_kernel(void **state)
 {
 	const int fd = fab_schedstat_open();

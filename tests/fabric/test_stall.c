@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Ports that take no packets, and credits that are lost: what waits, who else, and when it ends. */
+/*
+ * Ports that stop accepting packets, and lost credits: which packets wait, where, and for how long.
+ */
 #include "paced.h"
 
 #include <math.h>
 
 #define MS	1000000u
 #define LEN	4092u		/* 64 blocks */
-#define BYTE_NS	80		/* EDR 4x by 1000 */
+#define BYTE_NS	80		/* EDR 4x, 1000 times slower */
 
 static uint32_t way[4];		/* output ports from host 1 to host 7 */
 
@@ -16,7 +18,7 @@ static void expect_near(double got_value, double want, double per_mille)
 		fail_msg("%g is not %g", got_value, want);
 }
 
-/* Host 1 sends to host 7, by leaf, spine and leaf; nothing is ever too old. */
+/* Host 1 sends to host 7 through leaf, spine and leaf; no packet is discarded for its age. */
 static int begin_way(void **st)
 {
 	uint32_t at;
@@ -48,7 +50,7 @@ static int end_way(void **st)
 	return 0;
 }
 
-/* us in which output @n of the way has waited since the last call. */
+/* Time in us for which output @n of the route has waited since the last call. */
 static uint64_t waited(unsigned int n)
 {
 	static uint64_t before[3];
@@ -64,11 +66,11 @@ static void all_waited(uint64_t *us)
 		us[n] = waited(n);
 }
 
-/* The buffers before a host that takes nothing get full, one by one, and then nobody sends. */
+/* The buffers before a host that accepts nothing fill one after another; then nobody sends. */
 static void test_spreads(void **st)
 {
 	const uint32_t end = fab_port_of(&f->node[7], 1);
-	/* in which a wire fills a buffer of 32 such packets */
+	/* time in which a wire fills a buffer of 32 such packets */
 	const uint64_t fills = 32 * (uint64_t)(LEN + 2) * BYTE_NS;
 	uint64_t us[3], ns;
 
@@ -78,7 +80,7 @@ static void test_spreads(void **st)
 	ns = now + 100 * MS;
 	count_anew();
 	run_until(now + fills * 9 / 10);
-	/* what was on its way there arrives */
+	/* packets in flight arrive */
 	assert_in_range(sim[1].packets, 0, 1);
 	all_waited(us);
 	assert_in_range(us[2], fills * 8 / 10 / 1000, fills * 9 / 10 / 1000);
@@ -91,10 +93,10 @@ static void test_spreads(void **st)
 	run_until(now + 3 * fills);
 	all_waited(us);
 	assert_in_range(us[0], 28 * fills / 10 / 1000, 3 * fills / 1000);
-	/* the host has no credit either */
+	/* the sending host has no credits either */
 	assert_null(fab_hport_begin(sim[0].h, 0, LEN));
 	assert_in_range(sim[1].packets, 0, 1);
-	/* to the ns; and all of it is there */
+	/* the stall ends exact to the ns; no packet is lost */
 	run_until(ns);
 	all_waited(us);
 	count_anew();
@@ -105,7 +107,7 @@ static void test_spreads(void **st)
 		assert_true(d->n.drop[i] == 0);
 }
 
-/* It ends when it is told so, when another time is said, or when the host is switched off. */
+/* A stall ends by resume, at its latest end time, or when the host is switched off. */
 static void test_resume(void **st)
 {
 	const uint32_t end = fab_port_of(&f->node[7], 1);
@@ -129,7 +131,7 @@ static void test_resume(void **st)
 	assert_int_equal(sim[1].packets, 0);
 	run_until(now + 11 * MS);
 	assert_in_range(sim[1].packets, 28, 31);
-	/* a switch's port, and nothing that was on its way is lost */
+	/* a stall of a switch's port; no packet in flight is lost */
 	assert_true(fab_fault_port_stall(&m, f->port[way[1]].peer, now + 500 * MS));
 	run_until(now + 400 * MS);
 	count_anew();
@@ -144,13 +146,13 @@ static void test_resume(void **st)
 	assert_false(fab_extra_of(f, way[2])->fault->stalls);
 }
 
-/* HOQLife ends what waits for it, and others go on. */
+/* HOQLife discards packets for the stalled port, and others continue. */
 static void test_discards(void **st)
 {
 	const uint32_t end = fab_port_of(&f->node[7], 1);
 
 	(void)st;
-	/* 4 ms by 1000 */
+	/* 4 ms, 1000 times longer */
 	f->port[way[2]].pi.hoq_life = 0;
 	f->port[way[2]].pi.vl_stall_count = 3;
 	fab_changed(&m, way[2]);
@@ -167,8 +169,8 @@ static void test_discards(void **st)
 }
 
 /*
- * A lane with few credits over a long cable: as much is on its way as they allow, so the rate is
- * that in the time of a packet and of the cable.
+ * A lane with few credits over a long cable. The credits limit the packets in flight, so the rate
+ * is that number of packets in the time of a packet plus that of the cable.
  */
 static void test_credits(void **st)
 {
@@ -188,13 +190,13 @@ static void test_credits(void **st)
 		waited(0);
 		run_until(now + ns);
 		expect_near((double)sim[1].packets, may < most ? may : most, 10);
-		/* while it has none the port waits */
+		/* while the lane has no credits the port waits */
 		if (may < most)
 			expect_near((double)waited(0), (1 - may / most) * ns / 1000, 10);
 		else
 			assert_int_equal(waited(0), 0);
 	}
-	/* another lane has its own */
+	/* another lane has its own credits */
 	assert_true(fab_fault_credits(&m, way[0], 0, 0));
 	assert_true(fab_fault_credits(&m, way[0], 3, 2048));
 	run_until(now + 200 * MS);
@@ -204,7 +206,7 @@ static void test_credits(void **st)
 	assert_int_equal(fab_dport(d, f->port[way[0]].peer)->lane[3].used, 2048);
 }
 
-/* Without any the lane stands still until HOQLife; after a training it has all again. */
+/* A lane without credits stands still until HOQLife; training the link restores the credits. */
 static void test_no_credits(void **st)
 {
 	struct way *w;
@@ -247,7 +249,7 @@ static void test_no_credits(void **st)
 	assert_int_equal(fab_dport(d, f->port[way[0]].peer)->lane[0].gone, 0);
 }
 
-/* Wires without rates, too, where whole flows go at once. */
+/* The same with wires without rates, where the data path forwards whole flows at once. */
 static void test_flows(void **st)
 {
 	uint8_t *b;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* MADs by LID in a subnet that is up, traps, leases, samples, links that go down. */
+/* MADs by LID in a configured subnet, traps, leases, samples, links that go down. */
 #include "subnet.h"
 
 #include "fabric/fault/fault.h"
@@ -12,7 +12,7 @@ static int setup_up(void **st)
 	return 0;
 }
 
-/* Run timers until @ns; what is due at a time runs at that time. */
+/* Runs timers until @ns, each at its time. */
 static void run_until(uint64_t ns)
 {
 	while (m.deadline_ns <= ns) {
@@ -42,7 +42,7 @@ static void lids(void **st)
 		assert_int_equal(got.dlid, LID(HOST));
 		assert_int_equal(got.dqp, 0);
 	}
-	/* nobody has it; the switch has no route to it; it is for many */
+	/* a LID of no node; a LID without a route; a multicast LID */
 	assert_int_equal(get_lid(IB_CLASS_SUBN_LID, IB_SMP_ATTR_NODE_INFO, 0, LID(f->nodes)),
 			 FAB_LOST);
 	assert_int_equal(get_lid(IB_CLASS_SUBN_LID, IB_SMP_ATTR_NODE_INFO, 0, 40000), FAB_LOST);
@@ -50,7 +50,7 @@ static void lids(void **st)
 	assert_int_equal(m.stats.lost, 3);
 }
 
-/* Two switches that send a LID to each other. */
+/* Two switches that route a LID to each other. */
 static void loop(void **st)
 {
 	const struct fab_node *leaf = &f->node[8], *spine = &f->node[12];
@@ -60,10 +60,10 @@ static void loop(void **st)
 	f->sw[leaf->sw].lft[30] = 3;
 	f->sw[spine->sw].lft[30] = (uint8_t)fab_port_num(f, f->port[fab_port_of(leaf, 3)].peer);
 	f->sw[leaf->sw].si.linear_top = f->sw[spine->sw].si.linear_top = 30;
-	/* never out of the port by which it came */
+	/* a switch does not send a packet back by the port at which it arrived */
 	assert_int_equal(get_lid(IB_CLASS_SUBN_LID, IB_SMP_ATTR_NODE_INFO, 0, 30), FAB_LOST);
 	assert_int_equal(m.stats.hops, 2);
-	/* a longer circle, of four */
+	/* a loop of four switches */
 	f->sw[spine->sw].lft[30] = 2;
 	f->sw[f->node[9].sw].lft[30] = 4;
 	f->sw[f->node[13].sw].lft[30] = 1;
@@ -102,7 +102,10 @@ static void counters(void **st)
 	(void)st;
 	n = rcv_pkts(1, LID(leaf));
 	assert_int_equal(n, f->port[fab_port_of(&f->node[leaf], 1)].rcv_mads);
-	/* the next request is one more; that of a host is not seen at port 2, its answer is */
+	/*
+	 * the next request adds one; the request to a host does not pass port 2, but the response
+	 * does
+	 */
 	assert_int_equal(rcv_pkts(1, LID(leaf)), n + 1);
 	host = rcv_pkts(1, LID(1));
 	assert_int_equal(host, f->port[fab_port_of(&f->node[1], 1)].rcv_mads);
@@ -110,7 +113,7 @@ static void counters(void **st)
 	rcv_pkts(1, LID(1));
 	assert_int_equal(rcv_pkts(2, LID(leaf)), n + 1);
 	assert_int_equal(got.dqp, 1);
-	/* who reads needs no memory; who resets does, and the other ports keep theirs */
+	/* reading needs no memory; a reset does, and the other ports keep their counts */
 	assert_int_equal(f->extras, 1);
 	assert_int_equal(pma(IB_METHOD_SET, IB_PMA_ATTR_PORT_COUNTERS, 1, 0xffff, LID(leaf)),
 			 FAB_DELIVERED);
@@ -118,18 +121,18 @@ static void counters(void **st)
 	host = rcv_pkts(2, LID(leaf));
 	assert_true(host > 2);
 	assert_true(rcv_pkts(IB_PMA_ALL_PORTS, LID(leaf)) > host + 2);
-	/* no such port, no such attribute */
+	/* an invalid port, an invalid attribute */
 	assert_int_equal(pma(IB_METHOD_GET, IB_PMA_ATTR_PORT_COUNTERS, 5, 0, LID(leaf)),
 			 FAB_DELIVERED);
 	assert_int_equal(status(), IB_MAD_BAD_FIELD);
 	assert_int_equal(get_lid(IB_CLASS_PERF, 0x7f, 0, LID(1)), FAB_DELIVERED);
 	assert_int_equal(status(), IB_MAD_BAD_METHOD_ATTR);
-	/* a class that no host has */
+	/* a class without an agent */
 	assert_int_equal(get_lid(0x32, 1, 0, LID(1)), FAB_DELIVERED);
 	assert_true(status() != 0);
 }
 
-/* An interval of a second begins with the Set and ends by itself. */
+/* An interval of one second begins with the Set and ends by itself. */
 static void samples(void **st)
 {
 	struct ib_pma_samples_control psc = {
@@ -157,12 +160,12 @@ static void samples(void **st)
 	assert_int_equal(ib_get_be32(PMA_DATA + 4), 4);
 }
 
-/* A link that is not Active has SMPs only. */
+/* A link that is not Active transports only SMPs. */
 static void not_active(void **st)
 {
 	(void)st;
 	set_state("13", 3, IB_PS_DOWN, IB_PHYS_POLLING);
-	/* from the spine's port 3 to leaf 10, by which LIDs of its hosts go */
+	/* from the spine's port 3 to leaf 10, on the route of its hosts' LIDs */
 	assert_int_equal(f->port[fab_port_of(&f->node[12], 3)].pi.state, IB_PS_INIT);
 	assert_int_equal(get_lid(IB_CLASS_SUBN_LID, IB_SMP_ATTR_NODE_INFO, 0, LID(10)),
 			 FAB_DELIVERED);
@@ -170,7 +173,7 @@ static void not_active(void **st)
 	set_state("13", 3, IB_PS_ARMED, IB_PHYS_NO_CHANGE);
 	set_state("133", 3, IB_PS_ARMED, IB_PHYS_NO_CHANGE);
 	set_state("13", 3, IB_PS_ACTIVE, IB_PHYS_NO_CHANGE);
-	/* data makes the far end Active */
+	/* a data packet makes the other end Active */
 	assert_int_equal(pma(IB_METHOD_GET, IB_PMA_ATTR_PORT_COUNTERS, 0, 0, LID(10)),
 			 FAB_DELIVERED);
 	assert_int_equal(f->port[fab_port_of(&f->node[10], 3)].pi.state, IB_PS_ACTIVE);
@@ -180,7 +183,7 @@ static void not_active(void **st)
 
 #define DELAY	50000u
 
-/* From leaf 8 to spine 12, and back. */
+/* The wire from leaf 8 to spine 12, with its way back. */
 static uint32_t there(void)
 {
 	return fab_port_of(&f->node[8], 3);
@@ -191,7 +194,7 @@ static enum fab_fate get_node_info(const char *route)
 	return ask(IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, route, NULL);
 }
 
-/* An SMP is late by what each wire of its route and of the way back says, and by no other. */
+/* An SMP is delayed by the wires of its route and of the way back, and by no others. */
 static void delayed(void **st)
 {
 	(void)st;
@@ -215,7 +218,7 @@ static void delayed(void **st)
 	assert_true(m.deadline_ns == UINT64_MAX);
 }
 
-/* One that leaves when the delay was taken back does not overtake those before. */
+/* A MAD sent after the delay was removed does not overtake earlier ones. */
 static void delay_order(void **st)
 {
 	(void)st;
@@ -226,12 +229,12 @@ static void delay_order(void **st)
 	got_n = 0;
 	run_until(now + DELAY);
 	assert_int_equal(got_n, 2);
-	/* that over three hops is last */
+	/* the MAD over three hops is the last */
 	assert_int_equal(got.smp.hdr.class_specific, ib_to_be16(3));
 	assert_int_equal(get_node_info("13"), FAB_DELIVERED);
 }
 
-/* A MAD that goes round and round does so for a while only. */
+/* A MAD in a routing loop is dropped after a while. */
 static void delayed_loop(void **st)
 {
 	const uint8_t to_spine = 3, to_leaf = 2;	/* 8 - 12 - 9 - 13 - 8 */
@@ -252,7 +255,7 @@ static void delayed_loop(void **st)
 	assert_int_equal(m.stats.lost, 1);
 }
 
-/* What is on its way is lost with the link, and only so much is. */
+/* MADs in flight are lost with the link; their number is limited. */
 static void delay_bounds(void **st)
 {
 	struct fab_fault *x;
@@ -285,7 +288,7 @@ static void repress(void)
 	assert_int_equal(ask_lid(&mad, got.slid), FAB_CONSUMED);
 }
 
-/* The switch at the far end tells of it, again and again until it is repressed. */
+/* The switch at the other end sends a trap, and repeats it until it is repressed. */
 static void link_trap(void **st)
 {
 	struct ib_notice n;
@@ -310,12 +313,12 @@ static void link_trap(void **st)
 	run_until(now + 10000000000);
 	assert_int_equal(got_n, 6);
 	assert_int_equal(m.stats.traps, 4);
-	/* nobody waits, so nobody is looked at */
+	/* no trap waits, so no timer runs */
 	assert_null(m.ends.first);
 	assert_true(m.deadline_ns == UINT64_MAX);
 }
 
-/* Two switches tell of two links; each has its own time. */
+/* Two switches report two links; each has its own timer. */
 static void two_traps(void **st)
 {
 	(void)st;
@@ -347,7 +350,7 @@ static void is_sm(void **st)
 	ib_notice_unpack(got.smp.data, &n);
 	assert_int_equal(n.trap, IB_TRAP_CAP_MASK_CHANGE);
 	assert_true(ib_get_be32(n.details + 6) & IB_CAP_SM);
-	/* a link that goes down ends what the host had to say, and no switch heard of it */
+	/* a link that goes down ends the host's trap, and no switch reports it */
 	set_state("13", 3, IB_PS_NO_CHANGE, IB_PHYS_NO_CHANGE);
 	set_state("133", 2, IB_PS_DOWN, IB_PHYS_DISABLED);
 	got_n = 0;
@@ -356,7 +359,7 @@ static void is_sm(void **st)
 	assert_null(m.ends.first);
 }
 
-/* The manager's own host tells it without a packet, and hears that it need not repeat. */
+/* The SM's own host reports without a packet, and accepts the TrapRepress. */
 static void own_trap(void **st)
 {
 	const uint64_t xmit = f->port[PORT].xmit_mads;
@@ -382,7 +385,7 @@ static void own_trap(void **st)
 	assert_true(c.rcv_switch_relay_errors == 0);
 }
 
-/* A wrong M_Key is not answered, counts, is told, and the lease runs. */
+/* A wrong M_Key gets no response, is counted, causes a trap, and starts the lease. */
 static void mkey(void **st)
 {
 	const uint32_t p = fab_port_of(&f->node[1], 1);
@@ -406,7 +409,7 @@ static void mkey(void **st)
 		ib_notice_unpack(got.smp.data, &n);
 		assert_int_equal(n.trap, IB_TRAP_BAD_MKEY);
 		assert_int_equal(n.producer, IB_NODE_CHANNEL_ADAPTER);
-		/* the key itself would end the lease, so it is not repressed */
+		/* a TrapRepress with the key would end the lease, so the test sends none */
 		run_until(now + 9000000000);
 		assert_int_equal(f->port[p].pi.mkey_prot, 2);
 		run_until(now + 1000000000);

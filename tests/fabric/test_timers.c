@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What is due first of what waits, and how much of what is due is done at once. */
+/* The order of timers, and the number that run in one turn. */
 #include "subnet.h"
 
 #include "fabric/base/calendar.h"
@@ -8,7 +8,7 @@
 
 static struct fab_timer timer[TIMERS];
 
-/* When the first one is due, found by a look at all of them. */
+/* The earliest time, found by a search of all timers. */
 static uint64_t least(unsigned int *set)
 {
 	uint64_t ns = UINT64_MAX;
@@ -24,7 +24,7 @@ static uint64_t least(unsigned int *set)
 	return ns;
 }
 
-/* Timers are set, moved and taken back in any order: the first one is always known. */
+/* Timers are set, moved and removed in any order: fab_timers_due() is always the earliest time. */
 static void first(void **st)
 {
 	struct fab_timers h = { NULL };
@@ -44,7 +44,7 @@ static void first(void **st)
 		assert_int_equal(t->set, due != UINT64_MAX);
 		assert_int_equal(fab_timers_due(&h), least(&set));
 	}
-	/* each comes once, in the order of time */
+	/* each timer is due once, in order of time */
 	for (assert_true(set > TIMERS / 2); set; set--) {
 		assert_true(fab_timers_due(&h) >= last);
 		last = fab_timers_due(&h);
@@ -56,7 +56,7 @@ static void first(void **st)
 
 #define ENTRIES	1000u
 
-/* What is added to a calendar comes once, at its time, with all of that time, however far away it is. */
+/* An entry of a calendar is due once, exactly at its time, however far away that is. */
 static void calendar(void **st)
 {
 	static struct fab_calendar c;
@@ -72,7 +72,7 @@ static void calendar(void **st)
 		bool any = false;
 
 		r = r * 6364136223846793005u + 1;
-		/* UINT64_MAX: it has come */
+		/* UINT64_MAX: it was due */
 		if (i < ENTRIES || e->due_ns == UINT64_MAX) {
 			e->due_ns = c.now_ns + (r >> 24 & ((1ull << r % 40) - 1));
 			fab_calendar_add(&c, e);
@@ -89,7 +89,7 @@ static void calendar(void **st)
 			waits--;
 			came++;
 		}
-		/* no other one has that time */
+		/* no other entry has that time */
 		for (unsigned int k = 0; any && k < ENTRIES; k++)
 			assert_true(entry[k].due_ns > c.now_ns);
 	}
@@ -105,7 +105,7 @@ static void calendar(void **st)
 	assert_null(fab_calendar_next(&c));
 }
 
-/* Every host of a large fabric has to report something now: so many do so in a turn. */
+/* Every host of a large fabric has a trap to send: one turn sends a limited number. */
 static void turn(void **st)
 {
 	static const uint8_t details[54];
@@ -127,7 +127,7 @@ static void turn(void **st)
 	}
 	assert_in_range(hosts, FAB_TIMER_TURN + 1, 2 * FAB_TIMER_TURN);
 	for (unsigned int i = 0; i < 2; i++) {
-		/* those that have reported repeat it, and not before its time */
+		/* the hosts repeat their traps, but not early */
 		assert_int_equal(m.deadline_ns > now, i);
 		now = m.deadline_ns;
 		fab_mgmt_timer(&m, now);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Topology files: what is read, what is refused and how, what is written back. */
+/* Topology files: valid input, errors, and output. */
 #include "cases.h"
 
 #include "fabric/graph/hash.h"
@@ -22,7 +22,7 @@ static struct fab *load(const char *name)
 	return f;
 }
 
-/* What was written is read as the same. */
+/* The output for a fabric loads as the same fabric. */
 static void reload(const struct fab *f)
 {
 	size_t len, len2;
@@ -50,7 +50,7 @@ static const struct fab_node *node(const struct fab *f, uint64_t guid)
 	return &f->node[n];
 }
 
-/* The output of a real ibnetdiscover -g, with all that it can write. */
+/* The output of a real ibnetdiscover -g, with all that it can contain. */
 static void ibnetdiscover(void **st)
 {
 	struct fab *f = load("cluster.ibnetdiscover");
@@ -76,7 +76,7 @@ static void ibnetdiscover(void **st)
 	assert_int_equal(p->pi.speed_ext_active, 0);
 	assert_int_equal(p->pi.state, IB_PS_INIT);
 	assert_int_equal(fab_port_num(f, p->peer), 24);
-	/* a free port can do what the others can */
+	/* a free port has the capabilities of the others */
 	p = &f->port[fab_port_of(n, 5)];
 	assert_int_equal(p->pi.state, IB_PS_DOWN);
 	assert_int_equal(p->pi.width_supported, IB_WIDTH_1X | IB_WIDTH_4X | IB_WIDTH_12X);
@@ -108,7 +108,7 @@ static void ibsim(void **st)
 	assert_int_equal(cables_of(f), 5);
 	assert_string_equal(f->desc[0].text, "left");
 	assert_true(n->guid == fab_made_guid(IB_NODE_SWITCH_DEVICE, 1));
-	/* no far port means port 1 */
+	/* without a number of the other port, it is port 1 */
 	assert_int_equal(f->port[fab_port_of(&f->node[3], 1)].peer, fab_port_of(&f->node[1], 1));
 	assert_true(f->port[fab_port_of(&f->node[3], 1)].guid == f->node[3].guid + 1);
 	/* masks */
@@ -119,7 +119,7 @@ static void ibsim(void **st)
 	fab_free(f);
 }
 
-/* The GUID of a port is what its line says. */
+/* The GUID of a port is that of its line. */
 static void port_guid(void **st)
 {
 	static const char text[] = "Switch 2 \"a\"\n[1] \"b\"[2]\n"
@@ -137,7 +137,7 @@ static void port_guid(void **st)
 	fab_free(f);
 }
 
-/* ---- what is refused ----------------------------------------------------------- */
+/* ---- errors -------------------------------------------------------------------- */
 
 #define A "Switch 2 \"a\"\n"
 #define B "Ca 1 \"b\"\n"
@@ -223,10 +223,10 @@ static void refused_bytes(void **st)
 	assert_null(from_text(zero, sizeof(zero), &e));
 	assert_int_equal(e.line[0], 2);
 	assert_non_null(strstr(e.text[0], "zero byte"));
-	/* the end of the file is the end of its last line */
+	/* the last line may end without a newline */
 	assert_null(from_text("Switch 2 \"a\"", 11, &e));
 	assert_non_null(strstr(e.text[0], "closing quote"));
-	/* each line an error: not endlessly many are told */
+	/* every line has an error: the number of reported errors is limited */
 	text = malloc(200000);
 	assert_non_null(text);
 	for (; n + 2 <= 200000; n += 2)
@@ -277,7 +277,7 @@ static bool is_key(const void *ctx, uint32_t index, const void *key)
 	return ((const uint64_t *)ctx)[index] == *(const uint64_t *)key;
 }
 
-/* Against an array; few hash values, so that runs are long and wrap around. */
+/* Compared with an array; few hash values, so that runs are long and wrap around. */
 static void hashes(void **st)
 {
 	uint64_t key[500];
@@ -321,7 +321,7 @@ static void pools(void **st)
 	b = fab_pool_get(&p, v);
 	assert_true(b != a);
 	assert_memory_equal(fab_pool_at(&p, b), v, sizeof(v));
-	/* the last reference frees, and what is free is used again */
+	/* the last reference frees an entry, which is then used again */
 	fab_pool_put(&p, a);
 	v[1] = 2;
 	assert_int_equal(fab_pool_get(&p, v), a);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Ways of packets by the tables that are loaded: where they end, and why; who is called what. */
+/* Routes of packets by the loaded tables: where they end, and why. Names of nodes. */
 #include "subnet.h"
 
 #include <jansson.h>
@@ -24,7 +24,7 @@ static uint32_t port(const char *name)
 	return p;
 }
 
-/* The way from @from to LID @lid ends at @node, after @n hops, with @end. */
+/* The route from @from to LID @lid ends at @node, after @n hops, with @end. */
 static struct fab_way way(const char *from, uint16_t lid, enum fab_way_end end, unsigned int n,
 			  uint32_t node)
 {
@@ -92,7 +92,7 @@ static void test_ends(void **st)
 	way("host1", LID(7), FAB_WAY_BACK, 3, spine);
 	lft[LID(7)] = 0;
 	way("host1", LID(7), FAB_WAY_OTHER_LID, 3, spine);
-	/* to another leaf, which sends it back up */
+	/* to another leaf, which sends the packet back up */
 	lft[LID(7)] = 2;
 	assert_int_equal(f->port[other].node, 9);
 	switch_of(9)->lft[LID(7)] = (uint8_t)fab_port_num(f, other);
@@ -113,7 +113,7 @@ static void test_ends(void **st)
 	way("host1", LID(7), FAB_WAY_OTHER_LID, 5, 7);
 }
 
-/* A group of hosts 1 and 8, by the first spine. */
+/* A multicast group of hosts 1 and 8, through the first spine. */
 static void test_mcast(void **st)
 {
 	const struct fab_way ucast = way("host1", LID(7), FAB_WAY_ARRIVES, 5, 7);

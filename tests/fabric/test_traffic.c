@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What four machines get of a long mix of packets, good and bad, unicast and multicast, while
- * faults come and go, tables change, credit is scarce and time passes, chosen by a generator with a
- * seed: as recorded (recorded.h). So are the counters of all ports, and what a capture has seen.
+ * The packets that four machines receive from a long mix of packets are as recorded (recorded.h):
+ * valid and invalid ones, unicast and multicast, with faults, changes of tables, scarce credits and
+ * time, which a generator with a seed chooses. So are the counters of all ports and a capture.
  */
 #include "recorded.h"
 #include "hosts.h"
@@ -12,14 +12,14 @@
 #include "ib/crc.h"
 #include "ib/pma.h"
 
-#define STEPS	500u	/* of a run */
+#define STEPS	500u	/* in a run */
 
 static struct recorded rec;
 static uint64_t rng;
 static FILE *out;		/* the outcome of a step */
 static struct fab_capture *capture;
 static bool capture_room;
-static unsigned int stuck;	/* the machine that takes nothing; HOSTS: all do */
+static unsigned int stuck;	/* the machine that accepts nothing; HOSTS or more: none */
 
 static uint32_t any(uint32_t n)
 {
@@ -53,7 +53,7 @@ static uint16_t some_lid(void)
 	}
 }
 
-/* A packet, as a machine sends it or as none should. */
+/* A valid or an invalid packet. */
 static void a_packet(unsigned int i)
 {
 	static const size_t sizes[] = { 24, 28, 64, 64, 256, 300, 1024, 2048, 2200, 4096, 4216 };
@@ -98,7 +98,7 @@ static void a_packet(unsigned int i)
 	ohca_link_kick(host[i].l);
 }
 
-/* Large packets to one machine or a group, more than there is credit for. */
+/* Large packets to one machine or a group, more than there are credits for. */
 static void a_flood(unsigned int i)
 {
 	const unsigned int to = stuck < HOSTS ? stuck : any(HOSTS), vl = any(2);
@@ -112,7 +112,7 @@ static void a_flood(unsigned int i)
 	fprintf(out, "host %u sends %u of %u bytes to 0x%x\n", i, n, len, dlid);
 }
 
-/* A machine goes, or comes back. */
+/* A machine detaches, or attaches again. */
 static void come_or_go(unsigned int i)
 {
 	struct ohca_link_cfg cfg;
@@ -182,7 +182,7 @@ static void an_smp(unsigned int i)
 	fprintf(out, "SMP: %d\n", host[i].l && ep_send_smp(&host[i], &smp, some_lid()));
 }
 
-/* NODE and PORT are those of a switch's port that has a cable. */
+/* NODE and PORT are a port of a switch with a cable. */
 static const char * const requests[] = {
 	"'loss','node':'NODE','port':PORT,'rate':0.3", "'loss','node':'NODE','port':PORT,'rate':0",
 	"'loss','node':'NODE','port':PORT,'rate':0", "'corrupt','node':'NODE','port':PORT,'rate':0",
@@ -223,7 +223,7 @@ static void a_request(uint32_t p)
 	free(reply);
 }
 
-/* A table of the switch at port @p, or its PortInfo, is another one. */
+/* Changes a table of the switch at port @p, or its PortInfo. */
 static void a_change(uint32_t p)
 {
 	const struct fab_node *n = &f->node[f->port[p].node];
@@ -274,7 +274,7 @@ static void a_change(uint32_t p)
 	fab_changed(&m, p);
 }
 
-/* A subnet manager has found all links that are up. */
+/* A subnet manager activates all links that are up. */
 static void activate_all(void)
 {
 	for (uint32_t p = 1; p < f->ports; p++)
@@ -283,7 +283,7 @@ static void activate_all(void)
 	m.epoch++;
 }
 
-/* What has come, all of it or not yet. */
+/* Receives the arrived packets, all or some of them. */
 static void take(void)
 {
 	static uint8_t pkt[OHCA_LINK_MAX_FRAME];
@@ -431,7 +431,7 @@ static void run(struct fab *fabric, const char *name, uint64_t seed, const uint3
 		place(i, nodes[i]);
 	rng = fab_random_state(seed);
 	stuck = HOSTS;
-	/* groups of all machines of one switch, and of all that there are if it is the only one */
+	/* groups of all machines of one switch, and of all machines if there is only one switch */
 	for (uint32_t p = 1; p < f->ports; p++) {
 		if (f->node[f->port[p].node].sw == FAB_NONE || !fab_port_num(f, p))
 			continue;
@@ -444,7 +444,7 @@ static void run(struct fab *fabric, const char *name, uint64_t seed, const uint3
 		step(i);
 	fab_capture_stop(capture);
 	capture = NULL;
-	/* some packets are on their way */
+	/* some packets are in flight */
 	memset(counts_anew, 1, sizeof(counts_anew));
 	teardown_hosts(NULL);
 }

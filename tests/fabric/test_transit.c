@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Each fault at each place of a way between two machines: at the cable and node where it ends, in
- * the middle, and at those where it begins; for SMPs and data packets, and both ways.
+ * Each fault at each place of a route between two machines: at the cable and node at its end, in
+ * the middle, and at its begin; for SMPs and data packets, in both directions.
  */
 #include "fabric/fault/fault.h"
 #include "hosts.h"
@@ -15,7 +15,7 @@ enum place { AT_END, IN_TRANSIT, AT_BEGIN, PLACES };
 
 enum fault { LOSS, CORRUPT, LATE, PULL, FLAP, DEGRADE, RESTORE, KILL, DROP, PRESET, FAULTS };
 
-/* What becomes of a packet. */
+/* The result for a packet. */
 enum fate { NOW, LATER, NEVER, DAMAGED };
 
 static const struct fab_attribute node_info = { IB_CLASS_SUBN_LID, IB_SMP_ATTR_NODE_INFO };
@@ -26,10 +26,10 @@ static const char *const faults[] = {
 };
 static const char *const fates[] = { "arrives", "arrives later", "is lost", "is damaged" };
 
-/* Output ports from host[0] to host[1]; the first is that of the machine. */
+/* Output ports from host[0] to host[1]; the first is the machine's. */
 static uint32_t out[4];
 
-/* Machines at hosts 1 and 7; packets go the same way back. */
+/* Machines at hosts 1 and 7; packets return by the same route. */
 static void set_up(void)
 {
 	begin_hosts(from_spec("fat-tree:4"));
@@ -51,7 +51,7 @@ static void set_up(void)
 			;
 }
 
-/* The fault is made at the cable that the way forth leaves by, or the node there. */
+/* Injects the fault at the cable or the node of that place on the route from host[0] to host[1]. */
 static void make(enum fault fault, enum place at)
 {
 	static const struct fab_limit slow = { IB_WIDTH_1X, 0xff, 0xff };
@@ -99,7 +99,7 @@ static enum fate expected(enum fault fault, enum place at, bool smp, bool back)
 		return back ? NOW : LATER;
 	case DEGRADE:
 	case RESTORE:
-		/* the link has trained anew and is Init */
+		/* the link has trained and is in Init */
 		return smp ? NOW : NEVER;
 	case DROP:
 		return smp && at == (back ? AT_BEGIN : AT_END) ? NEVER : NOW;
@@ -121,7 +121,7 @@ static void send_smp(unsigned int from)
 	assert_true(ep_send_smp(&host[from], &smp, 0));
 }
 
-/* What host[i] has in its ring, one packet or none. */
+/* The result from the ring of host[i], which has one packet or none. */
 static enum fate come(unsigned int i, unsigned int vl)
 {
 	uint8_t pkt[512];
@@ -177,7 +177,7 @@ static void test_everywhere(void **st)
 
 		set_up();
 		make(fault, at);
-		/* a link that is down has no credit: nothing can be sent */
+		/* a link that is down has no credits: nothing can be sent */
 		got_fate = ohca_link_is_up(host[back].l) ? sent(smp, back) : NEVER;
 		if (got_fate != want) {
 			print_error("%s %s: %s %s %s, not %s\n", faults[fault], places[at],

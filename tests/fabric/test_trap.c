@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Traps of a switch, and ports that die, flap and are taken again. */
+/* Traps of a switch, and ports whose peer detaches, flaps or is replaced. */
 #include "query.h"
 
 #include "ib/rate.h"
@@ -27,7 +27,7 @@ static void test_port_death(void **state)
 	uint8_t d[64];
 
 	(void)state;
-	/* not that of the other ports */
+	/* other ports have another value */
 	net_pi(t, 0)->subnet_timeout = 19;
 	net_stop_clock(t);
 	assert_true(net_send(&t->ep[1], 0, 0, 2, 0xffff, 100, 1));
@@ -43,7 +43,7 @@ static void test_port_death(void **state)
 	assert_int_equal(net_ctr(t, 2)->link_downed, 1);
 	assert_non_null(strstr(t->log, "port 2: 'node 257' detached: the peer closed"));
 
-	/* Trap 128 went to the SM. Many changes in the time after it are one more. */
+	/* Trap 128 was sent to the SM. Many changes within SubnetTimeOut cause one further trap. */
 	assert_int_equal(waiting(t, IB_TRAP_LINK_STATE_CHANGE)->sent, 1);
 	t->now_ns += timeout / 2;
 	for (int i = 0; i < 100; i++)
@@ -86,7 +86,7 @@ static void test_port_death(void **state)
 	ib_notice_unpack(d, &n);
 	assert_int_equal(n.type, IB_NOTICE_EMPTY);
 
-	/* Nobody represses: it ends by itself. */
+	/* Without a TrapRepress it ends by itself. */
 	net_state_change(t);
 	for (int i = 0; i < 100; i++) {
 		t->now_ns += timeout;
@@ -99,7 +99,7 @@ static void test_port_death(void **state)
 	net_free(t);
 }
 
-/* A trap that is due while the fabric sleeps wakes the machine that it is for. */
+/* A trap that is due while the fabric sleeps wakes its receiver. */
 static void test_trap_wakes(void **state)
 {
 	struct net *t = net_up(2, 4, 0);
@@ -126,8 +126,8 @@ static void test_trap_wakes(void **state)
 }
 
 /*
- * Whoever sends bad P_Keys all the time, with an SM that represses every trap at once, has
- * one trap for each SubnetTimeOut, and what else happens still gets through.
+ * A node sends bad P_Keys all the time, and the SM represses every trap at once. One trap is sent
+ * for each SubnetTimeOut, and other traps are still sent.
  */
 static void test_trap_rate(void **state)
 {
@@ -172,7 +172,7 @@ static void test_trap_rate(void **state)
 	net_free(t);
 }
 
-/* What the SM does to a port it need not be told, nor is it an error of the link. */
+/* The switch does not report changes by the SM to the SM, and does not count them as errors. */
 static void test_down_by_sm(void **state)
 {
 	struct net *t = net_up(2, 4, 0);
@@ -186,7 +186,7 @@ static void test_down_by_sm(void **state)
 	while (ep_recv_smp(&t->ep[0], &smp))
 		;
 	ib_trap_clear(&net_end(t)->traps);
-	/* Disabled: nothing comes back up, so that nothing else can be the reason. */
+	/* Disabled: the link does not come up again, so nothing else can be the reason. */
 	get_pi(t, 2, &pi);
 	pi.state = IB_PS_DOWN;
 	pi.phys_state = IB_PHYS_DISABLED;
@@ -200,7 +200,7 @@ static void test_down_by_sm(void **state)
 	assert_int_equal(si.port_state_change, 0);
 	assert_null(waiting(t, IB_TRAP_LINK_STATE_CHANGE));
 	assert_false(next_trap(&t->ep[0], &smp, &n));
-	/* That it trains again is the link's own doing: Down to Init is reported. */
+	/* The link trains by itself: Down to Init is reported. */
 	pi.state = IB_PS_DOWN;
 	pi.phys_state = IB_PHYS_POLLING;
 	assert_int_equal(set_pi(t, 2, &pi), 0);
@@ -210,7 +210,7 @@ static void test_down_by_sm(void **state)
 	assert_true(net_switch(t)->si.port_state_change);
 	assert_non_null(waiting(t, IB_TRAP_LINK_STATE_CHANGE));
 	assert_int_equal(net_ctr(t, 2)->link_downed, 0);
-	/* So is a peer that goes away. */
+	/* A peer that detaches is reported, too. */
 	ohca_link_free(t->ep[1].l);
 	t->ep[1].l = NULL;
 	net_pump(t);
@@ -218,7 +218,7 @@ static void test_down_by_sm(void **state)
 	net_free(t);
 }
 
-/* The last word of a peer takes its own port down: the link goes with the SMP in hand. */
+/* A peer's last SMP takes its own port down: the link is freed while the SMP is processed. */
 static void test_last_word(void **state)
 {
 	static const uint8_t path[] = { 1 };
@@ -249,8 +249,8 @@ static void test_last_word(void **state)
 }
 
 /*
- * A peer that flaps faster than the switch looks: what is left of its events needs no other
- * message to be seen.
+ * A peer flaps faster than the switch checks. The switch handles its remaining events without a
+ * further message.
  */
 static void test_flapping_peer(void **state)
 {
@@ -273,7 +273,7 @@ static void test_flapping_peer(void **state)
 			m.seq = l->seq + 100 + i;
 			assert_int_equal(raw_message(l->sock, &m, sizeof(m)), 0);
 		}
-		while (poll(&pf, 1, 0) == 1)	/* as the loop does */
+		while (poll(&pf, 1, 0) == 1)	/* as the loop polls it */
 			assert_true(fab_data_ctrl(t->d, net_index(t, 2)));
 		net_round(t);
 		net_round(t);
@@ -286,7 +286,10 @@ static void test_flapping_peer(void **state)
 	net_free(t);
 }
 
-/* Whoever makes events without end does not fill the log; that some are missing is said. */
+/*
+ * A peer that causes endless events does not fill the log; the log reports the number of missing
+ * ones.
+ */
 static void test_log_limit(void **state)
 {
 	struct net *t = net_new(8, 1, 4, 0);
@@ -321,15 +324,17 @@ static void test_attach_rules(void **state)
 	(void)state;
 	assert_int_equal(t->ep[0].port, 1);
 	assert_int_equal(t->ep[1].port, 2);
-	/* The same port GUID twice would confuse every SM. */
+	/* An SM cannot handle two ports with the same GUID. */
 	assert_int_equal(net_attach(t, &e, 0x101, 0, NULL, &err), -1);
 	assert_non_null(strstr(err.text, "is attached to switch port 2 already"));
 	assert_int_equal(net_attach(t, &e, 0x777, 2, NULL, &err), -1);
 	assert_non_null(strstr(err.text, "the place of 'host 2' is taken by 'node 257'"));
 	assert_int_equal(net_attach(t, &e, 0x777, 4, NULL, &err), -1);
 	assert_non_null(strstr(err.text, "no host is at port 4 of the first switch"));
-	/* A node that restarts gets its port again, though others are free, even if */
-	/* its old link was not seen dying yet. */
+	/*
+	 * A node that restarts gets its port again although others are free, even if its old link
+	 * is not yet detected as closed.
+	 */
 	ohca_link_free(t->ep[0].l);
 	t->ep[0].l = NULL;
 	assert_int_equal(net_attach(t, &e, 0x888, 0, NULL, &err), 0);
@@ -337,7 +342,7 @@ static void test_attach_rules(void **state)
 	ohca_link_free(e.l);
 	assert_int_equal(net_attach(t, &t->ep[0], 0x100, 0, NULL, &err), 0);
 	assert_int_equal(t->ep[0].port, 1);
-	/* nor of one that another node wants */
+	/* a node can also request a port whose old link is not yet detected as closed */
 	ohca_link_free(t->ep[1].l);
 	assert_int_equal(net_attach(t, &t->ep[1], 0x777, 2, NULL, &err), 0);
 	assert_int_equal(t->ep[1].port, 2);
@@ -368,7 +373,7 @@ static void test_bad_keys(void **state)
 	assert_true(next_trap(&t->ep[0], &smp, &n));
 	assert_int_equal(n.trap, IB_TRAP_BAD_PKEY);
 	assert_int_equal(n.type, IB_NOTICE_SECURITY);
-	assert_int_equal(ib_get_be16(n.details + 2), 2);	/* from, to, P_Key, QPs */
+	assert_int_equal(ib_get_be16(n.details + 2), 2);	/* LIDs, P_Key, QPs */
 	assert_int_equal(ib_get_be16(n.details + 4), 1);
 	assert_int_equal(ib_get_be32(n.details + 6), 0x8123);
 	assert_int_equal(ib_get_be32(n.details + 10), IB_QP1);

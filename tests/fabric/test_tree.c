@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Trees with cables that differ from the others: all of these are found, and nothing else is. */
+/* Trees with irregular cables: the check finds all of these, and no others. */
 #include "cases.h"
 
 #include <time.h>
@@ -9,7 +9,7 @@
 #include "fabric/graph/tree.h"
 
 #define MOST	256u
-#define LEAVES	3000u	/* of the hostile fabric, which has as many spines, of as many cables each */
+#define LEAVES	3000u	/* of the worst fabric, which has as many spines */
 #define UPLINKS	60u
 
 struct findings {
@@ -53,7 +53,7 @@ static struct fab *made(const struct fab_plan *plan, struct fab_damages *damages
 	return f;
 }
 
-/* One finding is @want; a field of it that is FAB_NONE is not looked at. */
+/* One finding equals @want; a field with FAB_NONE is ignored. */
 static void one(struct findings *got, const struct fab *f, struct fab_finding want)
 {
 	for (uint32_t i = 0; i < got->n; i++) {
@@ -77,7 +77,7 @@ static uint32_t node_of(const struct fab *f, uint32_t p)
 	return f->port[p].node;
 }
 
-/* Each piece of damage is found, a pair of swapped cables twice, and nothing else. */
+/* The check finds each piece of damage, a pair of swapped cables twice, and nothing else. */
 static void all_found(const struct fab_plan *plan)
 {
 	struct fab_damages damages = { 0 };
@@ -95,7 +95,7 @@ static void all_found(const struct fab_plan *plan)
 
 		n += d->kind == FAB_DAMAGE_SWAPPED ? 2 : 1;
 		if (d->kind == FAB_DAMAGE_SLOW) {
-			/* from the switch that is below, or has the host */
+			/* reported at the lower switch, or at the one with the host */
 			want.port = hosts ? p[1] : p[0];
 			one(got, f, want);
 		} else if (d->kind == FAB_DAMAGE_MISSING) {
@@ -180,7 +180,7 @@ static void test_damage(void **unused)
 	}
 }
 
-/* Each cable between switches of a torus, all of which have hosts, is one too many. */
+/* In a torus, where all switches have hosts, each cable between switches is reported as extra. */
 static void test_no_tree(void **unused)
 {
 	struct fab *f = made(&(struct fab_plan){ .spec = "torus:3x3" }, NULL);
@@ -200,7 +200,7 @@ static void test_no_tree(void **unused)
 	test_free(got);
 }
 
-/* The text of all findings in a fabric of @spec that @change has changed before it is sealed. */
+/* The text of all findings in a fabric of @spec after @change. It is changed before fab_seal(). */
 static void says(const char *spec, void (*change)(struct fab *f), const char *want)
 {
 	struct findings *got = test_malloc(sizeof(*got));
@@ -239,7 +239,7 @@ static void unplug(struct fab *f, uint32_t p)
 	f->port[p].peer = FAB_NO_PORT;
 }
 
-/* leaf1 and leaf2 lose their last cables up, and have one between them. */
+/* leaf1 and leaf2 lose their last uplinks, and get a cable between them. */
 static void join_leaves(struct fab *f)
 {
 	unplug(f, port_of(f, "leaf1", 8));
@@ -247,7 +247,7 @@ static void join_leaves(struct fab *f)
 	fab_cable(f, port_of(f, "leaf1", 8), port_of(f, "leaf2", 8));
 }
 
-/* Hosts of leaf1 leave, and their ports have a second cable to spine1, and one to leaf2. */
+/* Hosts of leaf1 are removed; their ports get a second cable to spine1, and one to leaf2. */
 static void too_many(struct fab *f)
 {
 	unplug(f, port_of(f, "leaf1", 1));
@@ -263,20 +263,20 @@ static void nothing(struct fab *f)
 	(void)f;
 }
 
-/* Two cables between each unit's switches: of one pair one is gone. */
+/* Each pair of switches of a unit has two cables; one cable of a pair is missing. */
 static void uneven(struct fab *f)
 {
 	unplug(f, port_of(f, "unit1 leaf1", 8));
 }
 
-/* leaf8 has its hosts alone. */
+/* leaf8 has only its hosts. */
 static void cut_off(struct fab *f)
 {
 	for (unsigned int i = 5; i <= 8; i++)
 		unplug(f, port_of(f, "leaf8", i));
 }
 
-/* The host at a port of @leaf has another name. */
+/* Renames the host at a port of @leaf. */
 static void name_host(struct fab *f, const char *leaf, unsigned int num, const char *name)
 {
 	char *desc = f->desc[f->port[f->port[port_of(f, leaf, num)].peer].node].text;
@@ -285,7 +285,7 @@ static void name_host(struct fab *f, const char *leaf, unsigned int num, const c
 	memcpy(desc, name, strlen(name));
 }
 
-/* Both adapters of a are at leaf1, and the first of two other machines: that is as it is. */
+/* Both adapters of a, and the first ones of two other machines, are at leaf1: no finding. */
 static void several_rails(struct fab *f)
 {
 	static const char * const names[] = { "a ohca_0", "a ohca_1", "b ohca_0", "c ohca_0" };
@@ -294,7 +294,7 @@ static void several_rails(struct fab *f)
 		name_host(f, "leaf1", i + 1, names[i]);
 }
 
-/* d has one adapter, that another machine's second one is named as: nothing could be elsewhere. */
+/* d has one adapter, and another machine's second one has d's name: no adapter can be elsewhere. */
 static void other_name(struct fab *f)
 {
 	several_rails(f);
@@ -303,7 +303,7 @@ static void other_name(struct fab *f)
 	name_host(f, "leaf2", 2, "d ohca_2");
 }
 
-/* The second adapter of d is where the first ones are, and the first one elsewhere. */
+/* The second adapter of d is at the leaf of the first ones, and its first adapter elsewhere. */
 static void other_rail(struct fab *f)
 {
 	several_rails(f);
@@ -311,7 +311,9 @@ static void other_rail(struct fab *f)
 	name_host(f, "leaf2", 1, "d ohca_0");
 }
 
-/* leaf32 is for the management: it has one host, others 16, and cables to two of 16 spines. */
+/*
+ * leaf32 is for management: it has one host where others have 16, and cables to two of 16 spines.
+ */
 static void small_leaf(struct fab *f)
 {
 	for (unsigned int i = 2; i <= 32; i++)
@@ -319,14 +321,14 @@ static void small_leaf(struct fab *f)
 			unplug(f, port_of(f, "leaf32", i));
 }
 
-/* It has none. */
+/* leaf32 has no hosts. */
 static void empty_leaf(struct fab *f)
 {
 	small_leaf(f);
 	unplug(f, port_of(f, "leaf32", 1));
 }
 
-/* Two servers are at spine1, in place of its cables to leaf31 and leaf32. */
+/* Two servers are at spine1 in place of its cables to leaf31 and leaf32. */
 static void servers_at_spine(struct fab *f)
 {
 	for (unsigned int i = 31; i <= 32; i++) {
@@ -344,7 +346,7 @@ static void set_cable(struct fab *f, uint32_t p, const char *rate)
 	topo_rate_set(topo_rate(rate, strlen(rate)), &f->port[f->port[p].peer].pi);
 }
 
-/* 18 of 32 cables have 200 Gb/s, in two ways, one has less, and 13 have twice as much. */
+/* 18 of 32 cables have 200 Gb/s, in two forms; one has less, and 13 have twice as much. */
 static void mixed_rates(struct fab *f)
 {
 	for (unsigned int i = 0; i < 32; i++) {
@@ -383,7 +385,10 @@ static void test_text(void **unused)
 	     "uneven: 'unit1 leaf1' has 1 cable to 'spine2', others have 2\n");
 }
 
-/* Cables at random, so that each leaf is a block: the time is that of cables times the ports of a switch. */
+/*
+ * Random cables, so that each leaf is a block: the time is proportional to the cables times the
+ * ports of a switch.
+ */
 static void test_hostile(void **unused)
 {
 	struct fab *f = fab_new();
@@ -402,7 +407,7 @@ static void test_hostile(void **unused)
 	for (uint32_t i = 0; i < LEAVES * UPLINKS; i++) {
 		const uint32_t up = fab_random(&rng) % LEAVES;
 
-		/* a spine that is full gets no more */
+		/* a full spine gets no more cables */
 		if (used[up] < UPLINKS)
 			fab_cable(f, fab_port_of(&f->node[i % LEAVES], 1 + i / LEAVES),
 				  fab_port_of(&f->node[LEAVES + up], ++used[up]));
@@ -412,7 +417,10 @@ static void test_hostile(void **unused)
 	assert_true(fab_tree_check(f, ignore, NULL, &tree));
 	assert_int_equal(tree.switches[0], LEAVES);
 	assert_int_equal(tree.switches[1], LEAVES);
-	/* some 2 s of a processor with sanitizers; 30 s if each switch were compared with each block */
+	/*
+	 * about 2 s of processor time with sanitizers; 30 s if each switch were compared with each
+	 * block
+	 */
 	assert_true(clock() - begin < 10 * CLOCKS_PER_SEC);
 	fab_free(f);
 }

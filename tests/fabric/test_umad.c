@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Agents of libohca-umad.so without a link: which responses are theirs, and how many wait. */
+/* Agents of libohca-umad.so without a link: which responses belong to them, and how many wait. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,7 +32,10 @@ int64_t um_now_ns(void)
 	return clock_ns;
 }
 
-/* A request of an agent of @class, with a time limit of 1 ms, is in @sent. Return: the file. */
+/*
+ * Sends a request of an agent of @class, with a time limit of 1 ms; it is in @sent. Return: the
+ * file.
+ */
 static int request(uint8_t class, uint8_t method)
 {
 	struct umad_reg_attr attr = { .mgmt_class = class, .rmpp_version = 1 };
@@ -48,7 +51,7 @@ static int request(uint8_t class, uint8_t method)
 	return fd;
 }
 
-/* Another request of the same agent. */
+/* Sends another request of the same agent. */
 static void request_again(int fd, uint32_t tid)
 {
 	struct {
@@ -79,7 +82,7 @@ static int receive(int fd, struct ib_user_mad *h)
 	return r;
 }
 
-/* A message in one segment, the answer to @sent. */
+/* Delivers a message in one segment, the response to @sent. */
 static void answer(void)
 {
 	static const uint8_t rmpp[12] = { 1, 1, 7, [7] = 1, [11] = 220 };
@@ -120,7 +123,7 @@ static void test_trap_repress(void **st)
 	um_file_close(fd);
 }
 
-/* A response from another LID than that which was asked is somebody else's. */
+/* A response from a LID other than the destination of the request belongs to another agent. */
 static void test_other_sender(void **st)
 {
 	const int fd = request(IB_CLASS_PERF, IB_METHOD_GET);
@@ -137,7 +140,7 @@ static void test_other_sender(void **st)
 	um_file_close(fd);
 }
 
-/* Segment @n of a response of many, all of whose bytes are data. */
+/* Segment @n of a response with many; all its bytes are data. */
 static void a_segment(uint32_t n, bool last)
 {
 	uint8_t rmpp[12] = { 1, 1, (uint8_t)((n == 1 ? 3 : 1) | (last ? 4 : 0)), [11] = 220 };
@@ -160,7 +163,7 @@ static void last_segment(uint32_t n)
 	a_segment(n, true);
 }
 
-/* A segment that comes again and again does not keep the request waiting, the next one does. */
+/* A repeated segment does not extend the time limit of the request; the next segment does. */
 static void test_repeated_segment(void **st)
 {
 	const int fd = request(IB_CLASS_SUBN_ADM, IB_METHOD_GET);
@@ -182,7 +185,7 @@ static void test_repeated_segment(void **st)
 	um_file_close(fd);
 }
 
-/* 64 complete messages do not push out one that is under way. */
+/* 64 complete messages do not displace one whose segments still arrive. */
 static void test_long_message(void **st)
 {
 	const int fd = request(IB_CLASS_SUBN_ADM, IB_METHOD_GET);
@@ -208,8 +211,8 @@ static void test_long_message(void **st)
 }
 
 /*
- * A program that does not read keeps so many bytes at most; a request whose response finds no room
- * ends.
+ * A program that does not read has a limited number of bytes in its queue. A request whose response
+ * does not fit fails.
  */
 static void test_bytes(void **st)
 {
@@ -218,7 +221,7 @@ static void test_bytes(void **st)
 	size_t all = 0, ended = 0, len;
 
 	(void)st;
-	/* each of a megabyte */
+	/* a megabyte each */
 	for (uint32_t i = 0; i < 80; i++) {
 		for (uint32_t n = 1; n < 5000; n++)
 			segment(n);
@@ -238,7 +241,7 @@ static void test_bytes(void **st)
 	um_file_close(fd);
 }
 
-/* An answer with no records, as a subnet manager writes it, is one segment without data. */
+/* A response without records, as a subnet manager writes it, is one segment without data. */
 static void test_empty_table(void **st)
 {
 	static const uint8_t rmpp[12] = { 1, 1, 7, [7] = 1, [11] = 20 };
@@ -269,7 +272,7 @@ static int send_two_segments(int fd, unsigned int retries)
 	return um_agent_send(fd, 0, &m, sizeof(m.mad), 1, retries, 0);
 }
 
-/* A request of two segments, with a time limit of 1 ms, of which the first one is in @sent. */
+/* A request of two segments, with a time limit of 1 ms; the first one is in @sent. */
 static int request_by_rmpp(unsigned int retries)
 {
 	struct umad_reg_attr attr = { .mgmt_class = IB_CLASS_SUBN_ADM, .rmpp_version = 1 };
@@ -283,7 +286,7 @@ static int request_by_rmpp(unsigned int retries)
 	return fd;
 }
 
-/* Its segment @n is acknowledged, and two more may come. */
+/* Acknowledges segment @n; two more may follow. */
 static void acknowledge(uint32_t n)
 {
 	uint8_t rmpp[12] = { 1, 2, 1 };
@@ -297,7 +300,10 @@ static void acknowledge(uint32_t n)
 	assert_true(um_agent_deliver(&mad, &from));
 }
 
-/* A request of several MADs is answered by several; the time limit begins with its acknowledgment. */
+/*
+ * A request of several MADs gets a response of several; the time limit begins with its
+ * acknowledgment.
+ */
 static void test_both_directions(void **st)
 {
 	const int fd = request_by_rmpp(0);
@@ -324,7 +330,10 @@ static void test_both_directions(void **st)
 	um_file_close(fd);
 }
 
-/* Without an acknowledgment, and with one but without an answer, it ends once. What has arrived is not sent again. */
+/*
+ * Without an acknowledgment, or with one but without a response, the request fails once. Segments
+ * that have arrived are not sent again.
+ */
 static void test_unanswered_message(void **st)
 {
 	struct ib_user_mad h;
@@ -346,7 +355,10 @@ static void test_unanswered_message(void **st)
 	}
 }
 
-/* An answer is one also if the acknowledgment of the request is lost, and then that has not failed. */
+/*
+ * A response is valid even if the acknowledgment of the request is lost; the request has not
+ * failed.
+ */
 static void test_answer_alone(void **st)
 {
 	const int fd = request_by_rmpp(0);
@@ -363,7 +375,7 @@ static void test_answer_alone(void **st)
 	um_file_close(fd);
 }
 
-/* A request for which there is no room is refused, has no answer, and leaves nothing behind. */
+/* A request without room is refused, gets no response, and leaves nothing behind. */
 static void test_no_room(void **st)
 {
 	const int fd = request_by_rmpp(0);
@@ -417,8 +429,8 @@ static void is_lost(uint32_t agent, const ib_mad_addr_t *to, const uint8_t *msg)
 }
 
 /*
- * A message of some segments on a wire that loses nothing is acknowledged to its end: its sender has
- * nothing more to wait for, and tells of no failure later.
+ * A message of some segments on a wire without loss is acknowledged to its end. Its sender waits
+ * for nothing more, and reports no failure later.
  */
 static void test_acknowledged(void **st)
 {

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The datagrams of libumad2sim: what a client gets, clients that are killed, and nonsense. */
+/*
+ * The datagrams of libumad2sim: responses to clients, clients that are killed, and invalid
+ * datagrams.
+ */
 #include "sim.h"
 
 #include <arpa/inet.h>
@@ -16,7 +19,7 @@ struct client {
 	uint32_t num;
 };
 
-/* A control message and its answer. Return: type of the answer. */
+/* A control message and its reply. Return: type of the reply. */
 static uint32_t control(const struct client *c, uint32_t type, void *data, size_t len)
 {
 	struct sim_ctl ctl = { .magic = SIM_MAGIC, .client = c->num, .type = type };
@@ -44,7 +47,7 @@ static struct client attach(unsigned int id, const char *host, bool is_sm)
 	return c;
 }
 
-/* As a killed process does. */
+/* Closes the sockets, as if the process was killed. */
 static void die(struct client *c)
 {
 	close(c->in);
@@ -90,7 +93,7 @@ static void asks(void **st)
 	memset(d, 0, sizeof(d));
 	assert_int_equal(control(&b, SIM_GET_NODEINFO, d, 64), SIM_GET_NODEINFO);
 	assert_true(ib_get_be64(d + 20) == 0x5254010000000301);
-	/* many at once: each answer goes to the one that has asked */
+	/* many requests at once: each response is sent to its requester */
 	for (unsigned int i = 0; i < 40; i++) {
 		r = smp(IB_METHOD_GET, IB_SMP_ATTR_NODE_DESC, 2);
 		tell(i % 2 ? &a : &b, &r);
@@ -105,7 +108,7 @@ static void asks(void **st)
 		assert_memory_equal((uint8_t *)&r.mad + IB_SMP_DATA_OFF, "host2", 5);
 	}
 	assert_false(hears(&a, &r));
-	/* no answer comes, and it is told */
+	/* without a response the client gets an error */
 	r = smp(IB_METHOD_GET, IB_SMP_ATTR_NODE_DESC, 9);
 	tell(&a, &r);
 	turn();
@@ -116,7 +119,7 @@ static void asks(void **st)
 	leave(&b);
 }
 
-/* A name that no host has, a client that is none. */
+/* A name of no host, an unknown client. */
 static void refused(void **st)
 {
 	struct client c = attach(21, "host1", false);
@@ -136,7 +139,7 @@ static void refused(void **st)
 	die(&c);
 }
 
-/* A name that is too long is not cut: its clients would look for the whole of it. */
+/* A path that is too long is an error: clients would look for the whole path. */
 static void long_name(void **st)
 {
 	char text[65];
@@ -155,7 +158,7 @@ static void long_name(void **st)
 	fab_sim_free(s);
 }
 
-/* A host's name that is too long for the protocol is known by its beginning; a switch's is not. */
+/* A host is also found by its name cut to the protocol's length; a switch is not. */
 static void cut_name(void **st)
 {
 	const uint32_t two = fab_find_node(f, "host2"), sw = f->port[f->port[
@@ -170,7 +173,7 @@ static void cut_name(void **st)
 	assert_int_equal(fab_sim_find_host(f, cut), FAB_NO_PORT);
 	strcpy(f->desc[two].text, whole);
 	assert_int_equal(fab_sim_find_host(f, cut), fab_port_of(&f->node[two], 1));
-	/* no more than the end may be missing */
+	/* a shorter prefix does not suffice */
 	cut[SIM_NODEID_LEN - 2] = 0;
 	assert_int_equal(fab_sim_find_host(f, cut), FAB_NO_PORT);
 	strcpy(f->desc[two].text, cut);
@@ -192,18 +195,18 @@ static void nonsense(void **st)
 		assert_int_equal(send(c.in, junk, len, 0), len);
 		turn();
 	}
-	/* nobody answers an answer */
+	/* a reply gets no reply */
 	asks.type = SIM_ERROR;
 	assert_int_equal(send(c.ctl, &asks, sizeof(asks), 0), sizeof(asks));
 	turn();
 	assert_int_equal(recv(c.ctl, junk, sizeof(junk), 0), -1);
 	asks.type = SIM_DISCONNECT;
-	/* a message with more behind it is none */
+	/* a message with extra bytes is invalid */
 	memcpy(junk, &asks, sizeof(asks));
 	assert_int_equal(send(c.ctl, junk, sizeof(asks) + 1, 0), sizeof(asks) + 1);
 	turn();
 	assert_int_equal(recv(c.ctl, junk, sizeof(junk), 0), -1);
-	/* a MAD of another class with all bits of nonsense is refused or lost, a short one ignored */
+	/* a MAD of another class with random bits is refused or lost, a short one ignored */
 	while (hears(&c, &r))
 		assert_int_equal(ib_be32(r.status) & ~(uint32_t)ETIMEDOUT, 0);
 	for (unsigned int i = 0; i < 256; i++) {
@@ -218,7 +221,7 @@ static void nonsense(void **st)
 	leave(&c);
 }
 
-/* Whoever is killed is dropped when the next one comes, and is no subnet manager any more. */
+/* A killed client is removed when the next one connects, and IsSM ends. */
 static void killed(void **st)
 {
 	struct client sm = attach(41, "host1", true), other = attach(42, "host1", false), c;
@@ -231,12 +234,12 @@ static void killed(void **st)
 	assert_int_equal(c.num, sm.num);
 	assert_false(is_sm(0));
 	leave(&c);
-	/* a process number that was used before */
+	/* a process ID that was used before */
 	die(&other);
 	other = attach(42, "host2", true);
 	assert_true(is_sm(1));
 	assert_int_equal(other.num, sm.num);
-	/* two at a port: IsSM stays until both have gone */
+	/* two at a port: IsSM stays until both have left */
 	c = attach(44, "host2", true);
 	leave(&c);
 	assert_true(is_sm(1));
@@ -244,7 +247,7 @@ static void killed(void **st)
 	assert_false(is_sm(1));
 }
 
-/* Who gets what nobody has asked for. */
+/* Receivers of MADs that are not responses. */
 static void unasked(void **st)
 {
 	struct client sm = attach(51, "host1", true), user = attach(52, "host1", false);
@@ -257,7 +260,7 @@ static void unasked(void **st)
 	assert_true(hears(&sm, &r));
 	assert_int_equal(r.mad.hdr.method, IB_METHOD_GET);
 	assert_false(hears(&user, &r));
-	/* its answer */
+	/* the response */
 	r.mad.hdr.method = IB_METHOD_GET_RESP;
 	r.mad.hdr.status = ib_to_be16(IB_SMP_DIRECTION);
 	tell(&sm, &r);
@@ -279,10 +282,10 @@ static void unasked(void **st)
 	leave(&sm);
 }
 
-/* The ring of answers is full to where the client is not read any more. */
+/* The server stops reading from a client whose ring of responses is filled up to here. */
 #define STOPPED		(FAB_SIM_ANSWERS / 2)
 
-/* Requests of @c with TIDs from @first on that the server takes, @most at most. */
+/* Sends requests of @c with TIDs from @first on, as many as the server accepts, at most @most. */
 static uint32_t tell_many(const struct client *c, uint32_t first, uint32_t most)
 {
 	struct sim_mad r = smp(IB_METHOD_GET, IB_SMP_ATTR_NODE_DESC, 2);
@@ -301,7 +304,7 @@ static uint32_t tell_many(const struct client *c, uint32_t first, uint32_t most)
 	return n;
 }
 
-/* Answers with TIDs from @first on come, in their order. */
+/* Responses with TIDs from @first on arrive in order. */
 static void hear_many(const struct client *c, uint32_t first, uint32_t count)
 {
 	struct sim_mad r;
@@ -318,7 +321,7 @@ static void hear_many(const struct client *c, uint32_t first, uint32_t count)
 	assert_false(hears(c, &r));
 }
 
-/* A client that does not read has its answers later; what others want of it is lost. */
+/* A client that does not read gets its responses later; requests of others to it are lost. */
 static void full_socket(void **st)
 {
 	struct client sm = attach(76, "host1", true), other = attach(77, "host2", false);
@@ -330,7 +333,7 @@ static void full_socket(void **st)
 	turn();
 	assert_true(hears(&other, &r));
 	assert_int_equal(ib_be32(r.status), ETIMEDOUT);
-	/* an error waits as an answer does */
+	/* an error waits as a response does */
 	ask = smp(IB_METHOD_GET, IB_SMP_ATTR_NODE_DESC, 9);
 	tell(&sm, &ask);
 	turn();
@@ -345,12 +348,12 @@ static void full_socket(void **st)
 	assert_true(hears(&sm, &r));
 	assert_int_equal(ib_be32(r.status), ETIMEDOUT);
 	assert_false(hears(&sm, &r));
-	/* and it gets what others want again */
+	/* and it receives requests of others again */
 	ask = smp(IB_METHOD_GET, IB_SMP_ATTR_SM_INFO, 1);
 	tell(&other, &ask);
 	turn();
 	assert_true(hears(&sm, &r));
-	/* one that dies before it reads */
+	/* a client that is killed before it reads */
 	assert_int_equal(tell_many(&sm, 1, 500), 500);
 	die(&sm);
 	turn();
@@ -358,13 +361,13 @@ static void full_socket(void **st)
 	sm = attach(76, "host1", false);
 	assert_int_equal(sm.num, 0);
 	assert_false(hears(&sm, &r));
-	/* one that leaves */
+	/* a client that leaves */
 	assert_int_equal(tell_many(&other, 1, 500), 500);
 	leave(&other);
 	leave(&sm);
 }
 
-/* A request that has come to another program, for which nothing else is there. */
+/* Delivers a request to another program, and nothing else. */
 static void deliver(const struct client *from, const struct client *to, struct sim_mad *r)
 {
 	struct sim_mad ask = smp(IB_METHOD_GET, IB_SMP_ATTR_SM_INFO, 1);
@@ -375,7 +378,7 @@ static void deliver(const struct client *from, const struct client *to, struct s
 	assert_false(hears(from, &ask));
 }
 
-/* The request, its header at least, with an error. */
+/* The client gets back its request, at least the header, with an error. */
 static void told(const struct client *c, __be64 tid)
 {
 	struct sim_mad r;
@@ -387,7 +390,7 @@ static void told(const struct client *c, __be64 tid)
 	assert_false(hears(c, &r));
 }
 
-/* @r, a request, becomes its answer, which goes back by the same route. */
+/* Changes request @r to its response, which returns by the same route. */
 static void answer(struct sim_mad *r)
 {
 	struct ib_smp *s = (struct ib_smp *)&r->mad;
@@ -396,14 +399,14 @@ static void answer(struct sim_mad *r)
 	s->hdr.status |= ib_to_be16(IB_SMP_DIRECTION);
 }
 
-/* A program has a request and does not answer; or it dies; or its answer is lost. */
+/* A program does not respond to a request, or is killed, or its response is lost. */
 static void unanswered(void **st)
 {
 	struct client sm = attach(90, "host1", true), other = attach(91, "host2", false);
 	struct sim_mad r, none;
 
 	(void)st;
-	/* time */
+	/* the time limit */
 	deliver(&other, &sm, &r);
 	assert_in_range(fab_sim_timer(sim, now), 1, FAB_SIM_PATIENCE_NS);
 	now += FAB_SIM_PATIENCE_NS - 1;
@@ -412,7 +415,7 @@ static void unanswered(void **st)
 	now++;
 	assert_true(fab_sim_timer(sim, now) == UINT64_MAX);
 	told(&other, r.mad.hdr.tid);
-	/* an answer that comes in time ends the wait */
+	/* a response in time ends the wait */
 	deliver(&other, &sm, &r);
 	answer(&r);
 	tell(&sm, &r);
@@ -420,7 +423,7 @@ static void unanswered(void **st)
 	assert_true(hears(&other, &none));
 	assert_int_equal(none.status, 0);
 	assert_true(fab_sim_timer(sim, now) == UINT64_MAX);
-	/* its answer does not come through */
+	/* the response is lost */
 	deliver(&other, &sm, &r);
 	answer(&r);
 	assert_true(fab_fault_link(&m, fab_port_of(&f->node[1], 1), false, now));
@@ -429,7 +432,7 @@ static void unanswered(void **st)
 	told(&other, r.mad.hdr.tid);
 	assert_true(fab_fault_link(&m, fab_port_of(&f->node[1], 1), true, now));
 	fab_mgmt_timer(&m, now);
-	/* many requests, answered from the last one on; then it dies */
+	/* many requests, of which only the last gets a response; then the program is killed */
 	for (unsigned int i = 0; i < 40; i++)
 		deliver(&other, &sm, &r);
 	answer(&r);
@@ -443,7 +446,7 @@ static void unanswered(void **st)
 		assert_int_equal(ib_be32(none.status), ETIMEDOUT);
 	}
 	assert_false(hears(&other, &none));
-	/* who has asked dies first */
+	/* the requester leaves first */
 	deliver(&other, &sm, &r);
 	leave(&other);
 	assert_true(fab_sim_timer(sim, now) == UINT64_MAX);
@@ -453,7 +456,10 @@ static void unanswered(void **st)
 	leave(&sm);
 }
 
-/* There is a limit to what waits, and then requests wait, too; nobody else is in their way. */
+/*
+ * The number of waiting responses is limited; then requests wait, too. Other clients are not
+ * delayed.
+ */
 static void stopped_client(void **st)
 {
 	struct client c = attach(78, "host1", false), other = attach(79, "host1", false);
@@ -470,7 +476,7 @@ static void stopped_client(void **st)
 	leave(&other);
 }
 
-/* A client that does not want to receive any more: its answers never find room. */
+/* A client that has shut down receiving can never get its responses. */
 static void deaf(void **st)
 {
 	struct client c = attach(81, "host1", true), next;
@@ -487,7 +493,7 @@ static void deaf(void **st)
 	leave(&next);
 }
 
-/* The library gives a program 224 bytes of a MAD: nothing says that there is more. */
+/* The library passes 224 bytes of a MAD to a program: no capability beyond these is reported. */
 static void last_bytes(void **st)
 {
 	struct client c = attach(80, "host1", true);
@@ -520,7 +526,7 @@ static void last_bytes(void **st)
 	leave(&c);
 }
 
-/* A host that a machine has taken the place of, or that is off, is not one to be at. */
+/* A program cannot connect at a host that a machine replaces or that is off. */
 static void hosts_without_link(void **st)
 {
 	struct client c = { .in = bound("in", 71), .ctl = bound("ctl", 71) }, first;
@@ -541,7 +547,7 @@ static void hosts_without_link(void **st)
 	first = attach(72, "", false);
 	assert_int_equal(occupied_by(3), FAB_PROGRAM);
 	leave(&first);
-	/* one whose cable was pulled is */
+	/* it can at a host whose cable is pulled */
 	assert_true(fab_fault_link(&m, fab_port_of(&f->node[3], 1), false, 0));
 	first = attach(72, "host4", false);
 	leave(&first);
@@ -552,7 +558,7 @@ static void hosts_without_link(void **st)
 	die(&c);
 }
 
-/* A host that was switched off and on has its subnet manager still. */
+/* A host that was switched off and on still has its subnet manager. */
 static void revived(void **st)
 {
 	struct client sm = attach(74, "host1", true), other = attach(75, "host2", false);
@@ -574,7 +580,7 @@ static void revived(void **st)
 
 /* ---- by UDP -------------------------------------------------------------------- */
 
-/* A socket at @port; 0: at any. */
+/* A socket at @port; 0: at any port. */
 static int udp_at(unsigned int port)
 {
 	struct sockaddr_in in = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
@@ -605,7 +611,7 @@ static void join_udp(int fd, unsigned int port)
 	assert_int_equal(connect(fd, (struct sockaddr *)&in, sizeof(in)), 0);
 }
 
-/* A port below those that the kernel gives to sockets without one. */
+/* A port below the range that the kernel assigns itself. */
 static unsigned int listen_udp(void)
 {
 	char at[32];
@@ -647,7 +653,7 @@ static void remote(void **st)
 	struct sim_mad r;
 
 	(void)st;
-	/* a few requests at once */
+	/* several requests at once */
 	for (unsigned int i = 0; i < 20; i++) {
 		r = smp(IB_METHOD_GET, IB_SMP_ATTR_NODE_DESC, i & 1);
 		tell(&a, &r);
@@ -659,7 +665,7 @@ static void remote(void **st)
 	}
 	assert_false(hears(&a, &r));
 	assert_int_equal(control(&a, SIM_GET_GUID, none, sizeof(none)), SIM_GET_GUID);
-	/* another socket: its MADs are dropped, its control messages for the client refused */
+	/* another socket: its MADs are dropped, its control messages in a client's name refused */
 	c = (struct client){ .in = udp(&port), .ctl = udp(&port), .num = a.num };
 	join_udp(c.in, at + 1 + a.num);
 	join_udp(c.ctl, at);
@@ -682,12 +688,12 @@ static void remote(void **st)
 	assert_int_equal(send(c.ctl, &error, sizeof(error), 0), sizeof(error));
 	turn();
 	assert_int_equal(recv(c.ctl, &error, sizeof(error), 0), -1);
-	/* ports that are none */
+	/* invalid ports */
 	assert_int_equal(control(&c, SIM_CONNECT, &cc, sizeof(cc)), SIM_ERROR);
 	cc.id = 65536;
 	assert_int_equal(control(&c, SIM_CONNECT, &cc, sizeof(cc)), SIM_ERROR);
 	die(&c);
-	/* as many as there may be; a local one still gets in */
+	/* the maximum number of clients; a local one can still connect */
 	for (unsigned int i = 1; i < FAB_SIM_REMOTE; i++)
 		many[i] = attach_udp(at, "host3", SIM_CONNECT);
 	c = attach_udp(at, "host3", SIM_ERROR);
@@ -698,7 +704,7 @@ static void remote(void **st)
 	c = attach_udp(at, "host4", SIM_CONNECT);
 	leave(&c);
 	leave(&b);
-	/* one that was killed is noticed when it is sent to */
+	/* a killed client is noticed when a datagram is sent to it */
 	r = smp(IB_METHOD_GET, IB_SMP_ATTR_NODE_DESC, 0);
 	tell(&many[1], &r);
 	for (unsigned int i = 1; i < FAB_SIM_REMOTE; i++)
@@ -713,7 +719,7 @@ static void remote(void **st)
 	leave(&d);
 }
 
-/* Programs that were killed are not in the way of new ones for ever; who is heard of stays. */
+/* Killed programs give way to new ones after a time; active ones stay. */
 static void silent(void **st)
 {
 	const unsigned int at = listen_udp();
@@ -736,7 +742,7 @@ static void silent(void **st)
 	now = 1000 + FAB_SIM_SILENT_NS - 1;
 	c = attach_udp(at, "host2", SIM_ERROR);
 	die(&c);
-	/* the first two say something, by either of their sockets */
+	/* the first two send something, by either of their sockets */
 	tell(&many[0], &ask);
 	assert_int_equal(control(&many[1], SIM_GET_GUID, none, sizeof(none)), SIM_GET_GUID);
 	now += 3;
@@ -748,19 +754,19 @@ static void silent(void **st)
 	turn();
 	assert_true(hears(&c, &r));
 	assert_true(hears(&many[0], &r) && hears(&many[0], &r));
-	/* there are 128 as before, and the next one of these was not silent for long enough */
+	/* 128 clients again, and the next of them was not silent for long enough */
 	d = attach_udp(at, "host2", SIM_ERROR);
 	die(&d);
 	d = (struct client){ .in = udp(&unused), .ctl = udp(&unused) };
 	join_udp(d.ctl, at);
-	/* a port that no program can have makes none give way */
+	/* a connect with an invalid port removes no client */
 	now++;
 	assert_int_equal(control(&d, SIM_CONNECT, &cc, sizeof(cc)), SIM_ERROR);
 	assert_int_equal(control(&many[3], SIM_GET_GUID, none, sizeof(none)), SIM_GET_GUID);
 	die(&d);
 	die(&many[4]);
 	now++;
-	/* nor is one of the 128 ports that is somebody else's in the way */
+	/* another program uses the free port: a silent client is removed */
 	leave(&many[5]);
 	other = udp_at(at + 1 + 5);
 	d = attach_udp(at, "host3", SIM_CONNECT);

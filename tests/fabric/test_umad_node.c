@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The channel adapter that a process with libohca-umad.so is: where its port goes without a link. */
+/* The channel adapter of a process with libohca-umad.so: states of its port without a link. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -46,7 +46,7 @@ bool um_agent_deliver(const struct ib_mad *mad, const ib_mad_addr_t *from)
 
 /* ---- a subnet manager in the process itself -------------------------------------- */
 
-/* A directed route without hops. Return: its status */
+/* Sends an SMP on a directed route without hops. Return: its status. */
 static uint16_t port_info(uint8_t method, struct ib_port_info *pi)
 {
 	const ib_mad_addr_t to = { .lid = ib_to_be16(IB_LID_PERMISSIVE) };
@@ -82,7 +82,7 @@ static uint8_t phys(void)
 	return pi.phys_state;
 }
 
-/* A Set of PortInfo with these states; 0: no change */
+/* A Set of PortInfo with these states; 0: no change. */
 static void set_port(uint8_t state, uint8_t phys_state, uint8_t down_default)
 {
 	struct ib_port_info pi;
@@ -106,7 +106,7 @@ static void train(void)
 	peer.vl_cap = 8;
 	peer.mtu_cap = 5;
 	um_node_link_up(&st, &peer);
-	/* it has a LID */
+	/* give it a LID */
 	set_port(IB_PS_NO_CHANGE, IB_PHYS_NO_CHANGE, 0);
 	assert_int_equal(phys(), IB_PHYS_LINK_UP);
 }
@@ -125,7 +125,7 @@ static uint64_t downs(void)
 	};
 	uint8_t *d = (uint8_t *)&mad + 64;
 
-	/* of the own port, by its LID: request and answer come in by the timer */
+	/* to the own port, by its LID: request and response are delivered by the timer */
 	d[1] = 1;
 	um_node_send(&to, &mad);
 	um_node_timer(now);
@@ -134,7 +134,7 @@ static uint64_t downs(void)
 	return ((const uint8_t *)&answer)[64 + 7];
 }
 
-/* By itself it goes to LinkDownDefaultState, and counts. */
+/* A link that goes down by itself leaves the port in LinkDownDefaultState, and is counted. */
 static void test_by_itself(void **st)
 {
 	uint64_t before;
@@ -146,7 +146,7 @@ static void test_by_itself(void **st)
 	um_node_link_down();
 	assert_int_equal(phys(), IB_PHYS_POLLING);
 	assert_int_equal(downs(), before + 1);
-	/* once */
+	/* counted once */
 	um_node_link_down();
 	assert_int_equal(downs(), before + 1);
 	train();
@@ -155,7 +155,7 @@ static void test_by_itself(void **st)
 	assert_int_equal(phys(), IB_PHYS_SLEEP);
 }
 
-/* A Set says where it goes, which is no error; Disabled holds until another Set. */
+/* A Set decides the state, and counts no error; Disabled stays until another Set. */
 static void test_by_set(void **st)
 {
 	static const struct {
@@ -182,7 +182,7 @@ static void test_by_set(void **st)
 		assert_int_equal(downs(), before);
 		assert_false(um_node_phy(&phy));
 	}
-	/* a new link finds it disabled, too, and one that fails does not enable it */
+	/* the port is still disabled for a new link, and a failing link does not enable it */
 	um_node_link_down();
 	assert_false(um_node_phy(&phy));
 	assert_false(phy.enabled);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Packets that come to libohca-umad.so by its link: the node has those whose CRCs are right, and however
- * many come, other threads have the lock in between.
+ * Packets that libohca-umad.so receives by its link. The node gets those with correct CRCs. However
+ * many arrive, other threads get the lock in between.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -32,11 +32,12 @@
 struct um_node um_node;
 static atomic_uint received, damaged;
 static struct ohca_link *far_end;
-static uint8_t order[PACKETS];		/* TIDs of those received */
+static uint8_t order[PACKETS];		/* TIDs of the received MADs */
 
 /*
- * @held: the library's thread, which has the lock, stands still in its next packet, @at_packet, or end
- * of the link, until the thread @tid waits for the lock; @done: what it has done from then on
+ * @held: the library's thread, which holds the lock, stops in its next packet, @at_packet, or at
+ * the end of the link, until the thread @tid waits for the lock; @done: the number of steps from
+ * then on
  */
 static struct {
 	atomic_bool held, at_packet, stands, asking;
@@ -44,7 +45,7 @@ static struct {
 	atomic_uint done;
 } hold;
 
-/* Whether thread @tid waits for something. */
+/* Whether thread @tid sleeps. */
 static bool is_asleep(pid_t tid)
 {
 	char path[64], text[256];
@@ -63,7 +64,7 @@ static bool is_asleep(pid_t tid)
 	return state[2] == 'S';
 }
 
-/* The thread has something to do, with the lock. */
+/* Called by the library's thread at each step, with the lock. */
 static void stand_still(bool packet)
 {
 	atomic_fetch_add(&hold.done, 1);
@@ -152,9 +153,12 @@ int um_issm_fd(void)
 	return -1;
 }
 
-/* ---- the fabric's end ---------------------------------------------------------- */
+/* ---- the fabric's end of the link ---------------------------------------------- */
 
-/* A MAD with TID @tid by lane @vl. @icrc: with an ICRC; @wrong: a bit before it is another one. */
+/*
+ * Sends a MAD with TID @tid by lane @vl. @icrc: with an ICRC; @wrong: with one bit changed before
+ * it.
+ */
 static void send_mad(struct ohca_link *l, unsigned int vl, uint8_t tid, bool icrc, bool wrong)
 {
 	const struct ib_mad_path path = {
@@ -216,7 +220,7 @@ static void test_icrc(void **st)
 	send_mad(l, IB_MGMT_VL, 3, true, false);
 	send_mad(l, 0, 4, true, true);
 	send_mad(l, 0, 5, true, false);
-	/* without the flag nobody looks at it */
+	/* without the flag the ICRC is not checked */
 	send_mad(l, 0, 6, false, true);
 	for (int i = 0; i < 10000 && atomic_load(&received) + atomic_load(&damaged) < PACKETS; i++)
 		nanosleep(&pause, NULL);
@@ -228,7 +232,7 @@ static void test_icrc(void **st)
 	rmdir(dir);
 }
 
-/* The thread stands still in what comes next. */
+/* Stops the thread at its next step of that kind. */
 static void hold_thread(bool packet)
 {
 	atomic_store(&hold.tid, gettid());
@@ -238,7 +242,7 @@ static void hold_thread(bool packet)
 	atomic_store(&hold.held, true);
 }
 
-/* Wait for the lock. Return: what the thread has done in that time. */
+/* Waits for the lock. Return: the number of steps of the thread in that time. */
 static unsigned int ask(void)
 {
 	unsigned int n;
@@ -250,7 +254,7 @@ static unsigned int ask(void)
 	return n;
 }
 
-/* Many packets in two lanes. */
+/* Many packets on two lanes. */
 static void test_packets(void **st)
 {
 	const unsigned int before = atomic_load(&received);
@@ -263,12 +267,12 @@ static void test_packets(void **st)
 	for (unsigned int i = 0; i < FLOOD; i++)
 		send_mad(far_end, i % 2, 0, false, false);
 	assert_in_range(ask(), 0, 64);
-	/* the socket has not taken all of them yet */
+	/* the socket has not accepted all of them yet */
 	while (atomic_load(&received) - before < FLOOD + 1)
 		simple_step(far_end);
 }
 
-/* A switch that trains the link all the time, as if each training were acknowledged. */
+/* A switch trains the link all the time, as if each training were acknowledged. */
 static void test_events(void **st)
 {
 	const struct ohca_link_phy phy = { true, 0xff, 0xff, 0xff };

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Virtual time of a fabric that runs: who asks while it runs is answered when it stands, signals are heard. */
+/*
+ * Virtual time of a running fabric: requests during a run are answered after it, and signals take
+ * effect.
+ */
 #include "cases.h"
 
 #include <jansson.h>
@@ -16,7 +19,7 @@
 #define YEAR	(365 * 86400 * SECOND)
 #define CLIENTS	3u
 
-/* In place of signals: end, go on, or wait for @go after @held was told. */
+/* Instead of signals: end, continue, or post @held and wait for @go. */
 enum { STOP = 'x', LOOK = 'l', HOLD = 'h' };
 
 static struct {
@@ -150,7 +153,9 @@ static void hold(void)
 	sem_wait(&v.held);
 }
 
-/* Requests that are there together are answered one after the other: two that let time run add up. */
+/*
+ * Requests that wait together are answered one after another: the times of two run requests add up.
+ */
 static void test_together(void **st)
 {
 	(void)st;
@@ -165,7 +170,7 @@ static void test_together(void **st)
 	end_loop();
 }
 
-/* A signal which does not end it lets nobody in while time runs. */
+/* A signal that does not end the fabric lets no request run while time runs. */
 static void test_signal(void **st)
 {
 	(void)st;
@@ -180,7 +185,7 @@ static void test_signal(void **st)
 	end_loop();
 }
 
-/* A year with a fault each ms, and a condition that is looked at as often, is ended by a signal. */
+/* A year with a fault each ms, and a condition that is checked as often, is ended by a signal. */
 static void test_year(void **st)
 {
 	(void)st;
