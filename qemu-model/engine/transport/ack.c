@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Acknowledgements and congestion notifications as packets, and the queue of those that no QP sends
- * in its turn.
+ * Acknowledgements and congestion notifications as packets, and the queue of those that are sent
+ * outside of the turns of QPs.
  */
 #include <string.h>
 

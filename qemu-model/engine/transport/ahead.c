@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* RDMA WRITEs of RC that come before their turn; see ahead.h. */
+/* Early RDMA WRITEs of RC; see ahead.h. */
 #include <string.h>
 
 #include "engine/base/state.h"
@@ -41,7 +41,7 @@ static void drop(struct ohca_ahead *a, uint32_t psn)
 	a->num--;
 }
 
-/* The packet with @psn has to come again. */
+/* Note that the packet with @psn must be sent again. */
 static void ask_again(struct ohca_ahead *a, uint32_t psn)
 {
 	*again_of(a, psn) |= bit_of(psn);
@@ -69,7 +69,7 @@ void ohca_ahead_overwrite(ohca_engine *e, struct ohca_xport *xp, uint32_t psn,
 	ohca_work(e, OHCA_AHEAD);
 }
 
-/* Its bytes to where it says. */
+/* Write the bytes of an early packet. False: they cannot be written. */
 static bool place_early(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
 			struct ohca_early *early)
 {
@@ -120,7 +120,7 @@ bool ohca_ahead_take(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt
 		ohca_count_qp(e, qp, OHCA_CNT_RX_DUP);
 		return true;
 	}
-	/* what takes a receive WQE with tags looks at the packet */
+	/* to take a receive WQE with tags, the responder needs the packet */
 	if ((imm && (xp->rndv || a->imms == OHCA_AHEAD_IMMS)) || !place_early(e, qp, p, &early)) {
 		ask_again(a, p->i.psn);
 		return true;
@@ -188,7 +188,7 @@ bool ohca_ahead_again(struct ohca_xport *xp)
 
 	if (!(*again_of(a, psn) & bit_of(psn)))
 		return false;
-	/* the requester sends all from here on */
+	/* after the NAK the requester sends all packets from here on */
 	memset(a->again, 0, sizeof(a->again));
 	return true;
 }

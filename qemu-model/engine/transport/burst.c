@@ -24,7 +24,7 @@ bool ohca_burst_begin(ohca_engine *e, struct ohca_qp *qp, const struct ohca_swqe
 	struct ohca_burst *b = &e->sched->burst;
 	const unsigned int most = tx->turn->most;
 
-	/* where an arbiter decides, a turn has one packet; without credits each is looked at */
+	/* with an arbiter a turn has one packet; without credits each packet is counted alone */
 	if (qp->type != OHCA_QPT_RC || w->op != OHCA_OP_RDMA_WRITE || !w->length ||
 	    w->length > OHCA_BURST_LEN || ib_pad(w->length) || w->idx + w->nbb == qp->xp->req.pi ||
 	    most < 2 || ohca_tx_paced(e, tx) || e->sched->refused || !ohca_tx_views(e, tx) ||
@@ -50,7 +50,7 @@ bool ohca_burst_takes(ohca_engine *e, const struct ohca_swqe *w)
 	       !((w->flags ^ b->flags) & OHCA_WQE_SOLICITED);
 }
 
-/* As ohca_swqe_gather(), which the device can do faster if it was there just before. */
+/* As ohca_swqe_gather(), but faster if the payload is next to the previous one. */
 static int gather(ohca_engine *e, struct ohca_qp *qp, const struct ohca_swqe *w, uint8_t *to,
 		  struct ohca_missing *m)
 {

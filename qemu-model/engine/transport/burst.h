@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Bursts: RDMA WRITEs of one packet each, of one length, of one QP, one after the other in a turn.
- * Each is begun, gathered and counted by itself, as if it were alone. They leave together at the
- * end, with one set of headers and what is different in each of them, if the host has said before
- * that so many may: nothing that happens between two of them could be noticed.
+ * Bursts: successive RDMA WRITEs of a QP in one turn, each of one packet, all of the same length.
+ * Each is begun, gathered and counted like a single one. At the end they leave together: one set of
+ * headers, and the parts that differ in each packet. The host has agreed to the number of packets
+ * before, so no event between two of them can be observed.
  */
 #ifndef OHCA_TRANSPORT_BURST_H
 #define OHCA_TRANSPORT_BURST_H
@@ -23,17 +23,18 @@ struct ohca_qp;
 struct ohca_swqe;
 struct ohca_turn;
 
-#define OHCA_BURST		16u	/* packets: as many as a turn has */
-#define OHCA_BURST_LEN		(OHCA_VIEW_MIN - 1)	/* bytes of one of them */
+#define OHCA_BURST		16u	/* packets: the number in a turn */
+#define OHCA_BURST_LEN		(OHCA_VIEW_MIN - 1)	/* most bytes of payload in one packet */
 
 /**
  * struct ohca_burst - packets that leave together
- * @n: packets in it, of at most @most; 0: there is none
- * @tx: the first, which is complete; it leaves alone if no other one follows
- * @flags: of its WQE
- * @from: where the last payload was
- * @view: what they become
- * @ext: RETHs; @payload: of @view.len / @n bytes each
+ * @n: number of packets, at most @most; 0: there is no burst
+ * @len: bytes of payload in each packet
+ * @flags: flags of the first WQE
+ * @tx: the first packet, which is complete; it leaves alone if no other one follows
+ * @from: memory of the last payload
+ * @view: the payload of all packets
+ * @ext: the RETHs; @payload: the payloads, of @len bytes each
  */
 struct ohca_burst {
 	uint32_t n, most;
@@ -47,17 +48,17 @@ struct ohca_burst {
 };
 
 /*
- * The packet @tx of the WQE @w, complete but for AckReq, may be the first of a burst: then it is,
- * and has not left. @h: its RETH. Return: false: it is to leave alone.
+ * Begin a burst with packet @tx of WQE @w, which is complete. @h: its RETH. Return: true if the
+ * burst has begun and the packet has not left; false if the packet must leave alone.
  */
 bool ohca_burst_begin(ohca_engine *e, struct ohca_qp *qp, const struct ohca_swqe *w,
 		      const struct ohca_tx *tx, const uint8_t *h);
-/* Whether there is a burst that the next WQE, @w, continues. */
+/* Whether there is a burst, and the next WQE, @w, can continue it. */
 bool ohca_burst_takes(ohca_engine *e, const struct ohca_swqe *w);
-/* Gather the payload of @w to it, as ohca_swqe_gather() does, and if it could be, add its RETH. */
+/* Add @w to the burst: gather its payload and build its RETH. Return: as ohca_swqe_gather() */
 int ohca_burst_add(ohca_engine *e, struct ohca_qp *qp, const struct ohca_swqe *w,
 		   struct ohca_missing *m);
-/* If there is a burst, it leaves. */
+/* Send the burst, if there is one. */
 void ohca_burst_end(ohca_engine *e, const struct ohca_qp *qp);
 
 #endif /* OHCA_TRANSPORT_BURST_H */

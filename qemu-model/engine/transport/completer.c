@@ -3,8 +3,8 @@
  * The completer: responses to an RC requester, and timeouts (IBTA vol 1, 9.7.5,
  * 9.7.6).
  *
- * xp->req.una runs through PSNs as they are acknowledged: SENDs and WRITEs by any response at
- * or behind them, READs and atomics by their own responses only.
+ * xp->req.una advances as PSNs are acknowledged: a SEND or WRITE by any response with its PSN or a
+ * later one, a READ or atomic only by its own responses.
  */
 #include "engine/base/features.h"
 #include "engine/base/le.h"
@@ -29,7 +29,7 @@
 #include "ib/rate.h"
 #include "ohca_hw.h"
 
-/* The first WQE that does not retire yet. */
+/* Index of the first WQE that is not acknowledged yet. */
 static uint32_t retired(const struct ohca_xport *xp)
 {
 	uint32_t i = xp->req.tail;
@@ -52,7 +52,7 @@ void ohca_sq_retire(ohca_engine *e, struct ohca_qp *qp)
 
 	if (qp->state == OHCA_QPS_ERR)
 		return;
-	/* they complete at one time, and a consumer that sees a CQE finds the room of all */
+	/* one timestamp for all; a consumer that sees the first CQE finds the room of all WQEs */
 	if (end - xp->req.tail > 1) {
 		e->stamp = ohca_now(e);
 		if (ohca_cq_holds(e, qp->scq, end - xp->req.tail))
@@ -91,9 +91,9 @@ static void progress(struct ohca_qp *qp)
 }
 
 /*
- * Every request before @psn is acknowledged. False: a READ or atomic before
- * it has no response, which was lost (9.7.5.1.3, implied NAK). Afterwards the QP may be in
- * ERR because a CQ had no room.
+ * A response acknowledges every request before @psn. Return: false if the response to a READ or
+ * atomic before it is missing (9.7.5.1.3, implied NAK). Afterwards the QP may be in ERR because the
+ * CQ had no room.
  */
 static bool acked(ohca_engine *e, struct ohca_qp *qp, uint32_t psn)
 {
@@ -101,7 +101,7 @@ static bool acked(ohca_engine *e, struct ohca_qp *qp, uint32_t psn)
 	uint32_t una = xp->req.una;
 	bool ok = true;
 
-	/* without READs and atomics every WQE that has begun is acknowledged by its PSNs */
+	/* without READs and atomics @psn acknowledges every WQE before it */
 	if (!xp->req.rd_out && ib_psn_diff(psn, una) > 0 && ib_psn_diff(psn, xp->req.max) <= 0)
 		xp->req.una = psn;
 	for (uint32_t i = xp->req.tail; i != xp->req.head && ib_psn_diff(psn, xp->req.una) > 0;) {
@@ -125,7 +125,7 @@ static bool acked(ohca_engine *e, struct ohca_qp *qp, uint32_t psn)
 	return ok;
 }
 
-/* The oldest WQE that waits for a response, after retiring: the one at the tail. */
+/* The oldest WQE that waits for a response: that at the tail, after ohca_sq_retire(). */
 static struct ohca_swqe *waiting(struct ohca_xport *xp)
 {
 	struct ohca_swqe *w;
@@ -136,7 +136,7 @@ static struct ohca_swqe *waiting(struct ohca_xport *xp)
 	return w->state == OHCA_SW_BEGUN || w->state == OHCA_SW_SENT ? w : NULL;
 }
 
-/* A packet was lost: go back, until the retries are exhausted. */
+/* A packet was lost: go back; if the retries are exhausted, migrate or fail the WQE. */
 static void retry(ohca_engine *e, struct ohca_qp *qp)
 {
 	struct ohca_xport *xp = qp->xp;
@@ -156,8 +156,10 @@ static void retry(ohca_engine *e, struct ohca_qp *qp)
 	ohca_req_restart(xp);
 }
 
-/* A response is missing. Later ones of the same flight, and those behind one that found no
- * page, are ignored. */
+/*
+ * A response is missing: go back. Ignored after the requester has gone back already, and while it
+ * waits for a page for an earlier response.
+ */
 static void implied_nak(ohca_engine *e, struct ohca_qp *qp)
 {
 	if (!qp->xp->req.restarted && !qp->xp->fault[OHCA_FAULT_REQ] && qp->state != OHCA_QPS_ERR)
@@ -180,7 +182,7 @@ static void nak_received(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w
 	} else if (code <= IB_NAK_REM_OP) {
 		ohca_sq_fail(e, qp, w, err[code].status, err[code].ve);
 	}
-	/* the rest is reserved for RC: dropped */
+	/* other codes are reserved for RC and ignored */
 }
 
 static void rnr_nak(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, uint8_t timer)
@@ -202,9 +204,10 @@ static void rnr_nak(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, uin
 }
 
 /*
- * An ACK or response has the number of receive WQEs behind the messages that it counts
- * (9.7.7.2). The limit never goes back: it was valid when it was sent, and requests that need no
- * credit have advanced it since. A responder without credits, as with an SRQ, never has any.
+ * Update the limit: the AETH contains the number of receive WQEs after the messages that its MSN
+ * counts (9.7.7.2). The limit never decreases: a grant stays valid, and requests that need no
+ * credit have advanced the limit since then. A responder that does not grant credits, as with an
+ * SRQ, never does.
  */
 static void credits(struct ohca_xport *xp, const struct ohca_rxpkt *p)
 {
@@ -225,8 +228,8 @@ static void credits(struct ohca_xport *xp, const struct ohca_rxpkt *p)
 }
 
 /*
- * The WQE that a NAK or a response with @psn answers, once what came before it is acknowledged.
- * NULL: it answers none.
+ * The WQE that a NAK or a response with @psn answers, after all earlier PSNs are acknowledged.
+ * NULL: none.
  */
 static struct ohca_swqe *answered(ohca_engine *e, struct ohca_qp *qp, uint32_t psn)
 {
@@ -268,14 +271,14 @@ static void bad_resp(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w)
 	ohca_sq_fail(e, qp, w, OHCA_WC_BAD_RESP, OHCA_VE_BAD_RESP);
 }
 
-/* A page for a response is missing: the request is repeated when it is there. */
+/* A page for a response is missing: repeat the request when the page is present. */
 static void no_page(ohca_engine *e, struct ohca_qp *qp, const struct ohca_swqe *w,
 		    const struct ohca_missing *m)
 {
 	struct ohca_xport *xp = qp->xp;
 
 	ohca_req_restart(xp);
-	/* responses of the old flight may still come when the page is there */
+	/* more responses to the first request may arrive after the page */
 	xp->req.restarted = true;
 	xp->sched.rto_restart = false;
 	if (ohca_suspend(e, qp, OHCA_FAULT_REQ, w->idx, m)) {
@@ -286,7 +289,7 @@ static void no_page(ohca_engine *e, struct ohca_qp *qp, const struct ohca_swqe *
 	ohca_timer_set(e, xp, ohca_now(e) + OHCA_FAULT_RETRY_NS);
 }
 
-/* The PD of a READ response's memory: of a rendezvous the SRQ's. */
+/* The PD of the memory for READ responses: that of the SRQ for a rendezvous. */
 static const struct ohca_pd *local_pd(const struct ohca_qp *qp)
 {
 	return qp->xp->rndv ? ohca_recv_pd(qp) : qp->pd;
@@ -298,7 +301,7 @@ static void read_resp(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w,
 	struct ohca_xport *xp = qp->xp;
 	uint32_t mtu = ohca_qp_mtu(qp);
 	uint32_t off = (uint32_t)ib_psn_diff(p->i.psn, w->first) * mtu;
-	/* FLUSH and ATOMIC_WRITE are answered like a READ of nothing (annex A19.4) */
+	/* the response to FLUSH and ATOMIC_WRITE is a READ response without data (annex A19.4) */
 	uint32_t len = w->op == OHCA_OP_RDMA_READ ? w->length : 0;
 	uint32_t n = len - off < mtu ? len - off : mtu;
 	bool last = p->i.psn == w->last;
@@ -389,8 +392,8 @@ static void atomic_resp(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w,
 }
 
 /*
- * All that was posted is acknowledged: what the next turn of the requester would do is done at
- * once. False: it needs that turn.
+ * If all posted WQEs are acknowledged, do at once what the requester's next turn would do. Return:
+ * false if the requester needs a turn.
  */
 static bool rests(ohca_engine *e, struct ohca_qp *qp)
 {
@@ -413,7 +416,7 @@ void ohca_comp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p
 		ohca_rx_drop(e, p, OHCA_CNT_RX_BAD_QP);
 		return;
 	}
-	/* duplicates and responses to PSNs that were not sent are dropped */
+	/* drop duplicates and responses to PSNs that were not sent */
 	if (ib_psn_diff(p->i.psn, xp->req.una) < 0 || ib_psn_diff(p->i.psn, xp->req.max) >= 0)
 		return;
 	credits(xp, p);
@@ -450,10 +453,12 @@ void ohca_comp_timer(ohca_engine *e, struct ohca_qp *qp)
 		xp->sched.rto_restart = true;
 		return;
 	}
-	/* no response is late while the requester is suspended; the timer restarts with the page */
+	/*
+	 * while the requester waits for a page it expects no response; the page restarts the timer
+	 */
 	if (xp->fault[OHCA_FAULT_REQ])
 		return;
-	/* an acknowledgement has not restarted the timer yet, or all is acknowledged */
+	/* an acknowledgement requires a restart of the timer, or all is acknowledged */
 	if (xp->sched.rto_restart || xp->req.una == xp->req.max)
 		return;
 	if (!waiting(xp))

@@ -12,15 +12,15 @@ struct ohca_xport;
 /* Delay until a requester without a fault slot retries. */
 #define OHCA_FAULT_RETRY_NS	1000000ull
 
-/* A response came for @qp: ACK, NAK, READ or atomic data. */
+/* Receive a response for @qp: ACK, NAK, READ or atomic data. */
 void ohca_comp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p);
-/* READ responses, a series in the middle, as ohca_resp_series() */
+/* Receive a series of packets in the middle of a READ response; as ohca_resp_series() */
 bool ohca_comp_series(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p);
-/* The QP's timer is due */
+/* The QP's timer has expired */
 void ohca_comp_timer(ohca_engine *e, struct ohca_qp *qp);
-/* Go back to the oldest PSN not acknowledged */
+/* Go back to the oldest PSN that is not acknowledged */
 void ohca_req_restart(struct ohca_xport *xp);
-/* Complete what is acknowledged, in order */
+/* Complete the acknowledged WQEs, in order */
 void ohca_sq_retire(ohca_engine *e, struct ohca_qp *qp);
 
 #endif /* OHCA_TRANSPORT_COMPLETER_H */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What a port does about congestion (annex A10). Who receives a packet that a switch has marked by
- * FECN sends a congestion notification packet (CNP). Its BECN, or that of any other packet, makes
- * the QP it is for, or all QPs of the service level, wait between packets.
+ * Congestion control of a port (annex A10). The receiver of a packet with FECN, which a switch has
+ * set, sends a congestion notification packet (CNP). A BECN, in a CNP or any other packet, delays
+ * the packets of the QP that receives it, or of all QPs of the service level.
  *
- * QPs of a service level share its rate without a list of them: each packet moves the time at which
- * the service level may send again, and its QP waits until that time. So each of n QPs sends one
- * packet while n of them leave. A QP that has rested sends one packet at once.
+ * QPs of a service level share its rate without a list of these QPs: each packet advances the time
+ * when the service level may send again, and its QP waits until this time. So each of n QPs sends
+ * one of n packets. An idle QP sends its first packet at once.
  */
 #include "engine/transport/congestion.h"
 
@@ -20,7 +20,7 @@
 #include "engine/transport/xport.h"
 #include "ib/packet.h"
 
-#define PORT_CONTROL_SL	1u	/* a CCTI of each service level, else of each QP */
+#define PORT_CONTROL_SL	1u	/* each service level has a CCTI, else each QP */
 
 void ohca_congestion_set(ohca_engine *e, unsigned int port, const struct ib_cc_ca *ca)
 {
@@ -60,7 +60,7 @@ void ohca_congestion_fecn(ohca_engine *e, const struct ohca_path *path, uint32_t
 	ohca_ack_later(e, path, &(struct ohca_ack){ .dqpn = dqpn, .opcode = IB_OP_CNP });
 }
 
-/* The CCTI that packets of @xp have. */
+/* The CCTI for packets of @xp on @sl. */
 static struct ib_cc_flow *flow_of(ohca_engine *e, const struct ib_cc_ca *ca, struct ohca_xport *xp,
 				  unsigned int port, uint8_t sl)
 {
@@ -104,7 +104,7 @@ void ohca_congestion_sent(ohca_engine *e, struct ohca_xport *xp, const struct oh
 
 	if (!mbps || xp->qp->type == OHCA_QPT_SMI || xp->qp->type == OHCA_QPT_GSI)
 		return;
-	/* its clock is that of BECNs, which are later than the begin of this run */
+	/* the same clock as for BECNs, which may be later than the begin of this run */
 	ccti = ib_cc_ccti(ca, flow_of(e, ca, xp, tx->port, tx->sl), tx->sl & 15, ohca_now(e),
 			  e->cfg.rate_scale);
 	packet_ns = len * 8000 * e->cfg.rate_scale / mbps;
@@ -118,7 +118,7 @@ void ohca_congestion_sent(ohca_engine *e, struct ohca_xport *xp, const struct oh
 		from = since;
 	from += step;
 	if (by_sl) {
-		/* each QP that waits owes a packet; who is reset again and again adds no more */
+		/* one step for each waiting QP, so a QP that is reset repeatedly adds no more */
 		most = now + (e->sched->paced.num + 1) * step;
 		*sl_paced = from < most ? from : most;
 		from = *sl_paced;

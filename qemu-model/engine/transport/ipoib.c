@@ -17,7 +17,7 @@
 #define TCP_FIN		0x01u		/* in the last segment only */
 #define TCP_PSH		0x08u		/* the same */
 
-/* Sum of 16-bit words in memory order, with the carries. */
+/* Add 16-bit words in memory order to @s, with carries. */
 static uint64_t sum(const uint8_t *p, uint32_t n, uint64_t s)
 {
 	uint64_t w;
@@ -28,7 +28,7 @@ static uint64_t sum(const uint8_t *p, uint32_t n, uint64_t s)
 		s += w;
 		s += s < w;
 	}
-	/* 32 bits more than the words above leave room */
+	/* fold to about 32 bits, so that the sums below cannot overflow */
 	s = (s >> 32) + (s & 0xffffffff);
 	for (; n >= 2; n -= 2, p += 2) {
 		memcpy(&h, p, 2);
@@ -42,7 +42,7 @@ static uint64_t sum(const uint8_t *p, uint32_t n, uint64_t s)
 	return s;
 }
 
-/* The words are summed in memory order, so the result is one to be stored as it is. */
+/* Fold to 16 bits. The words were summed in memory order, so the result is in memory order. */
 static uint16_t fold(uint64_t s)
 {
 	s = (s >> 32) + (s & 0xffffffff);
@@ -54,9 +54,10 @@ static uint16_t fold(uint64_t s)
 
 /**
  * struct layout - the layout of a datagram
- * @ip: IPv4 header; @ihl: its bytes; @l4: what follows; @n: bytes of that
- * @proto: PROTO_TCP or PROTO_UDP, 0: another one, or a fragment
- * @csum: offset of the checksum in what follows
+ * @ip: offset of the IPv4 header; @ihl: its bytes
+ * @l4: offset of the IPv4 payload; @n: its bytes
+ * @proto: PROTO_TCP or PROTO_UDP; 0: another protocol, or a fragment
+ * @csum: offset of the checksum in the IPv4 payload
  */
 struct layout {
 	uint32_t ip, ihl, l4, n;
@@ -72,7 +73,7 @@ static bool find(const uint8_t *p, uint32_t len, struct layout *l)
 	memset(l, 0, sizeof(*l));
 	if (len < sizeof(h))
 		return false;
-	/* looked at once, used from here */
+	/* the payload may change, so check and use a copy */
 	memcpy(h, p, sizeof(h));
 	l->ip = OHCA_IPOIB_HDR_LEN;
 	l->ihl = 4u * (h[l->ip] & 0xf);
@@ -94,7 +95,7 @@ static bool find(const uint8_t *p, uint32_t len, struct layout *l)
 	return true;
 }
 
-/* Sum over the range of the TCP and UDP checksums: pseudo header, header and data. */
+/* Sum of the words that the TCP or UDP checksum covers: pseudo header, header and data. */
 static uint64_t sum_l4(const uint8_t *p, const struct layout *l)
 {
 	uint8_t pseudo[4] = { 0, l->proto };

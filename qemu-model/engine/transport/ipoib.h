@@ -2,8 +2,8 @@
 /*
  * IP datagrams over InfiniBand (RFC 4391): checksums and segmentation of TCP.
  *
- * The functions work on the payload of a UD packet: 4 bytes of encapsulation header, an
- * IPv4 header, and TCP or UDP. Pure functions; any context.
+ * The functions use the payload of a UD packet: 4 bytes of encapsulation header, an IPv4 header,
+ * and TCP or UDP. They keep no state; any thread may call.
  */
 #ifndef OHCA_ENGINE_IPOIB_H
 #define OHCA_ENGINE_IPOIB_H
@@ -15,7 +15,8 @@
 
 /**
  * struct ohca_tso - headers of a large TCP segment, checked
- * @ip: offset of the IPv4 header; @tcp: of the TCP header; @len: of both and what precedes
+ * @ip, @tcp: offsets of the IPv4 and TCP headers
+ * @len: bytes of all headers
  */
 struct ohca_tso {
 	uint8_t ip, tcp, len;
@@ -23,31 +24,31 @@ struct ohca_tso {
 
 /**
  * ohca_ip_fill - compute the checksums of a datagram
- * @p: payload; the IPv4 header checksum and, unless it is a fragment, that of TCP or UDP
- *	are written
+ * @p: payload; the function writes the IPv4 header checksum and, unless it is a fragment, the TCP
+ *	or UDP checksum
  * @len: its bytes
  *
- * A payload that is not IPv4 stays unchanged.
+ * Does not change a payload that is not IPv4.
  */
 void ohca_ip_fill(uint8_t *p, uint32_t len);
 
 /**
  * ohca_ip_ok - whether a datagram has all checksums and they are right
- * @p: payload, which may change meanwhile: then the result is for the bytes read
+ * @p: payload; if it changes at the same time, the result is for the bytes that were read
  * @len: its bytes
  */
 bool ohca_ip_ok(const uint8_t *p, uint32_t len);
 
-/** ohca_tso_check - are the @len bytes at @p headers down to TCP's? false: no */
+/** ohca_tso_check - whether the @len bytes at @p are exactly the headers through TCP; sets *@t */
 bool ohca_tso_check(const uint8_t *p, uint32_t len, struct ohca_tso *t);
 
 /**
- * ohca_tso_segment - make the headers those of one segment
- * @p: the packet: headers, then data; all headers' bytes are as in the original
+ * ohca_tso_segment - change the headers to those of one segment
+ * @p: the packet: the original headers, then data
  * @t: from ohca_tso_check()
  * @index: number of the segment, from 0
  * @off: bytes of data before it
- * @n: its bytes of data
+ * @n: bytes of its data
  * @last: it is the last segment
  */
 void ohca_tso_segment(uint8_t *p, const struct ohca_tso *t, uint32_t index, uint32_t off,

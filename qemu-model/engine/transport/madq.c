@@ -35,7 +35,7 @@ void ohca_mad_send(ohca_engine *e, unsigned int port, unsigned int src_qp,
 	e->sched->mads_due = true;
 }
 
-/* Build and send one. False: no room; @t says what for. */
+/* Build and send one MAD. False: no room; @t->wait is the reason. */
 static bool mad_out(ohca_engine *e, struct ohca_turn *t, unsigned int port, unsigned int qpn,
 		    const struct ohca_madq_slot *m)
 {
@@ -67,7 +67,7 @@ void ohca_madq_run(ohca_engine *e)
 
 	for (unsigned int port = 0; port < e->cfg.num_ports; port++)
 		if (!ohca_acks_run(e, port))
-			return;		/* the loop is drained in this run */
+			return;		/* a later call continues */
 	for (unsigned int port = 0; port < e->cfg.num_ports; port++)
 		for (unsigned int qpn = 0; qpn < 2; qpn++) {
 			struct ohca_madq *q = &s->madq[port][qpn];

@@ -11,7 +11,7 @@
 
 #define OHCA_MADQ_SLOTS		32u	/* power of two */
 
-/** struct ohca_madq - management datagrams that wait for credits */
+/** struct ohca_madq - queue of management datagrams; @blocked: the first one waits for credits */
 struct ohca_madq {
 	struct ohca_madq_slot {
 		struct ohca_hw_av av;
@@ -22,13 +22,18 @@ struct ohca_madq {
 	bool blocked;
 };
 
-/* Send one 256-byte MAD as a UD packet from QP @src_qp (0 or 1) with @av (dqpn,
- * qkey, dlid, sl, path bits, GRH); VL15 for QP0. @pkey: CPU order. Queued if there are no
- * credits (bounded; the oldest is dropped and counted). slid: 0xffff for directed route */
+/*
+ * Queue a MAD of 256 bytes for ohca_madq_run(), as a UD packet from QP @src_qp (0 or 1) with @av
+ * (dqpn, qkey, dlid, sl, path bits, GRH); QP0 uses VL15. @pkey: CPU order. @slid: SLID, 0xffff for
+ * a directed route; 0: that of the path. The queue is bounded: if it is full, the oldest MAD is
+ * dropped and counted.
+ */
 void ohca_mad_send(ohca_engine *e, unsigned int port, unsigned int src_qp,
 		   const struct ohca_hw_av *av, uint16_t pkey, uint16_t slid, const uint8_t *mad);
-/* Send what ohca_ack_later() and ohca_mad_send() queued, as far as there are credits, and as the
- * allowance of work covers. */
+/*
+ * Send what ohca_ack_later() and ohca_mad_send() have queued, as far as there are credits and the
+ * allowance of work covers.
+ */
 void ohca_madq_run(ohca_engine *e);
 
 #endif /* OHCA_TRANSPORT_MADQ_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Paths: an address vector, resolved against the tables of a port. */
+/* Paths: an address vector, resolved with the tables of a port. */
 #include <string.h>
 
 #include "engine/base/le.h"
@@ -31,7 +31,7 @@ static uint8_t path_kind(const struct ohca_port *port, const struct ohca_path *p
 	return OHCA_TX_WIRE;
 }
 
-/* ps for a byte at a static rate, 0 if the port is no faster (9.11). */
+/* Time of a byte at a static rate, ps; 0 if the port is not faster (9.11). */
 static uint16_t path_pace(const struct ohca_port *port, uint8_t rate)
 {
 	uint32_t mbps = ib_rate_mbps(rate);
@@ -48,7 +48,7 @@ int ohca_path_resolve(ohca_engine *e, unsigned int port_idx, const struct ohca_h
 	uint16_t slid;
 	uint8_t *h;
 
-	/* DLID 0 leaves as any other LID; the first switch drops it (7.12.2) */
+	/* a packet with DLID 0 is sent like any other, and the first switch drops it (7.12.2) */
 	if ((dlid == IB_LID_PERMISSIVE && !vl15) || av->sl > 15 ||
 	    (vl15 && grh))
 		return OHCA_VE_AV;
@@ -84,7 +84,9 @@ const struct ohca_path *ohca_qp_path_again(ohca_engine *e, struct ohca_qp *qp)
 	if (qp->pkey_index >= port->num_pkeys ||
 	    ohca_path_resolve(e, qp->port, &qp->av, port->pkey[qp->pkey_index], false,
 			      &xp->sched.path)) {
-		/* the path was valid at MODIFY_QP: packets are discarded until the port recovers */
+		/*
+		 * the path was valid at MODIFY_QP, so only discard packets until it is valid again
+		 */
 		memset(&xp->sched.path, 0, sizeof(xp->sched.path));
 		xp->sched.path.kind = OHCA_TX_DISCARD;
 		xp->sched.path.port = qp->port;

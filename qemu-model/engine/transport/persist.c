@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * FLUSH for persistence (IBTA vol 1, annex A19), which takes the host as long as its disk. The
- * host executes it in another thread, OHCA_PERSIST_RUNS ranges at a time, while the engine
- * continues; the responder answers with an RNR NAK, and the repeated FLUSH begins the next part,
- * or completes when all parts are done.
+ * FLUSH for persistence (IBTA vol 1, annex A19). It may take as long as a disk of the host needs.
+ * The host executes it in another thread, OHCA_PERSIST_RUNS ranges at a time, while the engine
+ * continues. The responder answers with an RNR NAK. The repeated FLUSH begins the next part, or
+ * completes when all parts are done.
  *
- * All QPs together have a few slots, which bounds the host's work: a FLUSH without a slot gets
- * an RNR NAK, too. A requester that does not repeat its FLUSH loses its slot after a while.
+ * All QPs share a few slots, which bound the host's work. A FLUSH without a slot also gets an RNR
+ * NAK. If a requester does not repeat its FLUSH, its slot is reused after a while.
  */
 #include <stdlib.h>
 
@@ -17,9 +17,9 @@
 #include "engine/transport/persist.h"
 #include "engine/transport/sched.h"
 
-/* The time after which a slot without a repeated FLUSH may be reused. */
+/* A slot may be reused if its FLUSH was not repeated for so long. */
 #define ABANDONED_NS	1000000000ull
-/* Consecutive parts for which the host has no work. */
+/* Work for successive parts, if the host completes each at once. */
 #define PART_WORK	(OHCA_WORK_ONE / 4 * 3)
 
 void ohca_persist_forget(ohca_engine *e, const struct ohca_xport *xp)
@@ -29,7 +29,7 @@ void ohca_persist_forget(ohca_engine *e, const struct ohca_xport *xp)
 			e->sched->persist[i].xp = NULL;
 }
 
-/* Returns the slot of this FLUSH, or a free one; NULL: none is free. */
+/* Get the slot of this FLUSH, or a free one. NULL: none is free. */
 static struct ohca_persist *journal_place(ohca_engine *e, const struct ohca_xport *xp, uint32_t psn,
 					  uint32_t rkey, const struct ohca_mr_range *r)
 {
@@ -63,7 +63,7 @@ bool ohca_persist(ohca_engine *e, const struct ohca_xport *xp, uint32_t psn, uin
 	struct ohca_persist *p = journal_place(e, xp, psn, rkey, r);
 	struct ohca_run run[OHCA_PERSIST_RUNS];
 
-	/* all that there is survives, or nothing does */
+	/* the host has no memory that needs a flush */
 	if (p && !e->ops.dma_persist) {
 		p->xp = NULL;
 		return true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Pools of windows, receive WQEs, rings of responses and packets that came before their turn. */
+/* Pools of windows, receive WQEs, rings of responses and notes of early packets. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,7 +27,7 @@ size_t ohca_win_bytes(unsigned int log)
 	return (n + 127) & ~(size_t)63;
 }
 
-/* The budget of a window beyond the reservation of its QP. */
+/* Bytes of the budget that a window needs beyond the reservation of its QP. */
 static size_t win_extra(unsigned int log)
 {
 	return ohca_win_bytes(log) - ohca_win_bytes(OHCA_MIN_LOG_WIN);
@@ -47,7 +47,7 @@ struct ohca_sqwin *ohca_win_get(ohca_engine *e, unsigned int log_sq)
 		e->sched->win_num[log]--;
 		return w;
 	}
-	/* only until as many exist as QPs are busy at once */
+	/* the number of allocated windows is bounded by the number of busy QPs */
 	w = aligned_alloc(64, ohca_win_bytes(log));
 	if (!w) {
 		ohca_mem_release(e, win_extra(log));

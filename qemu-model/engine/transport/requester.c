@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The requester of RC, UC and XRC: segments messages into packets (IBTA vol 1, 9.7.3, 9.8.2).
+ * The requester of RC, UC and XRC: segmentation of messages into packets (IBTA vol 1, 9.7.3,
+ * 9.8.2).
  *
- * xp->req.nxt is the PSN of the next packet. It runs through the PSNs of the WQE at xp->req.cur;
- * going back is moving both (ohca_req_restart()).
+ * xp->req.nxt is the PSN of the next packet. It advances through the PSNs of the WQE at
+ * xp->req.cur. To go back, the requester sets both back (ohca_req_restart()).
  */
 #include <string.h>
 
@@ -29,7 +30,7 @@
 #include "ib/packet.h"
 #include "ohca_hw.h"
 
-/* Operation of a packet: kind, first or not, last or not, with immediate or IETH. */
+/* Operation of a packet: SEND or WRITE, position in the message, with ImmDt or IETH. */
 static uint8_t packet_op(const struct ohca_swqe *w, bool first, bool last)
 {
 	bool write = w->op == OHCA_OP_RDMA_WRITE || w->op == OHCA_OP_RDMA_WRITE_IMM;
@@ -52,7 +53,7 @@ static enum ohca_sent fail_in_turn(ohca_engine *e, struct ohca_qp *qp, struct oh
 	return OHCA_SENT;
 }
 
-/* A packet left: move on, run the timer. */
+/* The packets before PSN @nxt have left: advance, and start the timer. */
 static void sent(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, uint32_t nxt)
 {
 	struct ohca_xport *xp = qp->xp;
@@ -75,8 +76,8 @@ static void sent(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, uint32
 }
 
 /*
- * Packets like the next one that follow it, and it: in the middle of a message, up to the one that
- * asks for an acknowledgement.
+ * Number of packets, from the next one on, whose headers differ only in the PSN: in the middle of a
+ * message, up to the one with AckReq.
  */
 static unsigned int alike(const struct ohca_qp *qp, const struct ohca_swqe *w)
 {
@@ -94,8 +95,8 @@ static unsigned int alike(const struct ohca_qp *qp, const struct ohca_swqe *w)
 }
 
 /*
- * The payload of the next packet, from @off of the message on, and of those that may leave with it,
- * becomes the view @v. Return: packets; 0: it has to be copied.
+ * Set @v to a view of the payload of the next packet, from @off of the message on, and of packets
+ * that may leave with it. Return: number of packets; 0: the payload must be copied.
  */
 static unsigned int view_data(ohca_engine *e, struct ohca_qp *qp, const struct ohca_swqe *w,
 			      struct ohca_tx *tx, uint32_t off, uint32_t n, struct ib_view *v)
@@ -109,7 +110,7 @@ static unsigned int view_data(ohca_engine *e, struct ohca_qp *qp, const struct o
 	if (packets > 1 && ohca_swqe_view(e, qp, w, off, v, packets, packets * n))
 		return packets;
 	e->work = work;
-	/* the last word of a message is stored at once */
+	/* the last word of a message must be stored at once, so it must lie in one piece */
 	if (ohca_swqe_view(e, qp, w, off, v, 1, n) &&
 	    ((qp->xp->req.nxt != w->last && !w->apart) || ib_view_ends_whole(v)))
 		return 1;
@@ -117,7 +118,7 @@ static unsigned int view_data(ohca_engine *e, struct ohca_qp *qp, const struct o
 	return 0;
 }
 
-/* The payload of the packet that is next cannot be gathered: @ve, and of a fault *@m. */
+/* The payload of the next packet cannot be gathered because of @ve; *@m: the missing pages. */
 static enum ohca_sent no_payload(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w,
 				 struct ohca_turn *t, int ve, const struct ohca_missing *m)
 {
@@ -128,7 +129,7 @@ static enum ohca_sent no_payload(ohca_engine *e, struct ohca_qp *qp, struct ohca
 	return fail_in_turn(e, qp, w);
 }
 
-/* A WRITE of one packet that continues the burst. */
+/* Send a WRITE of one packet that continues the burst. */
 static enum ohca_sent send_in_burst(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w,
 				    struct ohca_turn *t)
 {
@@ -143,7 +144,7 @@ static enum ohca_sent send_in_burst(ohca_engine *e, struct ohca_qp *qp, struct o
 	return OHCA_SENT;
 }
 
-/* One packet of a SEND or WRITE, or several in the middle of it. */
+/* Send one packet of a SEND or WRITE, or several packets in the middle of it. */
 static enum ohca_sent send_data(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w,
 				struct ohca_turn *t)
 {
@@ -192,22 +193,22 @@ static enum ohca_sent send_data(ohca_engine *e, struct ohca_qp *qp, struct ohca_
 	}
 	if (ve)
 		return no_payload(e, qp, w, t, ve, &m);
-	/* the last packet may ask for an acknowledgement */
+	/* only the last packet of a series may have AckReq */
 	if (qp->type != OHCA_QPT_UC)
 		ackreq = last || xp->req.since_ackreq + packets >= OHCA_ACK_EVERY;
 	if (ackreq)
 		ib_set_ackreq(tx.buf + path->hdr_len);
 	if (!first || !last || !ohca_burst_begin(e, qp, w, &tx, h - IB_RETH_LEN))
 		ohca_tx_close_qp(e, qp, &tx);
-	/* a packet that a page fault has kept back has asked for nothing */
+	/* not before: a packet that a page fault has stopped was not sent */
 	xp->req.since_ackreq = ackreq ? 0 : (uint16_t)(xp->req.since_ackreq + packets);
 	sent(e, qp, w, ib_psn_add(xp->req.nxt, packets));
 	return OHCA_SENT;
 }
 
 /*
- * Opens a packet of a request that is always acknowledged, with @n bytes of payload, a multiple of
- * 4. Return: where the headers behind BTH and XRCETH go; NULL: there is no room for the packet.
+ * Open a packet with AckReq and @n bytes of payload, a multiple of 4. Return: where the headers
+ * after BTH and XRCETH begin; NULL: there is no room for the packet.
  */
 static uint8_t *open_request(ohca_engine *e, struct ohca_qp *qp, const struct ohca_swqe *w,
 			     struct ohca_turn *t, uint8_t op, uint32_t n, struct ohca_tx *tx)
@@ -226,9 +227,9 @@ static uint8_t *open_request(ohca_engine *e, struct ohca_qp *qp, const struct oh
 }
 
 /*
- * A READ request: for the rest of the message, or of the chunk of it that the PSN is in. A
- * repeated READ keeps the boundaries of chunks: a responder that has executed a chunk has executed
- * every request inside it.
+ * Send a READ request for the rest of the message, or of the chunk that contains the PSN. A
+ * repeated READ has the same chunk boundaries: a responder that has executed the request for a
+ * chunk has executed all of it.
  */
 static enum ohca_sent send_read(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w,
 				struct ohca_turn *t)
@@ -344,15 +345,15 @@ static enum ohca_sent send_atomic_write(ohca_engine *e, struct ohca_qp *qp, stru
 /* ---- end-to-end flow control (9.7.7.2) ------------------------------------------------- */
 
 /*
- * Number a request that begins. A request without a receive WQE needs no credit: the limit advances
- * with it.
+ * Assign the SSN of a request that begins. A request without a receive WQE needs no credit, so it
+ * advances the limit.
  */
 static void number(const struct ohca_qp *qp, struct ohca_swqe *w)
 {
 	struct ohca_xport *xp = qp->xp;
 	uint32_t n = 1;
 
-	/* a request, and a message to the responder, is each chunk of a READ, or each packet */
+	/* each chunk of a READ is a request, and each packet of a WRITE without order */
 	if (w->op == OHCA_OP_RDMA_READ)
 		n = (uint32_t)ib_psn_diff(w->last, w->first) / OHCA_READ_CHUNK + 1;
 	else if (w->apart)
@@ -365,12 +366,12 @@ static void number(const struct ohca_qp *qp, struct ohca_swqe *w)
 }
 
 /*
- * A request beyond the limit: the responder has not granted a receive WQE for it, or for one before
- * it. The first such request is limited: it sends up to the packet that takes the WQE, the first
- * of a SEND and the last of a WRITE with immediate data; later packets wait until that is
- * acknowledged, so that a responder without a WQE drops one packet only. The oldest request may
- * always be sent, whatever the responder counts. Only requests that begin and repeated ones are
- * checked (xp->req.asking).
+ * Whether the next packet may be sent. A request beyond the limit is one for which, or for an
+ * earlier one, the responder has not granted a receive WQE. The first such request is sent up to
+ * the packet that takes the WQE: the first of a SEND, the last of a WRITE with immediate data.
+ * Later packets wait until that is acknowledged, so a responder without a WQE drops only one
+ * packet. The oldest request may always be sent. Only new and repeated requests are checked
+ * (xp->req.asking).
  */
 static bool may_ask(struct ohca_xport *xp, const struct ohca_swqe *w)
 {
@@ -381,14 +382,15 @@ static bool may_ask(struct ohca_xport *xp, const struct ohca_swqe *w)
 	if (xp->req.una != xp->req.nxt &&
 	    (ib_psn_diff(w->ssn, xp->req.lsn) > 1 || !ohca_op_takes_wqe(w->op)))
 		return false;
-	/* have it acknowledged */
+	/* set AckReq in the packet */
 	xp->req.since_ackreq = OHCA_ACK_EVERY;
 	return true;
 }
 
 /*
- * @w is to begin: decide whether its packets may come in any order. False: not yet. What keeps its
- * order and what need not are never under way together: one of them might come before its turn.
+ * Decide whether the packets of @w, which is about to begin, may arrive in any order. False: @w
+ * must not begin yet. Requests with and without order are never under way together, because one
+ * could overtake the other.
  */
 static bool begin_apart(const ohca_engine *e, const struct ohca_qp *qp, struct ohca_swqe *w)
 {
@@ -403,7 +405,7 @@ static bool begin_apart(const ohca_engine *e, const struct ohca_qp *qp, struct o
 	return true;
 }
 
-/* Begin a WQE. False: not now, or its operation sends nothing. */
+/* Begin a WQE. False: it cannot begin now, or it sends no packet; *@ret: result of the turn. */
 static bool begin(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, enum ohca_sent *ret)
 {
 	struct ohca_xport *xp = qp->xp;
@@ -418,10 +420,10 @@ static bool begin(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, enum 
 	if (w->flags & OHCA_WQE_FENCE && xp->req.rd_out)
 		return false;
 	if (ohca_op_is_local(w->op)) {
-		/* an earlier WQE that is repeated must not need the invalidated key */
+		/* a repeated earlier WQE may need the key, so wait until all have completed */
 		if (w->op == OHCA_OP_LOCAL_INV && w->idx != xp->req.tail)
 			return false;
-		/* keys may change */
+		/* the operation may change keys that the burst has checked */
 		ohca_burst_end(e, qp);
 		ohca_sq_local(e, qp, w);
 		*ret = OHCA_SENT;
@@ -436,7 +438,7 @@ static bool begin(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, enum 
 	if (__builtin_expect(e->any_order || xp->req.apart, 0) && !begin_apart(e, qp, w))
 		return false;
 	if (ohca_op_is_read(w->op)) {
-		/* allowed when the WQE was parsed, and not any more */
+		/* max_rd_atomic was changed to 0 after the WQE was parsed */
 		if (!qp->max_rd_atomic) {
 			w->status = OHCA_WC_LOC_QP_OP;
 			w->ve = OHCA_VE_WQE_OPCODE;
@@ -455,7 +457,7 @@ static bool begin(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, enum 
 	return true;
 }
 
-/* PSNs that may be under way. */
+/* Most PSNs under way. */
 static uint32_t window_of(const struct ohca_swqe *w)
 {
 	return w->apart ? OHCA_AHEAD : ohca_op_is_read(w->op) ? OHCA_MAX_PSNS : OHCA_REQ_WINDOW;
@@ -479,7 +481,7 @@ enum ohca_sent ohca_req_send(ohca_engine *e, struct ohca_qp *qp, struct ohca_tur
 	if (xp->fault[OHCA_FAULT_REQ])
 		return OHCA_SENT_NONE;
 	w = ohca_sq_next(e, qp);
-	/* after going back: local operations, and complete WQEs, are already executed */
+	/* after going back: skip local operations and WQEs that are complete */
 	while (w && w->state == OHCA_SW_DONE) {
 		xp->req.cur += w->nbb;
 		w = ohca_sq_next(e, qp);
@@ -491,14 +493,14 @@ enum ohca_sent ohca_req_send(ohca_engine *e, struct ohca_qp *qp, struct ohca_tur
 	if (w->status)
 		return fail_in_turn(e, qp, w);
 	under_way = ib_psn_diff(xp->req.nxt, xp->req.una);
-	/* the smallest window */
+	/* OHCA_AHEAD is the smallest window */
 	if (under_way >= (int32_t)OHCA_AHEAD && under_way >= (int32_t)window_of(w))
 		return OHCA_SENT_NONE;
 	if (xp->req.asking && !may_ask(xp, w))
 		return OHCA_SENT_NONE;
 	if (ohca_burst_takes(e, w))
 		return send_in_burst(e, qp, w, t);
-	/* another one comes after it */
+	/* the burst must leave before another packet */
 	ohca_burst_end(e, qp);
 	switch (w->op) {
 	case OHCA_OP_RDMA_READ:

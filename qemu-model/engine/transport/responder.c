@@ -2,8 +2,8 @@
 /*
  * The responder of RC, UC and XRC (IBTA vol 1, 9.7.4, 9.7.5, 9.8.3, 9.9.3).
  *
- * Requests are executed as they come; responses leave later, in order: READ and atomic
- * responses from a ring, then a NAK, or one ACK for all that was received by then.
+ * The responder executes requests when they arrive. Responses leave later, in order: READ and
+ * atomic responses from a ring, then a NAK, or one ACK for all requests received until then.
  */
 #include <string.h>
 
@@ -36,7 +36,7 @@
 
 /* ---- receive completions -------------------------------------------------------------- */
 
-/* -1: the CQ has no room; the caller moves the QP to ERR. */
+/* Write the CQE of @r. 0, or -1: the CQ has no room, and the caller moves the QP to ERR. */
 static int recv_push(ohca_engine *e, struct ohca_qp *qp, struct ohca_rwqe *r,
 		     uint8_t status, uint16_t ve, struct ohca_hw_cqe *c, bool solicited)
 {
@@ -69,13 +69,13 @@ void ohca_recv_complete(ohca_engine *e, struct ohca_qp *qp, struct ohca_rwqe *r,
 		ohca_qp_error(e, qp, OHCA_EVENT_QP_FATAL, 0);
 }
 
-/* The current receive WQE has failed. */
+/* Complete the current receive WQE in error. */
 static void recv_fail(ohca_engine *e, struct ohca_qp *qp, uint8_t status, uint16_t ve)
 {
 	struct ohca_rwqe *r = qp->xp->resp.rwqe;
 	struct ohca_hw_cqe c;
 
-	/* without room in the CQ the QP moves to ERR, which must not complete it again */
+	/* clear it first: if the CQ has no room, the QP moves to ERR, which flushes the WQE */
 	qp->xp->resp.rwqe = NULL;
 	memset(&c, 0, sizeof(c));
 	ohca_recv_complete(e, qp, r, status, ve, &c, false);
@@ -96,7 +96,7 @@ void ohca_resp_reset(ohca_engine *e, struct ohca_xport *xp, bool keep_closing)
 	ohca_persist_forget(e, xp);
 	if (!xp->resp.rwqe)
 		return;
-	/* unlike a WQE, a tag is not lost with its QP */
+	/* a tag belongs to the SRQ, so it must complete when its QP is reset */
 	if (xp->qp->state == OHCA_QPS_ERR || (xp->rndv && ohca_running(e))) {
 		recv_fail(e, xp->qp, OHCA_WC_WR_FLUSH, OHCA_VE_FLUSH);
 	} else {
@@ -116,7 +116,7 @@ bool ohca_rq_flush(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum)
 {
 	struct ohca_xport *xp = qp->xp;
 
-	/* the WQEs of an SRQ belong to all its QPs */
+	/* WQEs of an SRQ belong to all its QPs and are not flushed */
 	if (qp->srq || qp->flags & OHCA_QP_NO_RQ)
 		return false;
 	while (*quantum) {
@@ -138,8 +138,8 @@ bool ohca_rq_flush(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum)
 }
 
 /*
- * Take the receive WQE of the message that @p begins into xp->resp.rwqe. A malformed one completes
- * with an error. @p: may be NULL if the QP has no tags
+ * Take the receive WQE for the message that @p begins, to xp->resp.rwqe. A malformed WQE completes
+ * in error. @p: may be NULL if the QP has no tags
  */
 static struct ohca_outcome recv_take(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 {
@@ -147,7 +147,7 @@ static struct ohca_outcome recv_take(ohca_engine *e, struct ohca_qp *qp, const s
 	int rc;
 
 	if (xp->resp.rwqe)
-		return ohca_vd(OHCA_VD_OK);	/* UC: of a message that was lost in part */
+		return ohca_vd(OHCA_VD_OK);	/* kept from a message that was not received */
 	xp->resp.rwqe = ohca_rwqe_get(e);
 	if (!xp->resp.rwqe)
 		return ohca_vd(OHCA_VD_RNR);
@@ -166,8 +166,8 @@ static struct ohca_outcome recv_take(ohca_engine *e, struct ohca_qp *qp, const s
 }
 
 /*
- * The message of the receive WQE at hand is complete. @c: what its end says, filled in further;
- * @se: of the BTH. -1: no CQE is possible.
+ * Complete the current receive WQE, whose message is complete. @c: has the fields of the message's
+ * last packet; @se: SE of its BTH. 0, or -1: the CQ has no room.
  */
 static int recv_finish(ohca_engine *e, struct ohca_qp *qp, struct ohca_hw_cqe *c, uint32_t len,
 		       bool se)
@@ -188,7 +188,7 @@ static int recv_finish(ohca_engine *e, struct ohca_qp *qp, struct ohca_hw_cqe *c
 	return rc;
 }
 
-/* The message that ends with @p is complete. -1: no CQE is possible. */
+/* Complete the current receive WQE; @p: last packet of the message. As recv_finish() */
 static int recv_done(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
 		     uint32_t len)
 {
@@ -210,7 +210,7 @@ static int recv_done(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt
 
 /* ---- one packet of a SEND or WRITE ------------------------------------------------------ */
 
-/* A request in sequence is executed for the SRQ that it names, every packet for the same. */
+/* Set the SRQ of a request in sequence; all packets of a message must name the same one. */
 static struct ohca_outcome xrc_request(ohca_engine *e, struct ohca_qp *qp,
 				       const struct ohca_rxpkt *p)
 {
@@ -219,7 +219,7 @@ static struct ohca_outcome xrc_request(ohca_engine *e, struct ohca_qp *qp,
 
 	if (ve == OHCA_VE_PD)
 		return ohca_vd_nak(IB_NAK_REM_ACCESS, 0, OHCA_VE_PD, OHCA_EVENT_QP_ACCESS_ERR);
-	/* a WQE kept for a repeated packet belongs to the previous SRQ, too */
+	/* also if a WQE of the previous SRQ is kept for a repeated packet */
 	if (ve || ((qp->xp->resp.rx_op != OHCA_RX_NONE || qp->xp->resp.rwqe) && srq != qp->srq))
 		return ohca_vd_nak(IB_NAK_INV_REQ, 0, OHCA_VE_XRC_SRQ, OHCA_EVENT_QP_REQ_ERR);
 	qp->srq = srq;
@@ -228,7 +228,7 @@ static struct ohca_outcome xrc_request(ohca_engine *e, struct ohca_qp *qp,
 	return ohca_vd(OHCA_VD_OK);
 }
 
-/* Sizes that every request must have, for its place in the message (9.7.4.1.6). */
+/* Whether the payload has the right size for its position in the message (9.7.4.1.6). */
 static bool size_ok(const struct ohca_qp *qp, const struct ib_pkt_info *i)
 {
 	uint32_t mtu = ohca_qp_mtu(qp);
@@ -240,7 +240,7 @@ static bool size_ok(const struct ohca_qp *qp, const struct ib_pkt_info *i)
 	return i->payload_len <= mtu;
 }
 
-/* Does the packet continue what is in progress, or begin when nothing is? */
+/* Whether the packet continues the message in progress, or begins one while there is none. */
 static bool in_sequence(const struct ohca_xport *xp, const struct ib_opcode_info *op)
 {
 	if (op->flags & IB_OPF_START)
@@ -250,14 +250,14 @@ static bool in_sequence(const struct ohca_xport *xp, const struct ib_opcode_info
 	return xp->resp.rx_op == OHCA_RX_WRITE;
 }
 
-/* The part of a message with a matched tag that goes to the buffer. */
+/* The part of a packet that is written to the buffer of a matched tag: *@n bytes at *@data. */
 static void tagged_part(const struct ohca_xport *xp, const struct ohca_rxpkt *p,
 			const uint8_t **data, uint32_t *n)
 {
 	const struct ohca_rwqe *r = xp->resp.rwqe;
 
 	if (r->use == OHCA_USE_EAGER && p->i.op->flags & IB_OPF_START) {
-		/* less than a header only if a requester repeats a packet with other data */
+		/* shorter than a header only if the requester repeats a packet with other data */
 		*data += OHCA_TMH_LEN;
 		*n = *n > OHCA_TMH_LEN ? *n - OHCA_TMH_LEN : 0;
 	} else if (r->use == OHCA_USE_RNDV) {
@@ -295,7 +295,7 @@ static struct ohca_outcome do_send(ohca_engine *e, struct ohca_qp *qp, const str
 						xp->resp.rwqe->num_sge, xp->resp.rx_off, data, n,
 						m);
 		if (rc == OHCA_MR_FAULT) {
-			/* the packet is repeated; the WQE is kept for it */
+			/* keep the WQE for the repeated packet */
 			if (p->i.op->flags & IB_OPF_START)
 				xp->resp.rx_op = OHCA_RX_NONE;
 			return ohca_vd(OHCA_VD_FAULT);
@@ -312,8 +312,8 @@ static struct ohca_outcome do_send(ohca_engine *e, struct ohca_qp *qp, const str
 	if (p->i.op->flags & IB_OPF_INV) {
 		rc = ohca_mr_invalidate(e, qp, ib_be32(ib_pkt_ieth(p->hdr, &p->i)->rkey), true);
 		/*
-		 * Class J: the message is in memory, so it is acknowledged. Only the consumer here
-		 * can know what became of the key; Linux's rxe reports this status, too.
+		 * Class J: the message is in memory, so it is acknowledged. The error is reported
+		 * only to the local consumer, with the same status as in Linux's rxe.
 		 */
 		if (rc)
 			return ohca_vd_local(OHCA_WC_REM_INV_REQ, (uint16_t)rc);
@@ -324,7 +324,7 @@ static struct ohca_outcome do_send(ohca_engine *e, struct ohca_qp *qp, const str
 	return ohca_vd(OHCA_VD_OK);
 }
 
-/* RETH of the first packet of a WRITE: checks access and size. @r: all of its memory, if any */
+/* Check access and size of the first packet of a WRITE. @r: all memory of the WRITE, if any */
 static struct ohca_outcome begin_write(ohca_engine *e, struct ohca_qp *qp,
 				       const struct ohca_rxpkt *p, struct ohca_mr_range *r)
 {
@@ -351,10 +351,9 @@ static struct ohca_outcome begin_write(ohca_engine *e, struct ohca_qp *qp,
 }
 
 /*
- * The access of a WRITE with immediate data is refused. Its receive WQE completes with Local
- * Access Error, whose only use this is (11.6.2), and the flushed WQEs follow it. Only a packet
- * with the immediate data takes a WQE; a longer message is refused at its first packet, without a
- * WQE. A UC message is always dropped.
+ * The access of a WRITE with immediate data is refused. Its receive WQE completes with Local Access
+ * Error (11.6.2), before the flushed WQEs. Only a packet with immediate data takes a WQE; a longer
+ * message is refused at its first packet, without a WQE. A UC message is dropped.
  */
 static void imm_refused(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
 			struct ohca_outcome *v)
@@ -429,7 +428,10 @@ static void nak_queue(struct ohca_xport *xp, uint8_t syndrome)
 	xp->resp.nak_psn = xp->resp.epsn;
 }
 
-/* Complete the WQE of the request in error, or raise the event; ERR. Responses still leave. */
+/*
+ * Complete the WQE of the request in error, or raise the event, and move to ERR. Responses still
+ * leave.
+ */
 static void stop(ohca_engine *e, struct ohca_qp *qp, const struct ohca_outcome *v)
 {
 	struct ohca_xport *xp = qp->xp;
@@ -443,14 +445,13 @@ static void stop(ohca_engine *e, struct ohca_qp *qp, const struct ohca_outcome *
 	ohca_qp_error(e, qp, ev, v->ve);
 }
 
-/* A request cannot be executed: NAK, complete, move to ERR. */
+/* Refuse a request: queue a NAK, and stop. */
 static void refuse(ohca_engine *e, struct ohca_qp *qp, const struct ohca_outcome *v)
 {
 	nak_queue(qp->xp, IB_AETH_NAK | v->nak);
 	stop(e, qp, v);
 }
 
-/* The next READ response cannot be sent. */
 void ohca_resp_read_refuse(ohca_engine *e, struct ohca_qp *qp, const struct ohca_outcome *v)
 {
 	uint32_t psn = rd_at(qp->xp, 0)->next;
@@ -460,7 +461,7 @@ void ohca_resp_read_refuse(ohca_engine *e, struct ohca_qp *qp, const struct ohca
 	qp->xp->resp.nak_psn = psn;
 }
 
-/* The request needs a page. Reported or not, the requester repeats it or sends another. */
+/* Report the page that the request needs. The requester repeats the request in any case. */
 static void wait_page(ohca_engine *e, struct ohca_qp *qp, const struct ib_opcode_info *op,
 		      const struct ohca_missing *m)
 {
@@ -471,7 +472,7 @@ static void wait_page(ohca_engine *e, struct ohca_qp *qp, const struct ib_opcode
 
 void ohca_resp_no_page(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side side)
 {
-	/* the owner of the key decides the kind of error, as for a deregistered region (9.7.5) */
+	/* an R_Key is an error of the requester, an L_Key of the responder (9.7.5) */
 	struct ohca_outcome v = side == OHCA_FAULT_READ || qp->xp->resp.fault_rkey ?
 		ohca_vd_nak(IB_NAK_REM_ACCESS, OHCA_WC_LOC_ACCESS, OHCA_VE_PAGE_FAULT,
 			    OHCA_EVENT_QP_ACCESS_ERR) :
@@ -484,7 +485,7 @@ void ohca_resp_no_page(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side 
 	} else if (ohca_qp_reliable(qp)) {
 		refuse(e, qp, &v);
 	} else {
-		/* only the local consumer can be informed */
+		/* UC has no NAK, so report it only to the local consumer */
 		if (qp->xp->resp.rwqe) {
 			recv_fail(e, qp, v.status, v.ve);
 			v.ev = 0;
@@ -493,7 +494,7 @@ void ohca_resp_no_page(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side 
 	}
 }
 
-/* Execute the request with the PSN that is expected. @next: of a READ: PSN behind its responses */
+/* Execute the request with the expected PSN. @next: result of a READ: PSN after its responses */
 static struct ohca_outcome resp_execute(ohca_engine *e, struct ohca_qp *qp,
 					const struct ohca_rxpkt *p, uint32_t *next,
 					struct ohca_missing *m)
@@ -523,7 +524,7 @@ static struct ohca_outcome resp_execute(ohca_engine *e, struct ohca_qp *qp,
 	return ohca_vd_nak(IB_NAK_INV_REQ, 0, OHCA_VE_WQE_OPCODE, OHCA_EVENT_QP_REQ_ERR);
 }
 
-/* Requests are lost, or count so: a NAK, if there was none. */
+/* Requests are lost, or count as lost: queue a NAK, unless one was sent. */
 static void lost(ohca_engine *e, struct ohca_qp *qp)
 {
 	ohca_count_qp(e, qp, OHCA_CNT_RX_OUT_OF_SEQ);
@@ -531,7 +532,7 @@ static void lost(ohca_engine *e, struct ohca_qp *qp)
 		nak_queue(qp->xp, IB_AETH_NAK | IB_NAK_PSN_SEQ);
 }
 
-/* A request whose PSN is @diff after the one that is expected. */
+/* Receive a request whose PSN is @diff after the expected one. */
 static void resp_early(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
 		       uint32_t diff)
 {
@@ -539,14 +540,14 @@ static void resp_early(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxp
 		lost(e, qp);
 }
 
-/* No receive WQE, no page, or not complete: the request is to be repeated. */
+/* No receive WQE, a missing page, or not complete: the requester must repeat the request. */
 static void not_now(ohca_engine *e, struct ohca_qp *qp, uint8_t timer)
 {
 	ohca_count_qp(e, qp, OHCA_CNT_RNR_NAK_TX);
 	nak_queue(qp->xp, IB_AETH_RNR_NAK | timer);
 }
 
-/* What came before its turn, and has it now: the rest of do_write(). */
+/* Finish an early packet whose PSN is now the expected one: the rest of do_write(). */
 static struct ohca_outcome finish_early(ohca_engine *e, struct ohca_qp *qp,
 					const struct ohca_early *p)
 {
@@ -569,7 +570,7 @@ static struct ohca_outcome finish_early(ohca_engine *e, struct ohca_qp *qp,
 	return ohca_vd(OHCA_VD_OK);
 }
 
-/* The PSN that is expected has gone on, up to what may have come before its turn. */
+/* Finish early packets, after the expected PSN has advanced. */
 static void resp_go_on(ohca_engine *e, struct ohca_qp *qp)
 {
 	struct ohca_xport *xp = qp->xp;
@@ -579,7 +580,7 @@ static void resp_go_on(ohca_engine *e, struct ohca_qp *qp)
 		const struct ohca_outcome v = finish_early(e, qp, &p);
 
 		ohca_work(e, p.has_imm ? OHCA_WORK_WQE : OHCA_WORK_LOOK);
-		/* a WQE that is not there may be when the packet comes once more */
+		/* a receive WQE may be posted until the packet is repeated */
 		if (v.verdict == OHCA_VD_RNR) {
 			not_now(e, qp, qp->min_rnr_timer);
 			break;
@@ -654,8 +655,8 @@ void ohca_resp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p
 
 /*
  * Drop the rest of the message in progress; @taken: this packet took a WQE for it. The QP keeps a
- * WQE of its own RQ for the next message (9.8.3); a WQE of an SRQ completes as aborted, so that it
- * is not withheld from other QPs (11.6.2).
+ * WQE of its own RQ for the next message (9.8.3). A WQE of an SRQ completes as aborted, so that it
+ * does not stay unused (11.6.2).
  */
 static void uc_abandon(ohca_engine *e, struct ohca_qp *qp, bool taken)
 {
@@ -669,8 +670,8 @@ static void uc_abandon(ohca_engine *e, struct ohca_qp *qp, bool taken)
 }
 
 /*
- * A message is received completely or dropped (9.8.3). After a gap all packets up to the next
- * first packet are dropped.
+ * A UC message is received completely or dropped (9.8.3). After a gap all packets are dropped up to
+ * the next first packet.
  */
 void ohca_uc_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 {
@@ -689,7 +690,7 @@ void ohca_uc_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 		uc_abandon(e, qp, false);
 	if (op->flags & IB_OPF_START)
 		xp->resp.uc_skip = false;
-	/* the CQ had no room for it */
+	/* the CQ had no room for the aborted WQE */
 	if (xp->resp.uc_skip || qp->state == OHCA_QPS_ERR)
 		return;
 	if (!in_sequence(xp, op) || !size_ok(qp, &p->i))
@@ -705,7 +706,7 @@ void ohca_uc_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 	}
 	xp->resp.uc_skip = true;
 	if (v.nak == IB_NAK_REM_OP) {
-		/* a local error, unlike an error of the message, stops the QP */
+		/* a local error stops the QP; an error of the message does not */
 		xp->resp.rx_op = OHCA_RX_NONE;
 		if (xp->resp.rwqe && v.status)
 			recv_fail(e, qp, v.status, v.ve);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The responder's READs, atomics, FLUSHes and ATOMIC WRITEs: execution, the ring of their
- * responses, and duplicates (IBTA vol 1, 9.7.4.2, 9.7.5, annex A19).
+ * READs, atomics, FLUSHes and ATOMIC WRITEs at the responder: execution, ring of responses,
+ * duplicates (IBTA vol 1, 9.7.4.2, 9.7.5, annex A19).
  */
 #include <string.h>
 
@@ -72,8 +72,9 @@ void ohca_rd_pop(ohca_engine *e, struct ohca_xport *xp)
 }
 
 /*
- * Whether there are resources for one more response; @dup: to a duplicate. A requester that
- * exceeds them has received the oldest duplicate response already, so that one is dropped.
+ * Whether there are resources for one more response; @dup: to a duplicate request. If a new request
+ * exceeds them, the requester has received the response to the oldest duplicate already, so that
+ * one is dropped.
  */
 static bool rd_room(ohca_engine *e, const struct ohca_qp *qp, bool dup)
 {
@@ -88,7 +89,7 @@ static bool rd_room(ohca_engine *e, const struct ohca_qp *qp, bool dup)
 		;
 	if (i == xp->resp.rd_num)
 		return false;
-	/* the first may wait for a page, which it does not need any more */
+	/* the first response may wait for a page */
 	if (i == 0)
 		ohca_suspend_forget(e, xp, OHCA_FAULT_READ);
 	for (; i + 1 < xp->resp.rd_num; i++)
@@ -113,7 +114,7 @@ int ohca_resp_pd(ohca_engine *e, const struct ohca_qp *qp, uint32_t srqn, const 
 
 /* ---- READ and atomics ---------------------------------------------------------------- */
 
-/* Insert a response into the ring, by PSN. False: the ring is full. */
+/* Insert a response into the ring, in order of PSNs. False: the ring is full, or no memory. */
 static bool rd_insert(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rd *r)
 {
 	struct ohca_xport *xp = qp->xp;
@@ -134,7 +135,7 @@ static bool rd_insert(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rd *
 	return true;
 }
 
-/* Fill in a READ, after a check of its length, and of its key with @pd. */
+/* Check a READ request, with its key in @pd, and fill in its response. */
 static struct ohca_outcome read_request(ohca_engine *e, const struct ohca_qp *qp,
 					const struct ohca_pd *pd, const struct ohca_rxpkt *p,
 				   struct ohca_rd *rd)
@@ -179,7 +180,7 @@ struct ohca_outcome ohca_resp_read(ohca_engine *e, struct ohca_qp *qp, const str
 	return ohca_vd(OHCA_VD_OK);
 }
 
-/* Unpack an atomic request. */
+/* Operation and operands of an atomic request. */
 static struct ohca_atomic atomic_operands(const struct ohca_rxpkt *p)
 {
 	const struct ib_atomic_eth *eth = ib_pkt_atomic(p->hdr, &p->i);
@@ -260,9 +261,9 @@ static struct ohca_rd empty_resp(const struct ohca_rxpkt *p, uint32_t msn)
 }
 
 /*
- * Earlier writes are in memory: those that keep their order were executed before, and of others the
- * turn is over (ahead.h). So a FLUSH for visibility is a fence; for persistence the host flushes,
- * and the requester may have to repeat the FLUSH.
+ * All earlier writes are in memory, also those that may arrive in any order (ahead.h). So a FLUSH
+ * for visibility is a fence. For persistence the host flushes the memory, and the requester may
+ * have to repeat the FLUSH.
  */
 struct ohca_outcome ohca_resp_flush(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 {
@@ -332,7 +333,9 @@ struct ohca_outcome ohca_resp_atomic_write(ohca_engine *e, struct ohca_qp *qp,
 
 /* ---- RC: duplicates -------------------------------------------------------------------- */
 
-/* Whether the duplicate READ @rd asks for a part of @o, which begins at or before its PSN. */
+/*
+ * Whether the duplicate READ @rd requests a part of @o, whose first PSN is not after that of @rd.
+ */
 static bool rd_part(const struct ohca_qp *qp, const struct ohca_rd *rd, const struct ohca_rd *o)
 {
 	uint64_t off = (uint64_t)ib_psn_diff(rd->first, o->first) * ohca_qp_mtu(qp);
@@ -342,9 +345,9 @@ static bool rd_part(const struct ohca_qp *qp, const struct ohca_rd *rd, const st
 }
 
 /*
- * A duplicate READ: answer again, from its PSN (9.7.4.2). One whose response is still under way
- * must ask for a part of that; an earlier READ is not remembered, and what its duplicate may read
- * depends on the key alone.
+ * A duplicate READ: answer again, from its PSN (9.7.4.2). If the first response is still under way,
+ * the duplicate must request a part of it. Earlier READs are not stored, so for their duplicates
+ * only the key is checked.
  */
 static void dup_read(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 {
@@ -384,7 +387,7 @@ static void dup_atomic(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxp
 	for (uint8_t i = 0; i < xp->resp.rd_num; i++)
 		if (rd_at(xp, i)->first == p->i.psn)
 			return;
-	/* from the last one back: PSNs wrap, and some results are older than that */
+	/* from the newest to the oldest, because PSNs wrap and old results may have the same PSN */
 	for (uint8_t i = 0; i < xp->at_cap; i++) {
 		const struct ohca_atomic_res *at =
 			&xp->at[(xp->at_pos + xp->at_cap - i) % xp->at_cap];
@@ -397,7 +400,7 @@ static void dup_atomic(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxp
 	}
 }
 
-/* A duplicate FLUSH or ATOMIC WRITE is not executed: it must not undo a later write (A19.4). */
+/* A duplicate FLUSH or ATOMIC WRITE is only answered: it must not undo a later write (A19.4). */
 static void dup_placement(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 {
 	struct ohca_xport *xp = qp->xp;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Several packets in the middle of a SEND or WRITE, or several WRITEs of one packet, at once. The
- * bytes are placed first: if all of them can be, each packet by itself would have been received
- * without anything else to it.
+ * Reception of several packets in the middle of a SEND or WRITE, or of several WRITEs of one
+ * packet, at once. The bytes are written first. If that succeeds for all, single reception of each
+ * packet would have the same result.
  */
 #include "engine/base/guestmem.h"
 #include "engine/base/state.h"
@@ -70,8 +70,8 @@ bool ohca_resp_series(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpk
 /* ---- bursts -------------------------------------------------------------------------- */
 
 /*
- * The bytes at @from to where @reth says. @s: where the last ones went. Return: false: they have to
- * be received alone.
+ * Write the bytes at @from to the memory in @reth. @s: memory of the previous packet. Return: false
+ * if the packet must be received alone.
  */
 static bool place_one(ohca_engine *e, const struct ohca_qp *qp, const struct ib_reth *reth,
 		      struct ohca_stretch *s, const uint8_t *from, uint32_t len)

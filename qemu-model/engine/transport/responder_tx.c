@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Responses of an RC or XRC QP as they leave: READ and atomic data, ACKs, NAKs. */
+/* Sending of the responses of an RC or XRC QP: READ and atomic data, ACKs, NAKs. */
 #include <string.h>
 
 #include "engine/base/guestmem.h"
@@ -22,10 +22,11 @@
 #include "ohca_hw.h"
 
 /*
- * Syndrome of an acknowledgement: the receive WQEs posted when the last one was taken, and the
- * one of the message in progress, which the MSN does not count yet. More may be posted by now, but
- * a check would cost an access to guest memory for every ACK, and a requester without credits
- * sends a packet for which a WQE is taken. An SRQ grants no credits.
+ * Syndrome of an acknowledgement. Its credits are the receive WQEs that were posted when the last
+ * one was taken, and the one of the message in progress, which the MSN does not count yet. More may
+ * be posted by now, but a check would cost an access to guest memory for every ACK. It is not
+ * needed, because a requester without credits still sends one packet, for which a WQE is taken. An
+ * SRQ grants no credits.
  */
 static uint8_t ack_syndrome(const struct ohca_qp *qp)
 {
@@ -85,8 +86,8 @@ static enum ohca_sent send_atomic_ack(ohca_engine *e, struct ohca_qp *qp, const 
 }
 
 /*
- * The next packet of response @r, with @n bytes of @range, from @va on, and those that may leave
- * with it, become the view @v. Return: packets; 0: the bytes have to be copied.
+ * Set @v to a view of the payload of the next packet of response @r, @n bytes of @range at @va, and
+ * of packets that may leave with it. Return: number of packets; 0: the payload must be copied.
  */
 static unsigned int view_response(ohca_engine *e, const struct ohca_qp *qp,
 				  const struct ohca_rd *r, const struct ohca_pd *pd,
@@ -109,14 +110,14 @@ static unsigned int view_response(ohca_engine *e, const struct ohca_qp *qp,
 		return packets;
 	e->work = work;
 	ib_view_begin(v, 1);
-	/* the last word of a message is stored at once */
+	/* the last word of a message must be stored at once, so it must lie in one piece */
 	if (ohca_mr_view(e, range, v, n) && (r->next != r->last || ib_view_ends_whole(v)))
 		return 1;
 	e->work = work;
 	return 0;
 }
 
-/* One packet of a READ response, or several in the middle of it. */
+/* Send one packet of a READ response, or several packets in the middle of it. */
 static enum ohca_sent send_read_resp(ohca_engine *e, struct ohca_qp *qp, struct ohca_rd *r,
 				     struct ohca_turn *t)
 {
@@ -144,7 +145,7 @@ static enum ohca_sent send_read_resp(ohca_engine *e, struct ohca_qp *qp, struct 
 			 qp->dest_qpn, false, r->next);
 	if (first || last)
 		h = ib_build_aeth(h, ack_syndrome(qp), r->msn);
-	/* the region, or the XRC SRQ, may be destroyed since the request */
+	/* the region or the XRC SRQ may have been destroyed since the request */
 	ve = ohca_resp_pd(e, qp, r->srqn, &pd);
 	if (n && !ve)
 		ve = ohca_rkey_check(e, qp, pd, r->rkey, r->va + off, n, OHCA_ACCESS_REMOTE_READ,
@@ -193,7 +194,7 @@ enum ohca_sent ohca_resp_send(ohca_engine *e, struct ohca_qp *qp, struct ohca_tu
 			return ret;
 		if (r->atomic || ib_psn_diff(r->next, last) > 0) {
 			ohca_rd_pop(e, xp);
-			/* it acknowledges what came before it */
+			/* the response also acknowledges all earlier requests */
 			if (!xp->resp.rd_num && ib_psn_add(last, 1) == xp->resp.epsn)
 				xp->resp.ack_due = false;
 		}

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Reception: the checks of IBTA vol 1, 9.6.1, in its order, then dispatch.
+ * Reception: the checks of IBTA vol 1, 9.6.1, in that order, then dispatch.
  *
- * The headers are copied once, before any check, since the peer may change the frame meanwhile; the
- * payload is copied once, to its destination.
+ * The headers are copied once, before any check, because the peer may change the frame at any time.
+ * The payload is copied once, to its destination.
  */
 #include <string.h>
 
@@ -32,7 +32,7 @@
 
 #define PORT_ARMED	3u
 
-/* Whether the path leads back to its own port, as path.c decides. */
+/* Whether a path leads back to its own port, by the same rule as in path.c. */
 static bool leads_back(const struct ohca_port *port, const struct ohca_hw_av *av)
 {
 	return (port->lid && ohca_le16(av->dlid) >> port->lmc == port->lid >> port->lmc) ||
@@ -48,7 +48,7 @@ static inline bool from_peer(ohca_engine *e, const struct ohca_rxpkt *p, unsigne
 
 	if (port_idx != p->port)
 		return false;
-	/* looped packets come from QPs of this port: not from the peer of another path */
+	/* QPs of this port sent a looped packet, so the path must lead back to the port */
 	if (p->loop)
 		return leads_back(port, av);
 	if (p->i.slid != ohca_le16(av->dlid))
@@ -57,7 +57,7 @@ static inline bool from_peer(ohca_engine *e, const struct ohca_rxpkt *p, unsigne
 		return false;
 	if (!p->i.has_grh)
 		return true;
-	/* a GRH must have our GID */
+	/* the DGID of a GRH must be a GID of the port */
 	grh = ib_pkt_grh(p->hdr, &p->i);
 	if (av->flags & OHCA_AV_GRH)
 		return ib_gid_is(grh->dgid, port->gid[av->sgid_index]) &&
@@ -66,8 +66,8 @@ static inline bool from_peer(ohca_engine *e, const struct ohca_rxpkt *p, unsigne
 }
 
 /*
- * RC, UC and XRC: whether the packet comes from the peer, over the right path: the alternate one if
- * the QP is armed and the packet has MigReq set.
+ * RC, UC and XRC: whether the packet comes from the peer, on the right path: on the alternate path
+ * if the QP is ARMED and the packet has MigReq set. Handles path migration.
  */
 static inline bool on_path(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 {
@@ -85,7 +85,7 @@ static inline bool on_path(ohca_engine *e, struct ohca_qp *qp, const struct ohca
 			ohca_mig_go(e, qp);
 		else if (qp->mig_state == OHCA_MIG_REARM && !p->i.migreq &&
 			 p->i.opcode != IB_OP_CNP)
-			qp->mig_state = OHCA_MIG_ARMED;	/* a CNP says nothing of its QP */
+			qp->mig_state = OHCA_MIG_ARMED;	/* CNPs never have MigReq */
 		return true;
 	}
 	if (p->i.migreq)
@@ -93,7 +93,7 @@ static inline bool on_path(ohca_engine *e, struct ohca_qp *qp, const struct ohca
 	return false;
 }
 
-/* Type of the QP that a connected service's packet is for. */
+/* Type of the QP that must receive a packet of a connected service. */
 static uint8_t qp_type(const struct ib_pkt_info *i)
 {
 	switch (i->opcode & IB_TRANS_MASK) {
@@ -107,7 +107,7 @@ static uint8_t qp_type(const struct ib_pkt_info *i)
 	}
 }
 
-/* The receiver of @p looks into its payload. */
+/* Whether the receiver of @p reads its payload, so that it cannot be a view. */
 static bool looks_inside(const struct ohca_qp *qp, const struct ohca_rxpkt *p)
 {
 	if (p->i.op->flags & IB_OPF_SEND)
@@ -115,16 +115,16 @@ static bool looks_inside(const struct ohca_qp *qp, const struct ohca_rxpkt *p)
 	return !(p->i.op->flags & (IB_OPF_WRITE | IB_OPF_READ));
 }
 
-/* Its payload is a copy from now on. */
+/* Replace the view by a copy of the payload. */
 static void make_flat(ohca_engine *e, struct ohca_rxpkt *p)
 {
-	/* nothing is sent while a packet is received */
+	/* the discard buffer is free: nothing is sent while a packet is received */
 	ib_view_copy(e->sched->discard, p->view);
 	p->payload = e->sched->discard;
 	p->view = NULL;
 }
 
-/* A packet for a QP has met congestion, or says that one of the QP's has. */
+/* A packet with FECN or BECN for a connected QP. */
 static void rx_congested(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 {
 	if (p->i.fecn)
@@ -133,7 +133,7 @@ static void rx_congested(ohca_engine *e, struct ohca_qp *qp, const struct ohca_r
 		ohca_congestion_becn(e, qp, p->port, p->i.sl, qp->av.sl);
 }
 
-/* A congestion notification packet. */
+/* Receive a congestion notification packet. */
 static void rx_cnp(ohca_engine *e, const struct ohca_rxpkt *p)
 {
 	const struct ohca_port *port = &e->port[p->port];
@@ -197,17 +197,17 @@ static void rx_connected(ohca_engine *e, struct ohca_rxpkt *p)
 		ohca_uc_rx(e, qp, p);
 }
 
-/* Whether the packet is for this port. */
+/* Whether the packet is addressed to this port. */
 static bool addressed(const struct ohca_port *port, const struct ib_pkt_info *i)
 {
 	if (ib_lid_is_mcast(i->dlid))
-		return true;		/* the GID decides */
+		return true;		/* the MGID is checked later */
 	if (i->dlid == IB_LID_PERMISSIVE)
 		return i->vl == IB_VL_MANAGEMENT;
 	return port->lid && !((i->dlid ^ port->lid) >> port->lmc);
 }
 
-/* A packet that the link layer refuses: PortRcvErrors, of which @detail is a part. */
+/* The link layer refuses a packet: count PortRcvErrors and @detail, a part of these. */
 static void rcv_error(ohca_engine *e, const struct ohca_rxpkt *p, uint64_t *detail)
 {
 	e->port[p->port].cnt.rcv_errors++;
@@ -216,9 +216,9 @@ static void rcv_error(ohca_engine *e, const struct ohca_rxpkt *p, uint64_t *deta
 }
 
 /*
- * A packet that cannot be decoded. PortRcvErrors has those with a bad LVer, length, VL or LID
- * (7.3); the transport drops errors beyond the LRH (9.6.1), and raw packets, which
- * have no receiver here.
+ * A packet that cannot be decoded. PortRcvErrors counts those with a bad LVer, length, VL or LID
+ * (7.3). The transport drops packets with errors after the LRH (9.6.1), and raw packets, which have
+ * no receiver.
  */
 static void malformed(ohca_engine *e, const struct ohca_rxpkt *p, int rc)
 {
@@ -236,7 +236,7 @@ static void malformed(ohca_engine *e, const struct ohca_rxpkt *p, int rc)
 	}
 }
 
-/* Copies the headers of a frame. Return: bytes of @hdr, which has room for IB_MAX_HDR_LEN. */
+/* Copy the headers of a frame to @hdr, which has room for IB_MAX_HDR_LEN. Return: bytes copied */
 static uint32_t copy_headers(uint8_t *hdr, const uint8_t *frame, uint32_t len)
 {
 	uint32_t n = len < IB_MAX_HDR_LEN ? len : IB_MAX_HDR_LEN;
@@ -245,13 +245,13 @@ static uint32_t copy_headers(uint8_t *hdr, const uint8_t *frame, uint32_t len)
 	return n;
 }
 
-/* A view has exactly the payload that the headers say. */
+/* Whether a view has the lengths that the headers require. */
 static bool view_fits(const struct ib_view *v, const struct ib_pkt_info *i)
 {
 	return v->hdr_len == i->hdr_len && v->len == i->payload_len;
 }
 
-/* Whether the QP takes a series that comes over its path, and nothing else would happen with it. */
+/* Whether the series arrived on the path of the QP, and its reception has no other effect. */
 static bool takes_series(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_rxpkt *p)
 {
 	const struct ohca_port *port = &e->port[p->port];
@@ -265,8 +265,8 @@ static bool takes_series(ohca_engine *e, const struct ohca_qp *qp, const struct 
 }
 
 /*
- * The packets of a series at once, as many as there is nothing special about. Return: how many; the
- * others have to be received one by one, which finds out what is special about them.
+ * Receive packets of a series at once, as many as need no special handling. Return: how many; the
+ * others must be received one by one.
  */
 static uint32_t rx_at_once(ohca_engine *e, struct ohca_rxpkt *p, uint32_t n,
 			   const struct ohca_frame *f)
@@ -299,8 +299,8 @@ static uint32_t rx_at_once(ohca_engine *e, struct ohca_rxpkt *p, uint32_t n,
 }
 
 /*
- * @p: what is known before its headers are decoded, of which there are @n bytes; @len: bytes of
- * @frame; @icrc: it has one
+ * Receive a packet. @p: all members but @i and @payload are set; @n: bytes of its headers; @len:
+ * bytes of @frame, LRH to ICRC field; @icrc: @frame has an ICRC, which is checked
  */
 static void rx_packet(ohca_engine *e, struct ohca_rxpkt *p, uint32_t n, const uint8_t *frame,
 		      uint32_t len, bool icrc)
@@ -314,7 +314,7 @@ static void rx_packet(ohca_engine *e, struct ohca_rxpkt *p, uint32_t n, const ui
 		ohca_count_add(&e->port_cnt[OHCA_CNT_RX_BYTES][p->port], len);
 	}
 	ohca_work(e, OHCA_WORK_WQE);
-	/* the QP refuses an unassigned opcode of RC (9.7.4.1.4) */
+	/* an unassigned opcode of RC is refused by the QP (9.7.4.1.4) */
 	if (rc == IB_PKT_ERR_OPCODE && (p->i.opcode & IB_TRANS_MASK) == IB_TRANS_RC &&
 	    p->i.vl != IB_VL_MANAGEMENT)
 		rc = 0;
@@ -377,8 +377,8 @@ void ohca_rx_loop(ohca_engine *e, unsigned int port, const uint8_t *frame, uint3
 }
 
 /*
- * Whether a frame is damaged (7.3): an earlier port has marked it, or its VCRC is wrong. A damaged
- * one is counted.
+ * Whether a frame is damaged (7.3): an earlier port has marked it, or its VCRC is wrong. Counts it
+ * if it is.
  */
 static bool damaged(ohca_engine *e, unsigned int port, const struct ohca_frame *f)
 {
@@ -408,7 +408,7 @@ static void rx_series(ohca_engine *e, struct ohca_rxpkt *p, uint8_t *hdr, uint32
 
 	if (done)
 		ib_pma_count_rcvs(c, done, f->len, hdr[1] >> 4);
-	/* one of them may be the device's last */
+	/* a packet may move the device to the fatal state */
 	for (uint32_t i = done; i <= last && ohca_running(e); i++) {
 		ib_pma_count_rcv(c, f->len, hdr[1] >> 4, false);
 		ib_view_part(f->view, i, &part);
@@ -420,7 +420,7 @@ static void rx_series(ohca_engine *e, struct ohca_rxpkt *p, uint8_t *hdr, uint32
 	}
 }
 
-/* A multicast packet is for more members than one step serves: the loop has the rest. */
+/* Store a multicast packet in the loop, for the members that this step has not served. */
 static void rx_rest(ohca_engine *e, struct ohca_rxpkt *p, uint32_t n, const struct ohca_frame *f)
 {
 	struct ohca_sched *s = e->sched;
@@ -431,7 +431,7 @@ static void rx_rest(ohca_engine *e, struct ohca_rxpkt *p, uint32_t n, const stru
 		s->mcast_left = 0;
 		if (ohca_loop_keep(e, p->port, p->hdr, n, f, p->from))
 			return;
-		/* only a host that does not ask ohca_rx_room() can fill the loop */
+		/* the loop is full only if the host does not use ohca_rx_room() */
 		rx_packet(e, p, n, f->data, f->len, false);
 	}
 }
@@ -458,7 +458,7 @@ void ohca_rx_soon(const ohca_engine *e, unsigned int port, uint32_t qpn)
 
 bool ohca_rx_room(const ohca_engine *e, unsigned int n, uint32_t len)
 {
-	/* the last of them would be let in if they came one by one */
+	/* true if there would be room for the last packet after the others */
 	const uint64_t work = e->work + (uint64_t)(n - 1) * (len + OHCA_WORK_WQE);
 
 	return !ohca_running(e) || (!e->sched->loop_kept && work < e->rx_end);
@@ -473,7 +473,7 @@ void ohca_rx(ohca_engine *e, unsigned int port, const struct ohca_frame *f)
 
 	if (port >= e->cfg.num_ports || !ohca_running(e))
 		return;
-	/* a link carries no frame that is so short */
+	/* no valid frame is so short */
 	if (f->len < IB_LRH_LEN) {
 		ohca_count_port(e, port, OHCA_CNT_RX_BAD_PKT);
 		return;
@@ -484,7 +484,7 @@ void ohca_rx(ohca_engine *e, unsigned int port, const struct ohca_frame *f)
 		ib_pma_count_rcv(c, f->len, hdr[1] >> 4, ib_lid_is_mcast(ib_get_be16(hdr + 2)));
 	if (f->flags & (OHCA_RX_EBP | OHCA_RX_VCRC) && damaged(e, port, f))
 		return;
-	/* the frame's lane is not the packet's VL: the peer is broken */
+	/* the frame's lane is not the VL of the LRH: an error of the peer */
 	if (hdr[0] >> 4 != f->vl) {
 		c->rcv_errors++;
 		c->rcv_malformed++;

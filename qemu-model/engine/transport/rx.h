@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Reception: the checks of every packet, and dispatch. */
+/* Reception of packets: checks and dispatch. */
 #ifndef OHCA_TRANSPORT_RX_H
 #define OHCA_TRANSPORT_RX_H
 
@@ -14,11 +14,15 @@
 struct ohca_port;
 
 /**
- * struct ohca_rxpkt - a packet in reception
- * @hdr: private copy of the headers; @i: decoded from it
- * @payload: in the frame, may change meanwhile
- * @view: NULL, or where it is instead: only of SEND, WRITE and READ response, and without tags
- * @from: of a multicast group: members before this one have it already
+ * struct ohca_rxpkt - a received packet
+ * @i: decoded headers
+ * @hdr: private copy of the headers
+ * @payload: payload in the frame, which may change at any time
+ * @view: NULL, or the payload, if that does not follow the headers: only for SENDs without tags,
+ *	WRITEs and READ responses
+ * @port: from 0
+ * @loop: the port has sent the packet to itself
+ * @from: multicast: index of the first member of the group that has not received the packet
  */
 struct ohca_rxpkt {
 	struct ib_pkt_info i;
@@ -31,19 +35,20 @@ struct ohca_rxpkt {
 };
 
 /*
- * Check a packet of the loop, and deliver it. @frame: LRH to ICRC field; @loop: @port has sent it
- * to itself; @from: as in struct ohca_rxpkt. If more is to be delivered, sched->mcast_left says so.
+ * Check and deliver a packet of the loop. @frame: LRH to ICRC field, @len bytes; @loop, @from: as
+ * in struct ohca_rxpkt. If other members of a multicast group must receive it, sets
+ * sched->mcast_left.
  */
 void ohca_rx_loop(ohca_engine *e, unsigned int port, const uint8_t *frame, uint32_t len, bool loop,
 		  uint16_t from);
-/* @p is dropped: the device counts @why, and the host may trace it. */
+/* Count and trace that @p is dropped because of @why. */
 void ohca_rx_drop(ohca_engine *e, const struct ohca_rxpkt *p, enum ohca_counter why);
 /*
- * Whether the GRH of a packet to a unicast LID, if it has one, is addressed to a GID of @port. A
- * packet for another port's GID is dropped silently (9.6.1.2).
+ * Whether a packet to a unicast LID has no GRH, or a DGID of @port. A packet with the GID of
+ * another port is dropped silently (9.6.1.2).
  */
 bool ohca_rx_dgid_ok(const struct ohca_port *port, const struct ohca_rxpkt *p);
-/* @p is dropped: its P_Key, or its Q_Key @qkey, does not match. Counter and trap. */
+/* Drop @p because its P_Key, or its Q_Key @qkey, does not match: counter and trap. */
 void ohca_rx_bad_pkey(ohca_engine *e, const struct ohca_rxpkt *p);
 void ohca_rx_bad_qkey(ohca_engine *e, const struct ohca_rxpkt *p, uint32_t qkey);
 

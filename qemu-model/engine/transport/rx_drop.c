@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Received packets that are dropped: counters, trace, and the traps of key violations. */
+/* Received packets that are dropped: counters, trace, and traps of key violations. */
 #include <string.h>
 
 #include "engine/base/port.h"

@@ -2,12 +2,11 @@
 /*
  * The scheduler: which QP sends next.
  *
- * A QP is on one list: active (it may have something to do), one of the wait lists (it
- * waits for credits, room in the loop, a fault slot or its static rate), or none.
- * Active QPs take turns of OHCA_QUANTUM packets. If those of several lanes of a port have
- * something to send, the port's VL arbiter says which lane sends each packet. A QP that sends
- * nothing (it flushes, its packets are discarded, its WQEs are local) is on a list of its own,
- * whose turns alternate with those of the ports.
+ * A QP is on one list or on none: it is active (it may have work), or it waits (for credits, room
+ * in the loop, a fault slot or its static rate). Active QPs have turns of OHCA_QUANTUM packets. If
+ * QPs of several lanes of a port are active, the port's VL arbiter chooses the lane of each packet.
+ * QPs that send nothing (they flush, their packets are discarded, or their WQEs are local) are on a
+ * separate list, whose turns alternate with those of the ports.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -41,8 +40,10 @@
 
 /* ---- lists ------------------------------------------------------------------------- */
 
-/* The first QP that waits becomes active; false: none waits. QPs that could not use the last
- * credits come first. */
+/*
+ * Activate the first QP that waits. False: none waits. QPs that could send nothing in their last
+ * turn are first.
+ */
 static bool wake_one(ohca_engine *e, struct ohca_list pair[2])
 {
 	struct ohca_list *l = ohca_list_empty(&pair[0]) ? &pair[1] : &pair[0];
@@ -56,7 +57,7 @@ static bool wake_one(ohca_engine *e, struct ohca_list pair[2])
 	return true;
 }
 
-/* As many QPs as @n that wait become active. */
+/* Activate at most @n QPs that wait. */
 static void wake(ohca_engine *e, struct ohca_list pair[2], uint32_t n)
 {
 	while (n-- && wake_one(e, pair))
@@ -68,7 +69,7 @@ static bool anybody(const struct ohca_list pair[2])
 	return !ohca_list_empty(&pair[0]) || !ohca_list_empty(&pair[1]);
 }
 
-/* Slots of the loop that QPs may have. */
+/* Number of free slots in the loop for QPs. */
 static uint32_t loop_room(const struct ohca_sched *s)
 {
 	uint32_t used = s->loop_head - s->loop_tail;
@@ -76,13 +77,13 @@ static uint32_t loop_room(const struct ohca_sched *s)
 	return used < OHCA_LOOP_SLOTS - 1 ? OHCA_LOOP_SLOTS - 1 - used : 0;
 }
 
-/* QPs wait that may go on: for room in the loop, or since their port has changed. */
+/* Whether waiting QPs can continue: the loop has room for them, or their port has changed. */
 static bool waiters(const struct ohca_sched *s)
 {
 	return anybody(s->moved) || (anybody(s->wait_loop) && loop_room(s));
 }
 
-/* Activates some of them, no more than can send in this run. */
+/* Activate some of these, at most as many as can send in this run. */
 static void waiters_wake(ohca_engine *e, uint32_t n)
 {
 	struct ohca_sched *s = e->sched;
@@ -93,9 +94,10 @@ static void waiters_wake(ohca_engine *e, uint32_t n)
 }
 
 /*
- * Credits arrive for a few packets, and hundreds of QPs may wait for them. So one becomes active,
- * and a QP that could send activates the next (see chain()); this begins such a chain for each
- * lane, and again where a chain ended with a QP that had nothing left to send.
+ * Credits arrive for a few packets, and hundreds of QPs may wait for them. So only one is
+ * activated, and a QP that could send activates the next one (see chain()). This function begins
+ * such a chain for each lane, and begins it again if it ended with a QP that had nothing left to
+ * send.
  */
 static void wake_ready(ohca_engine *e)
 {
@@ -110,8 +112,8 @@ static void wake_ready(ohca_engine *e)
 }
 
 /*
- * Activates QPs whose static rate allows a packet, or that may have waited for what has changed; no
- * more than can send one in this run.
+ * Activate QPs whose delay is over, or whose settings have changed, at most as many as can send in
+ * this run.
  */
 static void paced_run(ohca_engine *e, unsigned int n)
 {
@@ -130,7 +132,7 @@ static void paced_run(ohca_engine *e, unsigned int n)
 	}
 }
 
-/* The first QP of a list that has not tried for a slot for a page fault since one became free. */
+/* The first QP of a list, if it has not tried to get a slot since the last one became free. */
 static struct ohca_xport *fault_first(const struct ohca_sched *s, unsigned int i)
 {
 	const struct ohca_list *l = &s->wait_fault[i];
@@ -145,10 +147,10 @@ static inline bool fault_ready(const struct ohca_sched *s)
 }
 
 /*
- * A slot for a page fault became free, and many QPs may wait for one. They try in turn, one at a
- * time: the next one after the turn of the last, until one has taken the slot or all were refused.
- * So no slot stays free while a QP waits that may have it, and one slot does not cost a turn of
- * each. A QP whose doorbell page may have no more has no turn.
+ * A slot for a page fault became free, and many QPs may wait for one. They try one at a time, each
+ * after the turn of the previous one, until one has used the slot or all have tried. So no slot
+ * stays free while a QP waits that may use it, and one slot does not cost a turn of each QP. A QP
+ * whose doorbell page may use no more slots is skipped.
  */
 static void fault_wake(ohca_engine *e)
 {
@@ -216,12 +218,12 @@ void ohca_xp_port(ohca_engine *e, unsigned int port)
 	ohca_xp_wait_update(e);
 	/* a port that is down has no credits to wait for */
 	e->sched->refused &= ~(0xffffu << 16 * port);
-	/* QPs that wait may not have a lane any more */
+	/* the lanes of waiting QPs may have changed */
 	for (unsigned int vl = 0; vl < 16; vl++)
 		for (unsigned int i = 0; i < 2; i++)
 			ohca_list_splice_tail(&e->sched->moved[i], &e->sched->wait[port][vl][i]);
 	e->sched->waiting = true;
-	/* nor does it send, so that nothing is too early */
+	/* a port that is not Active discards packets, so none has to be delayed */
 	if (e->port[port].state != IB_PS_ACTIVE)
 		e->sched->release = e->sched->paced.num;
 	ohca_xp_tx_ready(e, port, 0);
@@ -239,7 +241,7 @@ static bool rq_in_err(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum)
 	return !qp->srq && !(qp->flags & OHCA_QP_NO_RQ) && ohca_rq_notify(e, qp, true);
 }
 
-/* Flush both queues. They alternate over turns: neither can keep the other for ever. */
+/* Flush both queues. The first one alternates over turns, so neither can block the other. */
 static bool flush(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum)
 {
 	struct ohca_xport *xp = qp->xp;
@@ -254,7 +256,7 @@ static bool flush(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum)
 	return rq_in_err(e, qp, quantum) || more;
 }
 
-/* In ERR: responses that still leave, then the flush, which needs no lane and no credits. */
+/* A turn in ERR: responses that still leave, then the flush, which needs no lane and no credits. */
 static enum turn turn_err(ohca_engine *e, struct ohca_turn *t, unsigned int *quantum)
 {
 	struct ohca_xport *xp = t->xp;
@@ -265,7 +267,9 @@ static enum turn turn_err(ohca_engine *e, struct ohca_turn *t, unsigned int *qua
 		enum ohca_sent r = ohca_resp_send(e, qp, t);
 
 		blocked = r == OHCA_SENT_BLOCKED;
-		/* a response leaves before the flush, which may take long */
+		/*
+		 * wait for the lane, since a response must leave before a flush, which may be long
+		 */
 		if (blocked && t->wait == OHCA_WAIT_TURN)
 			return TURN_BLOCKED;
 		if (blocked)
@@ -278,11 +282,11 @@ static enum turn turn_err(ohca_engine *e, struct ohca_turn *t, unsigned int *qua
 	more = flush(e, qp, quantum);
 	if (more || (xp->resp.closing && !blocked) || !ohca_sq_idle(e, qp))
 		return TURN_MORE;
-	/* flushing does not wait for credits, pending responses do */
+	/* only pending responses wait for credits */
 	return blocked ? TURN_BLOCKED : TURN_IDLE;
 }
 
-/* What is posted by now is sent: ohca_sq_idle() looks for more, and need not be told to. */
+/* Whether all WQEs known by now are sent, so that only ohca_sq_idle() can find more. */
 static bool all_sent(const struct ohca_qp *qp)
 {
 	const struct ohca_xport *xp = qp->xp;
@@ -295,7 +299,7 @@ static enum turn qp_turn(ohca_engine *e, struct ohca_turn *t, unsigned int *quan
 	struct ohca_xport *xp = t->xp;
 	struct ohca_qp *qp = xp->qp;
 	bool connected = !ohca_qp_datagram(qp);
-	/* turns may be of one packet: requests and responses alternate over them */
+	/* a turn may have one packet, so requests and responses alternate across turns */
 	bool skip = xp->sched.resp_last;
 	bool resp = xp->sched.answers, req;
 	bool resp_fault = false, req_fault = false;	/* no slot for its page fault */
@@ -316,7 +320,7 @@ static enum turn qp_turn(ohca_engine *e, struct ohca_turn *t, unsigned int *quan
 		enum ohca_sent r;
 
 		if (resp && !skip) {
-			/* several at once only while requests have none between them */
+			/* several at once only if there are no requests to send between them */
 			t->most = req ? 1 : *quantum;
 			t->packets = 1;
 			r = ohca_resp_pending(xp) ? ohca_resp_send(e, qp, t) : OHCA_SENT_NONE;
@@ -350,7 +354,7 @@ static enum turn qp_turn(ohca_engine *e, struct ohca_turn *t, unsigned int *quan
 	}
 	if (resp || req)
 		return TURN_MORE;
-	t->wait = OHCA_WAIT_FAULT;	/* if it waits for anything */
+	t->wait = OHCA_WAIT_FAULT;	/* the only reason to wait from here on */
 	xp->sched.req_fault = req_fault;
 	if (req_fault)
 		return TURN_BLOCKED;
@@ -362,7 +366,7 @@ static enum turn qp_turn(ohca_engine *e, struct ohca_turn *t, unsigned int *quan
 	return resp_fault ? TURN_BLOCKED : TURN_IDLE;
 }
 
-/* After a turn: a lane that refused a packet has no credits left; another one may have more. */
+/* After a turn: a lane without credits is not ready; a lane that sent may have more credits. */
 static void chain(ohca_engine *e, const struct ohca_turn *t)
 {
 	struct ohca_sched *s = e->sched;
@@ -377,17 +381,17 @@ static void chain(ohca_engine *e, const struct ohca_turn *t)
 		s->ready &= ~(1u << lane);
 }
 
-/* The lanes of one port that QPs are active on; of OHCA_MAX_PORTS: work without packets. */
+/* The lanes of @port with active QPs; OHCA_MAX_PORTS: whether there is work without packets. */
 static uint32_t port_lanes(const struct ohca_sched *s, unsigned int port)
 {
 	return s->busy >> 16 * port & 0xffff;
 }
 
 /*
- * Several lists are busy. Ports have separate links and take turns, and so does work without
- * packets, which no link keeps waiting. The lanes of a port share its link, packet by packet, by
- * its VLArbitrationTables (7.6.9). Lanes that are not in these send when no other lane can. Fills
- * in @t and, if the arbiter decides, *@quantum. Return: the list.
+ * Choose one of several busy lists. Ports have separate links and alternate with each other and
+ * with work without packets, which needs no link. The lanes of a port share its link, packet by
+ * packet, by its VLArbitrationTables (7.6.9). Lanes that are not in these tables send when no other
+ * lane can. Sets the lane in @t and, if the arbiter chooses it, *@quantum. Return: the list.
  */
 static unsigned int arbitrate(ohca_engine *e, struct ohca_turn *t, unsigned int *quantum)
 {
@@ -418,10 +422,10 @@ static unsigned int arbitrate(ohca_engine *e, struct ohca_turn *t, unsigned int 
 	return ohca_lane(s->port, (unsigned int)vl);
 }
 
-/* After a turn that the arbiter granted. */
+/* After a turn whose lane the arbiter chose: charge the bytes to the lane. */
 static void charge_turn(const struct ohca_turn *t, unsigned int lane, enum turn end)
 {
-	/* repeated turns without bytes on the wire must not starve other lanes */
+	/* charge a turn without bytes, too: repeated ones must not starve other lanes */
 	uint32_t bytes = t->charge || end != TURN_MORE ? t->charge : IB_VLARB_UNIT;
 
 	if (bytes)
@@ -429,10 +433,10 @@ static void charge_turn(const struct ohca_turn *t, unsigned int lane, enum turn 
 }
 
 /*
- * After a turn of @cost steps: the list of the QP's next one, the lane that it sent on last. One
- * that has more to do and has put nothing on a lane for as many steps as a turn may have, or has
- * only its queues to flush, needs none. A few local WQEs before a packet do not cost a QP its place
- * among those that send, and one that rests comes back to them.
+ * After a turn of @cost steps: choose the list for the QP's next turn. It is that of the lane that
+ * the QP has sent on last. If the QP has more work, but has sent no packet for OHCA_QUANTUM steps
+ * or has only its queues to flush, it is the list of work without packets. So a few local WQEs
+ * before a packet do not move a QP from the list of its lane, and an idle QP returns to it.
  */
 static void next_list(const struct ohca_turn *t, enum turn end, unsigned int cost)
 {
@@ -451,7 +455,7 @@ static void next_list(const struct ohca_turn *t, enum turn end, unsigned int cos
 		xp->sched.lane = xp->sched.home;
 }
 
-/* The QP had no room for its next packet. */
+/* The QP had no room for its next packet: put it on the list of QPs that wait for this room. */
 static void park(ohca_engine *e, const struct ohca_turn *t, bool sent)
 {
 	struct ohca_sched *s = e->sched;
@@ -479,7 +483,7 @@ static void park(ohca_engine *e, const struct ohca_turn *t, bool sent)
 	case OHCA_WAIT_CREDITS:
 		ohca_list_add_tail(&s->wait[t->lane / 16][t->lane % 16][sent], &xp->sched.link);
 		break;
-	case OHCA_WAIT_NONE:	/* is not blocked */
+	case OHCA_WAIT_NONE:	/* not blocked */
 	case OHCA_WAIT_TURN:
 		break;
 	}
@@ -504,11 +508,11 @@ static void qp_run(ohca_engine *e, unsigned int *budget)
 	left = quantum;
 	end = qp_turn(e, &t, &left);
 	ohca_burst_end(e, xp->qp);
-	/* a turn without a packet costs one, so that the loop ends */
+	/* a turn without a packet costs as much as one packet, so that the run ends */
 	cost = left < quantum ? quantum - left : 1;
 	if (xp->sched.on == OHCA_XP_OFF)
 		next_list(&t, end, cost);
-	/* datagrams and UC without signaled WQEs make room in the queue by this alone */
+	/* for datagrams and UC without signaled WQEs only this frees room in the queue */
 	if (end != TURN_IDLE)
 		ohca_sq_ci(e, xp->qp);
 	if (end == TURN_MORE)
@@ -529,7 +533,7 @@ static void qp_run(ohca_engine *e, unsigned int *budget)
 }
 
 /**
- * struct loop_share - what looped packets may still use of a run
+ * struct loop_share - the rest of a run's budget that looped packets may use
  * @budget: packets; @work: units of work
  */
 struct loop_share {
@@ -543,9 +547,9 @@ static bool loop_ready(const struct ohca_sched *s, const struct loop_share *shar
 }
 
 /*
- * Deliver looped packets; those that are added meanwhile wait for the next round. One packet may be
- * for thousands of members of a group, so these have a share of the run: the rest of it is for QPs
- * that send, whose acknowledgements others wait for.
+ * Deliver looped packets; packets that are added during this wait for the next call. One packet may
+ * be for thousands of members of a group, so looped packets have only a share of the run. The rest
+ * is for QPs that send, whose acknowledgements peers wait for.
  */
 static void loop_run(ohca_engine *e, unsigned int *budget, struct loop_share *share)
 {
@@ -560,7 +564,7 @@ static void loop_run(ohca_engine *e, unsigned int *budget, struct loop_share *sh
 		ohca_rx_loop(e, s->loop_port[i], s->loop + (size_t)i * OHCA_SLOT_SIZE,
 			     s->loop_len[i], !(s->loop_kept >> i & 1), s->loop_from[i]);
 		share->budget--;
-		/* the last unit is never the loop's */
+		/* the last unit is reserved for QPs */
 		*budget -= *budget > 1;
 		s->loop_from[i] = s->mcast_left;
 		s->mcast_left = 0;
@@ -570,10 +574,10 @@ static void loop_run(ohca_engine *e, unsigned int *budget, struct loop_share *sh
 		s->loop_tail++;
 	}
 	used = e->work - begin;
-	/* what exceeds the share is no work of the QPs */
+	/* work beyond the share must not reduce the allowance of the QPs */
 	e->work_end = work_end + (used > share->work ? used - share->work : 0);
 	share->work -= used < share->work ? used : share->work;
-	/* one for each slot that became free */
+	/* one QP for each slot that became free */
 	wake(e, s->wait_loop, s->loop_tail - first);
 }
 
@@ -608,7 +612,7 @@ bool ohca_sched_run(ohca_engine *e, unsigned int budget)
 			ohca_madq_run(e);
 			budget--;
 		}
-		/* a turn in which nothing can be sent would only move the QP in its list */
+		/* a turn without budget would only move the QP in its list */
 		if (!budget || !ohca_work_left(e))
 			break;
 		if (s->busy)
@@ -620,7 +624,7 @@ bool ohca_sched_run(ohca_engine *e, unsigned int budget)
 		else if (!loop && !s->mads_due)
 			break;
 	}
-	/* its lane may be one that others keep the turn from */
+	/* if it had no turn, because its lane was not chosen, do not wait for it any longer */
 	if (fault_next && s->fault_next == fault_next)
 		s->fault_next = NULL;
 	return ohca_running(e) && (s->busy || s->ready || s->mads_due || s->release ||
@@ -637,7 +641,7 @@ uint64_t ohca_sched_deadline(const ohca_engine *e)
 	return t < p ? t : p;
 }
 
-/* ---- making and resetting --------------------------------------------------------- */
+/* ---- creation and reset ----------------------------------------------------------- */
 
 bool ohca_sched_empty(ohca_engine *e)
 {
@@ -664,7 +668,7 @@ void ohca_sched_continue(ohca_engine *e, const ohca_engine *was)
 	memcpy(s->idle_ns, old->idle_ns, sizeof(s->idle_ns));
 	s->refused = old->refused;
 	old->refused = 0;
-	/* the host goes on with these, and has no more of them than there are slots */
+	/* the host continues these flushes, so their slots stay in use */
 	for (unsigned int i = 0; i < OHCA_PERSISTS; i++)
 		s->persist[i] = (struct ohca_persist){ .tag = old->persist[i].tag };
 	s->persist_tag = old->persist_tag;

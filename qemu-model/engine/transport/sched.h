@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The scheduler: which QP sends next, and what waits for what. */
+/* The scheduler: which QP sends next, and which QPs wait for which event. */
 #ifndef OHCA_TRANSPORT_SCHED_H
 #define OHCA_TRANSPORT_SCHED_H
 
@@ -26,10 +26,12 @@ struct ohca_ahead;
 struct ohca_rdring;
 struct ohca_xport;
 
-#define OHCA_QUANTUM		16u	/* packets of one QP before the next has its turn */
+#define OHCA_QUANTUM		16u	/* packets in a turn of one QP */
 
-/* A QP with a static rate may be ahead of it by so many ns: a thread that sleeps meanwhile cannot
- * be more exact. */
+/*
+ * A QP may be ahead of its static rate by so many ns, because the host's thread sleeps between two
+ * packets and cannot be more exact.
+ */
 #define OHCA_PACE_NS		200000u
 
 #define OHCA_LOOP_SLOTS		64u	/* power of two */
@@ -39,68 +41,74 @@ _Static_assert(OHCA_SLOT_SIZE >= IB_MAX_PKT_LEN, "a slot holds any packet");
 _Static_assert(OHCA_LOOP_SLOTS == 64, "one bit of loop_kept for each");
 
 /*
- * Life of a turn of the engine.
+ * How the engine schedules packets in ohca_poll().
  *
- * Goals: every QP that can do something does it after a number of turns that depends on how many
- * others can, and not on what these do; an idle or waiting QP costs nothing; ohca_poll() ends after
- * a bounded amount of work (base/work.h).
+ * Goals: a QP with work gets a turn after a number of turns that depends only on the number of
+ * other QPs with work. An idle or waiting QP costs nothing. ohca_poll() ends after a bounded amount
+ * of work (base/work.h).
  *
- * 1. Doorbells activate QPs, and list operations of SRQs are executed. Timers that are due, and QPs
- *    whose static rate allows a packet again, activate QPs as well.
- * 2. An active QP is on the list of the lane that it sent on last, or, after as many steps without
- *    a packet as a turn may have, on the list of work without packets. The ports and that list
- *    alternate, OHCA_QUANTUM packets or steps at a time; in a port, the VL arbiter chooses the
- *    lane, packet by packet if several are busy.
- * 3. The QP at the head of the list has its turn: responses and requests alternate. A requester that
- *    waits for a doorbell (@armed), or a responder without answers, is not asked. A packet for a
- *    lane that has not the turn moves the QP to that lane's list.
- * 4. A QP that can go on is put at the end of its list. One that finds no credits, no room in the
- *    loop, no slot for a page fault, or is ahead of its static rate waits; what it waits for wakes
- *    one QP at a time, where one is all that can go on. A QP that waits for such a slot with its
- *    requester or its responder alone goes on with the other one.
- * 5. Looped packets, and multicast packets for more members than one step serves, have at most half
- *    of a poll's budget and allowance. A frame is taken from the wire when none of these waits.
+ * 1. Doorbells activate QPs and execute list operations of SRQs. Timers that expire also activate
+ *    QPs, and so does the time when the static rate of a QP permits a packet again.
+ * 2. An active QP is on the list of the lane that it has sent on last. After OHCA_QUANTUM steps
+ *    without a packet it is on the list of work without packets. The ports and this list alternate,
+ *    OHCA_QUANTUM packets or steps at a time. If several lanes of a port are busy, its VL arbiter
+ *    chooses the lane of each packet.
+ * 3. The QP at the head of the list has its turn, in which responses and requests alternate. A
+ *    requester that waits for a doorbell (@armed) is skipped, and so is a responder without
+ *    responses. If a packet needs another lane than that of the turn, the QP moves to the list of
+ *    that lane.
+ * 4. A QP that can continue is put at the end of its list. A QP waits if it has no credits, no room
+ *    in the loop, no slot for a page fault, or is ahead of its static rate. An event that only one
+ *    QP can use wakes one QP. If only the requester or only the responder of a QP waits for a slot,
+ *    the other one continues.
+ * 5. Looped packets, and multicast packets for more members than one step serves, use at most half
+ *    of the budget and allowance of a poll. The host may pass a frame only if no multicast packet
+ *    from the wire waits.
  * 6. The poll ends with its budget, with its allowance of work, or when no QP is active.
  *
  * Limits: fairness is between QPs, in packets. A program with many QPs has as many turns. The
- * allowance is checked between two packets or steps, so that the largest single one may exceed it.
+ * allowance is checked between two packets or steps, so the last one may exceed it.
  */
 
 /**
  * struct ohca_sched - scheduler
- * @active: QPs that may have something to do, in turn, by the lane they sent on last, or in the
- *	list of work without packets
+ * @persist: FLUSHes for persistence; @persist_tag: tag of the last one
+ * @active: QPs that may have work, in order of their turns, by the lane they have sent on last, or
+ *	in the list of work without packets
  * @busy: bit n: active[n] is not empty
- * @port: whose lanes are served, OHCA_MAX_PORTS: work without packets; @port_left: packets, or
- *	steps of work, until it is the next one's turn
- * @paced: QPs that are ahead of their static rate, or of what congestion control allows, by the
- *	time when the next packet may leave
- * @congestion: what the ports make of congestion; @release: so many of @paced are looked at again,
- *	since what they wait for has changed
- * @wait: QPs without credits, by port and VL; @wait_loop: without a free loop slot;
- *	@moved: those that waited for credits when their port changed; @waiting: one of these
- *	two may have some. First those that could not
- *	send anything in their last turn, then those that could
- * @refused: bit n: lane n has packets and no credits, since @refused_ns[n] as far as it is
- *	counted in PortVLXmitWait
- * @idle_ns: of a port with such lanes: when it sent last, as far as it is counted in
- *	PortXmitWait
- * @wait_fault: QPs that found too many page faults unanswered; @fault_next: the one of them that
- *	tries again; @fault_gen: counts the times that a slot became free;
- *	@fault_room: slots that became free and were not taken since, as far as is known
- * @ready: bit n: lane n had credits when it was looked at last, and QPs may wait for them
- * @heap: timers, a heap (timer.c); @num_xp: QPs, as many fit the heap
- * @now: time of this run
- * @gen: counts changes of the port; paths are resolved again
- * @mads_due: @madq or @late may have something that is not blocked
- * @win_free: windows to reuse, by log2 of their size; @rwqe_free: receive WQEs;
- *	@rd_free: rings of responses; @ahead_free: for packets before their turn; in each at most
- *	OHCA_POOL_KEEP
- * @ahead_used: QPs that have packets before their turn
+ * @port: port whose lanes are served; OHCA_MAX_PORTS: work without packets; @port_left: packets, or
+ *	steps of work, until the next port is served
+ * @wait: QPs without credits, by port and VL. These and the next three are pairs of lists: QPs that
+ *	could not send anything in their last turn, and QPs that could
+ * @wait_loop: QPs without a free slot in the loop
+ * @moved: QPs that waited for credits when their port changed
+ * @wait_fault: QPs without a slot for a page fault
+ * @waiting: @wait_loop or @moved may not be empty
+ * @paced: QPs that are ahead of their static rate, or that congestion control delays, by the time
+ *	when their next packet may leave
+ * @congestion: congestion control of each port
+ * @release: number of QPs in @paced to activate, because the settings that delay them have changed
+ * @fault_next: the QP of @wait_fault that tries again
+ * @fault_gen: counts the times that a slot became free
+ * @fault_room: slots that became free and, as far as is known, were not used since
+ * @ready: bit n: lane n had credits when last checked, and QPs may wait for them
+ * @refused: bit n: lane n has packets and no credits
+ * @refused_ns: for such lanes: begin of the wait that PortVLXmitWait does not include yet, ns
+ * @idle_ns: for ports with such lanes: begin of the time without packets that PortXmitWait does not
+ *	include yet, ns
+ * @heap: heap of timers (timer.c) with room for @num_xp, the number of QPs
+ * @now: time of this run, ns
+ * @gen: counts changes of each port, after which paths are resolved again
+ * @win_free: free windows, by log2 of their size; @rwqe_free: free receive WQEs; @rd_free: free
+ *	rings of responses; @ahead_free: free notes of early packets; each at most OHCA_POOL_KEEP
+ * @ahead_used: QPs that have early packets
+ * @mads_due: @madq or @late may have entries that are not blocked
+ * @loop, @loop_len, @loop_port: looped packets, a FIFO of slots
+ * @loop_from: index of the first member of the multicast group that has not received the packet
+ * @loop_kept: bit n: the packet in slot n is from the wire
+ * @mcast_left: index of the next member to deliver the current packet to; 0: it is delivered
  * @burst: packets of this turn that have not left yet
- * @loop, @loop_len, @loop_port: looped packets, FIFO of slots; @loop_from: members of the multicast
- *	group before this one have it; @loop_kept: bit n: slot n came from the wire
- * @mcast_left: the member of its group that a packet is delivered to next; 0: it is delivered
+ * @discard: buffer for packets that are not sent
  */
 struct ohca_sched {
 	struct ohca_persist persist[OHCA_PERSISTS];
@@ -149,7 +157,7 @@ struct ohca_sched {
 	uint8_t discard[OHCA_SLOT_SIZE];
 };
 
-/* @xp is on no list of the scheduler any more. */
+/* Remove @xp from all lists of the scheduler. */
 static inline void ohca_sched_off(struct ohca_sched *s, struct ohca_xport *xp)
 {
 	if (xp->sched.on != OHCA_XP_OFF)
@@ -164,8 +172,8 @@ static inline void ohca_sched_off(struct ohca_sched *s, struct ohca_xport *xp)
 }
 
 /*
- * There may be something to do for @xp. A slot for a page fault is what its requester or its
- * responder waits for, and the other one may go on.
+ * Activate @xp, which may have work. A QP that waits for a slot for a page fault becomes active,
+ * too, since either its requester or its responder may continue.
  */
 static inline void ohca_sched_activate(ohca_engine *e, struct ohca_xport *xp)
 {
@@ -178,7 +186,7 @@ static inline void ohca_sched_activate(ohca_engine *e, struct ohca_xport *xp)
 	e->sched->busy |= 1ull << xp->sched.lane;
 }
 
-/* The QP's own path (RC, UC). */
+/* The path of a connected QP (RC, UC, XRC). */
 static inline const struct ohca_path *ohca_qp_path(ohca_engine *e, struct ohca_qp *qp)
 {
 	const struct ohca_xp_sched *s = &qp->xp->sched;
@@ -188,8 +196,8 @@ static inline const struct ohca_path *ohca_qp_path(ohca_engine *e, struct ohca_q
 }
 
 /*
- * The list of a QP of @port that has sent nothing yet: the lane of its @sl. An SL without a lane
- * (7.6.6) has its packets discarded, which is work without packets.
+ * The list of a QP of @port that has sent nothing yet: the lane of its @sl. Packets on an SL
+ * without a lane (7.6.6) are discarded, which is work without packets.
  */
 static inline uint8_t ohca_sched_lane(const ohca_engine *e, unsigned int port, uint8_t sl)
 {
@@ -198,20 +206,27 @@ static inline uint8_t ohca_sched_lane(const ohca_engine *e, unsigned int port, u
 	return (uint8_t)(vl < e->port[port].op_vls ? ohca_lane(port, vl) : OHCA_LANE_NONE);
 }
 
-int ohca_sched_init(ohca_engine *e);		/* ohca_new: 0 or -1 (memory) */
+int ohca_sched_init(ohca_engine *e);		/* for ohca_new(): 0 or -1 (memory) */
 void ohca_sched_free(ohca_engine *e);		/* after ohca_sched_empty() */
-void ohca_sched_reset(ohca_engine *e);		/* forget queued MADs and looped packets */
-/* No QP is left: free what they have shared, a step of it. Return: it is done */
+void ohca_sched_reset(ohca_engine *e);		/* drop queued MADs and looped packets */
+/*
+ * Free what the QPs, of which none is left, have shared, as far as the allowance of work covers.
+ * Return: true if it is done
+ */
 bool ohca_sched_empty(ohca_engine *e);
-/* The scheduler of @e is new, and goes on with what that of @was has of ports and host. */
+/* Initialize the new scheduler of @e with the state of ports and host of that of @was. */
 void ohca_sched_continue(ohca_engine *e, const ohca_engine *was);
-/* Move packets; @budget as of ohca_poll(). True if there is more to do at once. */
+/*
+ * Send and deliver packets; @budget: as of ohca_poll(). Return: true if there is more to do at
+ * once.
+ */
 bool ohca_sched_run(ohca_engine *e, unsigned int budget);
-uint64_t ohca_sched_deadline(const ohca_engine *e);	/* or OHCA_NO_DEADLINE */
+uint64_t ohca_sched_deadline(const ohca_engine *e);	/* ns, or OHCA_NO_DEADLINE */
 /* As ohca_tx_ready(), in a burst of DMA. */
 void ohca_xp_tx_ready(ohca_engine *e, unsigned int port, uint16_t lanes);
-/* a port left Armed/Active or its LID, P_Keys, VLs changed: nothing is sent on a port
- * that is not Active except SMPs */
+/*
+ * The state, LID, P_Keys or VLs of a port have changed. A port that is not Active sends only SMPs.
+ */
 void ohca_xp_port(ohca_engine *e, unsigned int port);
 
 #endif /* OHCA_TRANSPORT_SCHED_H */

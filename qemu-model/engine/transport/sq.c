@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The send queue: WQEs are copied from the guest's ring into the window, checked there
- * and used from there. Only the copy is parsed.
+ * The send queue. The device copies WQEs from the guest's ring to the window, and checks and uses
+ * only the copies.
  */
 #include <string.h>
 
@@ -66,13 +66,16 @@ static bool pi_ok(ohca_engine *e, const struct ohca_qp *qp, uint32_t pi)
 	return false;
 }
 
-/* Read the producer index. False: it is unreadable or invalid, and the QP is in ERR. */
+/*
+ * Read the producer index. False: the QP has none, or it is unreadable or invalid and the QP is in
+ * ERR.
+ */
 static bool load_pi(ohca_engine *e, struct ohca_qp *qp)
 {
 	struct ohca_xport *xp = qp->xp;
 	uint32_t pi;
 
-	/* a target has none */
+	/* an XRC target and a QP with rendezvous have none */
 	if (xp->req.bad_pi || qp->xrcd || xp->rndv)
 		return false;
 	if (ohca_pages_load32(e, &qp->buf, DB_OFF(sq_pi), &pi)) {
@@ -99,7 +102,7 @@ int ohca_xp_sq_posted(ohca_engine *e, const struct ohca_qp *qp, uint32_t *ci, ui
 	return 0;
 }
 
-/* Copy BBs up to the producer index, as many as fit the window and lie in one piece. */
+/* Copy BBs up to the producer index, as many as fit into the window and are contiguous. */
 static bool fetch(ohca_engine *e, struct ohca_qp *qp)
 {
 	struct ohca_xport *xp = qp->xp;
@@ -133,7 +136,7 @@ static bool fetch(ohca_engine *e, struct ohca_qp *qp)
 	return true;
 }
 
-/* A block with index @i, to be found behind the last one, too, if it is one of the first. */
+/* Store the BB with index @i; if it is one of the first, also its copy after the last one. */
 static void put_bb(struct ohca_sqwin *win, uint32_t i, const uint8_t *bb)
 {
 	uint32_t at = i & win->mask;
@@ -150,7 +153,7 @@ void ohca_xp_sq_moved(ohca_engine *e, struct ohca_qp *qp)
 
 	if (!old)
 		return;
-	/* a queue that is never empty would otherwise keep the window of its old size */
+	/* else a queue that is never empty would keep the smaller window */
 	win = ohca_win_get(e, qp->log_sq);
 	if (!win)
 		return;
@@ -161,7 +164,7 @@ void ohca_xp_sq_moved(ohca_engine *e, struct ohca_qp *qp)
 	for (uint32_t i = xp->req.tail; i != xp->req.head; i += ohca_swqe_at(xp, i)->nbb) {
 		const struct ohca_swqe *w = ohca_swqe_at(xp, i);
 
-		/* it is in one piece, parsed there, and read as one */
+		/* a parsed WQE is used only as a whole, so it needs no second copy */
 		win->wqe[i & win->mask] = *w;
 		memcpy(win->bb + ((size_t)(i & win->mask) << OHCA_BB_SHIFT), ohca_swqe_raw(xp, i),
 		       (size_t)w->nbb << OHCA_BB_SHIFT);
@@ -213,13 +216,13 @@ static bool op_allowed(const ohca_engine *e, const struct ohca_qp *qp, uint8_t o
 	}
 }
 
-/* XRC segments behind the control segment. */
+/* Number of XRC segments after the control segment. */
 static unsigned int xrc_segs(const struct ohca_qp *qp, uint8_t op)
 {
 	return qp->type == OHCA_QPT_XRC_INI && !ohca_op_is_local(op);
 }
 
-/* Segments before data, but for the XRC segment. */
+/* Number of segments before the data, without the XRC segment. */
 static unsigned int hdr_segs(const struct ohca_qp *qp, uint8_t op)
 {
 	switch (op) {
@@ -252,7 +255,7 @@ static uint8_t wqe_bad(struct ohca_swqe *w, uint8_t status, uint16_t ve)
 	return status;
 }
 
-/* SGEs to CPU order; sum of their lengths. */
+/* Convert the SGEs to CPU order, and add their lengths. */
 static uint8_t parse_sges(struct ohca_swqe *w, uint8_t *raw, unsigned int n)
 {
 	uint64_t total = 0;
@@ -295,7 +298,7 @@ static uint8_t parse_data(struct ohca_swqe *w, uint8_t *raw, unsigned int nseg, 
 	return parse_sges(w, raw + w->data, nseg - hdr);
 }
 
-/* Segments before the data of a TSO WQE; 0: it is malformed. */
+/* Number of segments before the data of a TSO WQE; 0: it is malformed. */
 static unsigned int tso_segs(struct ohca_swqe *w, const uint8_t *raw, unsigned int nseg,
 			     unsigned int hdr)
 {
@@ -313,8 +316,9 @@ static unsigned int tso_segs(struct ohca_swqe *w, const uint8_t *raw, unsigned i
 }
 
 /*
- * Parse the segments after the control segment of a complete WQE; an error becomes its
- * status. @nseg: segments, from the control segment.
+ * Parse the segments after the control segment of a complete WQE; sets its status in case of an
+ * error.
+ * @nseg: number of segments, including the control segment.
  */
 static uint8_t parse(const ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w,
 		     unsigned int nseg)
@@ -360,7 +364,7 @@ static uint8_t parse(const ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe 
 	return OHCA_WC_SUCCESS;
 }
 
-/* Parse the WQE at xp->req.head. NULL: it is not complete yet (window full). */
+/* Parse the WQE at xp->req.head. NULL: it is not in the window completely, which is full. */
 static struct ohca_swqe *next_wqe(ohca_engine *e, struct ohca_qp *qp)
 {
 	struct ohca_xport *xp = qp->xp;
@@ -493,7 +497,7 @@ void ohca_sq_complete(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, u
 	}
 	if (!status && !(w->flags & OHCA_WQE_SIGNALED) && !(qp->flags & OHCA_QP_SIGNAL_ALL))
 		return;
-	/* a consumer that sees the CQE must find the room */
+	/* a consumer that sees the CQE must find the room of the WQE */
 	ohca_sq_ci(e, qp);
 	push(e, qp, w, status, ve);
 }
@@ -580,7 +584,7 @@ void ohca_sq_drained(ohca_engine *e, struct ohca_qp *qp)
 {
 	struct ohca_xport *xp = qp->xp;
 
-	/* WQEs that were fetched but not begun wait for RTS */
+	/* WQEs that have not begun wait for RTS */
 	if (xp->drain_told || (xp->req.tail != xp->req.head &&
 			       ohca_swqe_at(xp, xp->req.tail)->state != OHCA_SW_NEW))
 		return;
@@ -602,7 +606,7 @@ bool ohca_sq_idle(ohca_engine *e, struct ohca_qp *qp)
 {
 	struct ohca_xport *xp = qp->xp;
 
-	/* acknowledgements, a timer or a command activate the QP */
+	/* an acknowledgement, a timer or a command will activate the QP */
 	if (xp->req.bad_pi || xp->req.cur != xp->req.pi || qp->xrcd)
 		return true;
 	ohca_sq_empty(e, xp);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Send queues: fetching, parsing, completing and flushing WQEs. */
+/* Send queues: WQEs are fetched, parsed, completed and flushed. */
 #ifndef OHCA_TRANSPORT_SQ_H
 #define OHCA_TRANSPORT_SQ_H
 
@@ -21,22 +21,25 @@ _Static_assert((1u << OHCA_MIN_LOG_WIN) > OHCA_MAX_WQE_BBS, "a window holds any 
 
 enum ohca_swqe_state {
 	OHCA_SW_NEW,		/* parsed, not begun */
-	OHCA_SW_BEGUN,		/* has PSNs, packets are being sent */
-	OHCA_SW_SENT,		/* every packet sent at least once */
-	OHCA_SW_DONE,		/* waits for earlier WQEs to complete */
+	OHCA_SW_BEGUN,		/* has PSNs, its packets are being sent */
+	OHCA_SW_SENT,		/* every packet was sent at least once */
+	OHCA_SW_DONE,		/* done, waits until earlier WQEs complete */
 };
 
 /**
  * struct ohca_swqe - a send WQE, private copy
- * @first, @last: PSNs, once begun; of a READ: those of the responses; of TSO: packets
- *	and bytes of data sent
- * @srqn: XRC SRQ it is for (XRC_INI)
- * @ssn: number of its (last) request, once begun (RC)
+ * @raddr, @rkey: remote memory
+ * @length: bytes of the message
+ * @first, @last: PSNs, after it has begun; READ: PSNs of the responses; TSO: packets and bytes of
+ *	data that were sent
  * @idx: free running index of its first BB
- * @data: byte offset of SGEs or inline data in the copied WQE
- * @status, @ve: it has failed, and completes so after the WQEs before it
- * @imm: as in the packet (ImmDt: raw big-endian; IETH: CPU order)
- * @apart: once begun: each packet is a request of its own, and they may come in any order (ahead.h)
+ * @imm: ImmDt as in the packet, big-endian, or R_Key of the IETH, CPU order
+ * @srqn: number of the remote XRC SRQ (XRC_INI)
+ * @ssn: SSN of its (last) request, after it has begun (RC)
+ * @data: offset of SGEs or inline data in the copied WQE, bytes
+ * @status, @ve: not 0: it has failed, and completes with these after the WQEs before it
+ * @apart: after it has begun: each packet is a request of its own, and the packets may arrive in
+ *	any order (ahead.h)
  */
 struct ohca_swqe {
 	uint64_t wr_id;
@@ -61,8 +64,8 @@ struct ohca_swqe {
 /**
  * struct ohca_sqwin - window of a send queue: WQEs fetched and not yet completed
  *
- * WQE and BB with free running index i are at i & mask. The first BBs are mirrored
- * behind the last, so that a WQE that wraps lies in one piece.
+ * WQE and BB with free running index i are at i & @mask. Copies of the first BBs follow the last
+ * one, so a WQE that wraps is contiguous.
  */
 struct ohca_sqwin {
 	struct ohca_sqwin *next;	/* free list */
@@ -90,27 +93,30 @@ static inline const struct ohca_sge *ohca_swqe_sge(const struct ohca_xport *xp,
 	return (const struct ohca_sge *)(const void *)(ohca_swqe_raw(xp, w->idx) + w->data);
 }
 
-/* Fill @dst with @len bytes from @off of the message. 0, enum ohca_vendor_err, or OHCA_MR_FAULT:
- * *@m. */
+/*
+ * Copy @len bytes from @off of the message to @dst. 0, enum ohca_vendor_err, or OHCA_MR_FAULT: *@m
+ */
 int ohca_swqe_gather(ohca_engine *e, struct ohca_qp *qp, const struct ohca_swqe *w, uint32_t off,
 		     void *dst, uint32_t len, struct ohca_missing *m);
-/* A view of the same bytes, as payload of @packets packets; false: they have to be copied,
- * and what it has counted as work is none. */
+/*
+ * Set @v to a view of the same bytes, the payload of @packets packets. False: they must be copied,
+ * and the caller restores the count of work.
+ */
 bool ohca_swqe_view(ohca_engine *e, struct ohca_qp *qp, const struct ohca_swqe *w, uint32_t off,
 		    struct ib_view *v, uint32_t packets, uint32_t len);
-/* The WQE at xp->req.cur, fetched and parsed as needed; NULL: none, or the window is full. */
+/* Get the WQE at xp->req.cur; fetches and parses it if needed. NULL: none, or the window is full */
 struct ohca_swqe *ohca_sq_next(ohca_engine *e, struct ohca_qp *qp);
-/* Complete the WQE at the tail: CQE if one is due, consumer index, window. */
+/* Complete @w, the WQE at the tail: free its room in the window, write a CQE if one is due. */
 void ohca_sq_complete(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, uint8_t status,
 		      uint16_t ve);
-/* Publish the consumer index if WQEs without CQE completed. */
+/* Write the consumer index to the record, if it has changed. */
 void ohca_sq_ci(ohca_engine *e, struct ohca_qp *qp);
-/* Publish that index for WQEs that complete at once, before their CQEs, which have room. */
+/* Write @ci to the record, for several WQEs before their CQEs; the CQ must have room for these. */
 void ohca_sq_ci_to(ohca_engine *e, struct ohca_qp *qp, uint32_t ci);
-/* Fail the WQE at the tail: its CQE, then ERR (RC) or SQE. */
+/* Fail @w, the WQE at the tail: write its CQE, then move the QP to ERR or SQE. */
 void ohca_sq_fail(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, uint8_t status,
 		  uint16_t ve);
-/* Execute a local operation; afterwards it is DONE or has failed. */
+/* Execute a local operation; afterwards @w is DONE or has a status. */
 void ohca_sq_local(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w);
 static inline bool ohca_op_is_local(uint8_t op)
 {
@@ -128,23 +134,23 @@ static inline bool ohca_op_is_atomic(uint8_t op)
 	return op == OHCA_OP_CMP_SWAP || op == OHCA_OP_FETCH_ADD || ohca_op_is_masked(op);
 }
 
-/* Operations that wait for a response of their own (IBTA vol 1, 9.7.5 and annex A19.4). */
+/* Operations that have a response of their own (IBTA vol 1, 9.7.5 and annex A19.4). */
 static inline bool ohca_op_is_read(uint8_t op)
 {
 	return op == OHCA_OP_RDMA_READ || ohca_op_is_atomic(op) || op == OHCA_OP_FLUSH ||
 	       op == OHCA_OP_ATOMIC_WRITE;
 }
 
-/* Operations that need a receive WQE. */
+/* Operations that use a receive WQE. */
 static inline bool ohca_op_takes_wqe(uint8_t op)
 {
 	return op == OHCA_OP_SEND || op == OHCA_OP_SEND_IMM || op == OHCA_OP_SEND_INV ||
 	       op == OHCA_OP_RDMA_WRITE_IMM;
 }
 
-/* Flush up to *@quantum WQEs; false: none is left. */
+/* Flush up to *@quantum WQEs, and subtract their number. False: none is left. */
 bool ohca_sq_flush(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum);
-/* The QP leaves SQE: what is posted by now will be flushed, in turns. */
+/* The QP leaves SQE: the WQEs that are posted now will be flushed in the turns of the QP. */
 void ohca_sq_flush_posted(ohca_engine *e, struct ohca_qp *qp);
 /* In SQE, or after it: flush the next WQE. False: none is left. */
 bool ohca_sq_flush_one(ohca_engine *e, struct ohca_qp *qp);
@@ -157,8 +163,8 @@ static inline bool ohca_sq_flushes(const struct ohca_qp *qp)
 /* Free the window if no WQE is in it. */
 void ohca_sq_empty(ohca_engine *e, struct ohca_xport *xp);
 /*
- * Request a doorbell and check the queue once more. True: the queue is idle, and the window
- * is freed; false: WQEs are posted.
+ * Request a doorbell and check the queue once more. Return: true if the queue is idle, and the
+ * window is freed; false if WQEs are posted.
  */
 bool ohca_sq_idle(ohca_engine *e, struct ohca_qp *qp);
 /* In SQD: raise SQ_DRAINED once when nothing is outstanding. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Waiting for pages.
+ * QPs that wait for pages.
  *
- * A requester stops at the WQE that needs the page, to send from it or to write a response
- * there; in the second case it repeats the request. A responder treats a request as if no
- * receive WQE were posted, of RC with an RNR NAK, and executes the repeated request, so that
- * it keeps no state and later requests do not overtake it; READ responses stop at the packet.
+ * A requester stops at the WQE that needs the page, to send from it or to write a response to it.
+ * In the second case it repeats the request. A responder handles a request that needs a page as if
+ * no receive WQE were posted: with an RNR NAK for RC. It executes the repeated request. So it keeps
+ * no state, and later requests do not overtake this one. READ responses stop at the packet.
  */
 #include "engine/object/fault.h"
 #include "engine/object/to_transport.h"
@@ -50,7 +50,7 @@ void ohca_suspend_forget_all(ohca_engine *e, struct ohca_xport *xp)
 		ohca_suspend_forget(e, xp, (enum ohca_fault_side)side);
 }
 
-/* The send WQE for which there is no page. It may have completed by a late response. */
+/* Fail the send WQE whose page cannot be faulted in, unless a late response has completed it. */
 static void wqe_failed(struct ohca_xport *xp, uint32_t idx)
 {
 	struct ohca_swqe *w;
@@ -72,7 +72,7 @@ void ohca_xp_resume(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side sid
 	xp->fault[side] = 0;
 	ohca_sched_activate(e, xp);
 	if (side == OHCA_FAULT_REQ) {
-		/* the timer was stopped meanwhile */
+		/* the timer was stopped while the requester waited */
 		xp->sched.rto_restart = true;
 		if (!ok)
 			wqe_failed(xp, wqe_idx);

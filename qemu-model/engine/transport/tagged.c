@@ -2,9 +2,9 @@
 /*
  * Messages for an SRQ with tags, and rendezvous (firmware-if/ohca_tm.h).
  *
- * The responder takes a tag when a message that matches begins, and writes the data as of any
- * SEND (responder.c). A rendezvous keeps its tag: the tag waits on the QP's list until there is
- * room in the send window; an ordinary READ fetches the data, and a SEND, for which the READ
+ * When a message that matches a tag begins, the responder takes the tag and writes the data like
+ * that of any SEND (responder.c). A rendezvous keeps its tag on the QP's list until there is room
+ * in the send window. Then an ordinary READ reads the data, and a SEND (FIN), for which the READ
  * reserves a slot, answers.
  */
 #include <string.h>
@@ -67,7 +67,7 @@ static uint32_t read_len(const struct ohca_tag *t)
 	return be32_at(t->hdr + OHCA_TMH_LEN + 12);
 }
 
-/* The operation in the TMH of a message's first packet, of which @hdr is a copy. */
+/* The operation in the TMH of a message's first packet; @hdr: a copy of its begin. */
 static uint8_t message_op(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_rxpkt *p,
 			  const uint8_t *hdr)
 {
@@ -90,7 +90,7 @@ static uint8_t message_op(ohca_engine *e, const struct ohca_qp *qp, const struct
 	} else if (n == 0 || hdr[0] == OHCA_TMH_NO_TAG) {
 		return OHCA_TMH_NO_TAG;
 	}
-	/* an invalid TMH is no transport error: the consumer gets the message unchanged */
+	/* an invalid TMH is no transport error: deliver the message unchanged to the consumer */
 	ohca_count_qp(e, qp, OHCA_CNT_RX_BAD_TMH);
 	return OHCA_TMH_NO_TAG;
 }
@@ -141,7 +141,7 @@ void ohca_tagged_cqe(struct ohca_qp *qp, struct ohca_rwqe *r, uint8_t status,
 	struct ohca_tag *t = r->use >= OHCA_USE_EAGER ? &srq->tm->tag[r->tag] : NULL;
 	uint32_t flags = ohca_le32(c->wc_flags);
 
-	/* the CQE with TM_MATCH, and only that, has the tag */
+	/* only the CQE with TM_MATCH contains the tag */
 	ohca_tm_cqe(srq, t && !r->told ? t : NULL, c);
 	switch (r->use) {
 	case OHCA_USE_PLAIN:
@@ -166,7 +166,7 @@ void ohca_tagged_cqe(struct ohca_qp *qp, struct ohca_rwqe *r, uint8_t status,
 	c->wc_flags = ohca_to_le32(flags);
 }
 
-/* A CQE of the message that has taken @t. -1: the CQ has no room. @last: @t is free then */
+/* Write a CQE of the message that uses @t. @last: free @t. 0, or -1: the CQ has no room. */
 static int tell(ohca_engine *e, struct ohca_qp *qp, struct ohca_tag *t, uint8_t status,
 		uint16_t ve, uint32_t flags, bool last)
 {
@@ -210,7 +210,7 @@ int ohca_tagged_read(ohca_engine *e, struct ohca_qp *qp, struct ohca_rwqe *r)
 	return ohca_tagged_match(e, qp, r);
 }
 
-/* A WQE at the head of the window, and its block. */
+/* Add a WQE of one BB at the head of the window. */
 static struct ohca_swqe *tag_place(struct ohca_xport *xp, uint8_t op)
 {
 	struct ohca_swqe *w = ohca_swqe_at(xp, xp->req.head);
@@ -235,7 +235,7 @@ struct ohca_swqe *ohca_tagged_next(ohca_engine *e, struct ohca_qp *qp)
 		return NULL;
 	if (!xp->req.win)
 		xp->req.win = ohca_win_get(e, LOG_WINDOW);
-	/* every READ needs a slot for its FIN, too */
+	/* each READ also needs a slot for its FIN */
 	if (!xp->req.win || xp->req.head - xp->req.tail + rndv->reads + 2 > xp->req.win->mask + 1)
 		return NULL;
 	rndv->next = t->link.next == &rndv->list ? NULL :
@@ -264,7 +264,7 @@ void ohca_tagged_sent(ohca_engine *e, struct ohca_qp *qp, const struct ohca_swqe
 	uint8_t *raw;
 
 	if (w->op != OHCA_OP_RDMA_READ) {
-		/* no CQE reports that the FIN does not reach the peer */
+		/* no CQE reports a FIN that does not reach the peer, so raise an event */
 		if (status && status != OHCA_WC_WR_FLUSH)
 			ohca_async_event(e, OHCA_EVENT_QP_FATAL, &qp->async);
 		return;
@@ -309,7 +309,7 @@ bool ohca_xp_tags_flush(ohca_engine *e, struct ohca_qp *qp)
 {
 	if (!qp->xp->rndv)
 		return true;
-	/* the tag of the message that is coming in */
+	/* also the tag of the message in progress */
 	ohca_resp_reset(e, qp->xp, false);
 	return tags_flush(e, qp->xp, false);
 }

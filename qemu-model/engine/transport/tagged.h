@@ -17,9 +17,9 @@ struct ohca_tag;
 struct ohca_xport;
 
 /**
- * struct ohca_rndv - rendezvous of a QP of an SRQ with tags
- * @list: tags taken whose data is to be read or being read, in order
- * @next: the first that is to be read; NULL: none
+ * struct ohca_rndv - rendezvous of a QP with an SRQ with tags
+ * @list: tags in use whose data the QP reads or will read, in order
+ * @next: the first tag whose READ is not in the window; NULL: none
  * @reads: READs in the window
  */
 struct ohca_rndv {
@@ -29,21 +29,21 @@ struct ohca_rndv {
 };
 
 int ohca_tagged_create(ohca_engine *e, struct ohca_qp *qp);	/* 0 or -1 (memory) */
-/* Drop all rendezvous; tags that were taken complete as flushed. */
+/* Drop all rendezvous; their tags complete as flushed. */
 void ohca_tagged_reset(ohca_engine *e, struct ohca_xport *xp);
-/* The buffer of the message that @p begins, as ohca_rwqe_take(). */
+/* Take the buffer for the message that @p begins: a tag or a receive WQE. As ohca_rwqe_take() */
 int ohca_tagged_take(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
 		     struct ohca_rwqe *r);
 /* Report the match before the data is complete. -1: the CQ has no room */
 int ohca_tagged_match(ohca_engine *e, struct ohca_qp *qp, struct ohca_rwqe *r);
-/* Queue the READ of the rendezvous that has taken @r. -1: the CQ has no room */
+/* Queue the READ of the rendezvous that uses @r. -1: the CQ has no room */
 int ohca_tagged_read(ohca_engine *e, struct ohca_qp *qp, struct ohca_rwqe *r);
-/* Fill in the CQE of @r's receive, which is complete. */
+/* Fill in the CQE @c of the complete receive that uses @r. */
 void ohca_tagged_cqe(struct ohca_qp *qp, struct ohca_rwqe *r, uint8_t status,
 		     struct ohca_hw_cqe *c);
-/* Create the next send WQE; NULL: none, or there is no room. */
+/* Create the next send WQE of a rendezvous. NULL: there is none, or no room */
 struct ohca_swqe *ohca_tagged_next(ohca_engine *e, struct ohca_qp *qp);
-/* Such a WQE is complete. */
+/* A send WQE of a rendezvous is complete. */
 void ohca_tagged_sent(ohca_engine *e, struct ohca_qp *qp, const struct ohca_swqe *w,
 		      uint8_t status, uint16_t ve);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Timers of QPs: a heap with lazy keys. Moving a timer to later costs nothing; the heap moves it
- * when the old time has come.
+ * Timers of QPs: a heap with lazy keys. To set a timer to a later time costs nothing: the heap
+ * moves it when the old time is reached.
  */
 #include "engine/base/mem.h"
 #include "engine/base/state.h"
@@ -12,8 +12,8 @@
 #include "engine/transport/xport.h"
 
 /*
- * Each node has four children, whose keys are in one or two cache lines. Keys are in the heap, so
- * that nobody reads the QPs, which are many, and in no cache.
+ * Each node has four children, whose keys are in one or two cache lines. The keys are in the heap,
+ * because there are many QPs, whose state is in no cache.
  */
 #define KIDS	4u
 
@@ -83,7 +83,7 @@ void ohca_timer_set(ohca_engine *e, struct ohca_xport *xp, uint64_t t)
 void ohca_timers_run(ohca_engine *e)
 {
 	struct ohca_sched *s = e->sched;
-	/* a timer that expires may be set again, also to the past, so the loop is bounded */
+	/* an expired timer may be set again, even to a past time, so bound the loop */
 	uint32_t bound = s->heap_num;
 
 	while (bound-- && s->heap_num && s->heap[0].key <= s->now && ohca_work_left(e)) {

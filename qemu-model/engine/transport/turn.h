@@ -11,11 +11,11 @@ struct ib_vlarb;
 struct ohca_xport;
 
 #define OHCA_LANES		(OHCA_MAX_PORTS * 16u)	/* see ohca_lane() */
-#define OHCA_LANE_NONE		OHCA_LANES	/* the list of work that sends no packet */
+#define OHCA_LANE_NONE		OHCA_LANES	/* the list of work without packets */
 #define OHCA_LISTS		(OHCA_LANES + 1u)
 #define OHCA_LANE_ANY		OHCA_LISTS
 
-/* Number of a lane: its place in ohca_sched.active. */
+/* Number of a lane: its index in ohca_sched.active. */
 static inline unsigned int ohca_lane(unsigned int port, unsigned int vl)
 {
 	return port * 16 + vl;
@@ -24,7 +24,7 @@ static inline unsigned int ohca_lane(unsigned int port, unsigned int vl)
 /** enum ohca_sent - the result of a sender */
 enum ohca_sent {
 	OHCA_SENT_NONE,		/* nothing to send now */
-	OHCA_SENT,		/* one packet, or work like it */
+	OHCA_SENT,		/* sent packets, or did the work of one */
 	OHCA_SENT_BLOCKED,	/* no room: ohca_turn.wait is the reason */
 };
 
@@ -33,21 +33,21 @@ enum ohca_wait {
 	OHCA_WAIT_NONE,
 	OHCA_WAIT_CREDITS,	/* of ohca_turn.lane */
 	OHCA_WAIT_LOOP,		/* a free loop slot */
-	OHCA_WAIT_FAULT,	/* fewer page faults that are unanswered */
-	OHCA_WAIT_TURN,		/* the turn of ohca_turn.lane */
+	OHCA_WAIT_FAULT,	/* a slot for a page fault */
+	OHCA_WAIT_TURN,		/* a turn of ohca_turn.lane */
 	OHCA_WAIT_PACE,		/* its static rate, or congestion control */
 };
 
 /**
- * struct ohca_turn - a turn; on the scheduler's stack, passed to the senders
+ * struct ohca_turn - a turn; on the stack of the scheduler, which passes it to the senders
  * @xp: the QP; NULL: none
- * @arb: arbiter that granted it; NULL: only one lane is busy
+ * @arb: arbiter that chose the lane; NULL: only one lane is busy
  * @grant: lane on which packets may leave, or OHCA_LANE_ANY, or OHCA_LANE_NONE: on none
- * @most: packets of a message that may leave at once now, as one view (ohca_tx_series())
- * @packets: result: how many the last one was
- * @wait, @lane: result of the last packet that found no room
- * @sent: result: lane sent on last, plus one; 0: on none
- * @charge: result: bytes that left, by a lane or into the loop
+ * @most: most packets that may leave at once now, as one view (ohca_tx_series())
+ * @packets: result: number of packets that left at once
+ * @wait, @lane: result: why the last packet had no room, and its lane
+ * @sent: result: the last lane that was sent on, plus one; 0: none
+ * @charge: result: bytes that were sent, on a lane or into the loop
  */
 struct ohca_turn {
 	struct ohca_xport *xp;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Transmission: room for packets, waiting for credits, loopback to the port itself. */
+/* Transmission: room for packets, waits for credits, loopback to the port itself. */
 #include <string.h>
 
 #include "engine/base/list.h"
@@ -19,7 +19,9 @@
 
 /* ---- room -------------------------------------------------------------------------- */
 
-/* One slot is for a multicast packet from the wire: what loops cannot keep frames from coming. */
+/*
+ * One slot is reserved for a multicast frame from the wire, so looped packets cannot block frames.
+ */
 static bool loop_full(const struct ohca_sched *s)
 {
 	return s->loop_head - s->loop_tail >= OHCA_LOOP_SLOTS - 1;
@@ -64,7 +66,7 @@ static uint32_t port_refused(const struct ohca_sched *s, unsigned int port)
 	return s->refused >> ohca_lane(port, 0) & 0xffff;
 }
 
-/* @vl of @port has a packet and no credits. */
+/* Begin the wait of @vl of @port, which has a packet and no credits. */
 static void wait_begin(struct ohca_sched *s, unsigned int port, unsigned int vl, uint64_t now)
 {
 	unsigned int lane = ohca_lane(port, vl);
@@ -89,8 +91,8 @@ static void wait_end(ohca_engine *e, unsigned int port, unsigned int vl, uint64_
 }
 
 /*
- * A packet leaves by @vl while lanes of the port wait, this one perhaps. PortXmitWait has the
- * ticks in which the port has something to send and sends nothing at all (16.1.3.5).
+ * A packet leaves on @vl while lanes of the port wait, perhaps this one. PortXmitWait counts the
+ * ticks in which the port has packets to send and sends none on any lane (16.1.3.5).
  */
 static void wait_sent(ohca_engine *e, unsigned int port, unsigned int vl)
 {
@@ -102,7 +104,7 @@ static void wait_sent(ohca_engine *e, unsigned int port, unsigned int vl)
 	wait_end(e, port, vl, now);
 }
 
-/* Whether a sender that @vl of @port refused waits for credits. */
+/* Whether a sender waits for credits of @vl of @port. */
 static bool anybody_waits(const struct ohca_sched *s, unsigned int port, unsigned int vl)
 {
 	return !ohca_list_empty(&s->wait[port][vl][0]) || !ohca_list_empty(&s->wait[port][vl][1]) ||
@@ -158,7 +160,7 @@ static uint8_t *wire_room(ohca_engine *e, struct ohca_turn *t, const struct ohca
 	}
 	buf = e->ops.tx_begin(e->h, p->port, p->vl, len);
 	if (!buf && p->vl == IB_VL_MANAGEMENT) {
-		/* the peer counts it as VL15Dropped: VL15 has no flow control (7.9.1) */
+		/* VL15 has no flow control (7.9.1), so the peer counts it as VL15Dropped */
 		tx->lost = true;
 		return s->discard;
 	}
@@ -175,8 +177,8 @@ static uint8_t *wire_room(ohca_engine *e, struct ohca_turn *t, const struct ohca
 }
 
 /*
- * Whether the packet must wait for the turn of its lane, or for the static rate of the QP or the
- * delay by congestion control.
+ * Whether the packet must wait: for a turn of its lane, or because of the static rate of the QP or
+ * a delay by congestion control.
  */
 static bool too_early(const struct ohca_sched *s, struct ohca_turn *t, const struct ohca_path *p)
 {
@@ -212,7 +214,7 @@ static void pace(ohca_engine *e, const struct ohca_tx *tx)
 		xp->sched.paced += (uint64_t)(tx->len + IB_VCRC_LEN) * tx->pace *
 				   e->cfg.rate_scale / 1000;
 	}
-	/* the longer one of the two counts */
+	/* the longer of the two delays applies */
 	if (s->congestion[tx->port].on)
 		ohca_congestion_sent(e, xp, tx, was);
 }
@@ -253,7 +255,7 @@ bool ohca_tx_open(ohca_engine *e, struct ohca_turn *t, const struct ohca_path *p
 		buf = s->discard;
 		break;
 	}
-	/* of a size that the compiler knows, since few packets have a GRH */
+	/* a constant size is faster, and few packets have a GRH */
 	if (p->hdr_len == IB_LRH_LEN)
 		memcpy(buf, p->hdr, IB_LRH_LEN);
 	else
@@ -287,10 +289,10 @@ unsigned int ohca_tx_series(ohca_engine *e, const struct ohca_tx *tx, unsigned i
 		return 1;
 	if (n > t->most)
 		n = t->most;
-	/* one by one, each leaves only while some of the allowance is left */
+	/* as many as would leave one by one, each while some of the allowance is left */
 	if (n > 1 && (uint64_t)(n - 1) * mtu >= left)
 		n = (unsigned int)((left - 1) / mtu) + 1;
-	/* where an arbiter decides, a turn has one packet */
+	/* with an arbiter a turn has one packet */
 	if (n < 2 || !e->ops.tx_series || ohca_tx_paced(e, tx) ||
 	    !e->ops.tx_series(e->h, tx->port, tx->vl, tx->len, n))
 		return 1;
@@ -303,7 +305,7 @@ void ohca_tx_close(ohca_engine *e, struct ohca_tx *tx)
 	struct ohca_port_counters *c = &e->port[tx->port].cnt;
 	const uint32_t n = tx->view ? tx->view->packets : 1;
 
-	/* looped packets count, since they take the engine's time */
+	/* looped packets are charged, too, since they cost the engine's time */
 	if (tx->kind != OHCA_TX_DISCARD)
 		tx->turn->charge += n * (tx->len + IB_VCRC_LEN);
 	switch (tx->kind) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Datagrams: UD QPs, the ports' SMI and GSI QPs, multicast (IBTA vol 1, 9.8.1, 10.5,
- * 13.5). One packet a message, nothing is acknowledged.
+ * Datagrams: UD QPs, the ports' SMI and GSI QPs, multicast (IBTA vol 1, 9.8.1, 10.5, 13.5). A
+ * message is one packet and is not acknowledged.
  */
 #include <string.h>
 
@@ -32,7 +32,7 @@
 #include "ib/packet.h"
 #include "ohca_hw.h"
 
-#define MCAST_STEP	16u	/* members of a group that a packet is delivered to at a time */
+#define MCAST_STEP	16u	/* most members of a group that receive a packet in one step */
 
 /* ---- sending ----------------------------------------------------------------------------- */
 
@@ -52,9 +52,10 @@ static enum ohca_sent dgram_fail(ohca_engine *e, struct ohca_qp *qp, struct ohca
 }
 
 /**
- * struct chunk - the part of a WQE that goes into one packet
- * @hdr: headers before the data (TSO); @t: what they are
- * @off, @n: bytes of the WQE's data; @last: there are no more after them
+ * struct chunk - the part of a WQE that one packet contains
+ * @hdr: headers before the data (TSO); @t: their layout
+ * @off, @n: offset and number of bytes of the WQE's data
+ * @last: the end of the WQE's data
  */
 struct chunk {
 	const uint8_t *hdr;
@@ -63,7 +64,7 @@ struct chunk {
 	bool last;
 };
 
-/* The next of a WQE. Returns a vendor error, 0 if all is well. */
+/* Get the next chunk of a WQE. 0 or a vendor error */
 static int next_chunk(const struct ohca_xport *xp, const struct ohca_swqe *w, struct chunk *c)
 {
 	struct ohca_hw_wqe_tso t;
@@ -126,12 +127,12 @@ static enum ohca_sent send_one(ohca_engine *e, struct ohca_qp *qp, struct ohca_s
 	if (!ohca_tx_open(e, t, &path, path.hdr_len + info->hdr_len + len + pad + IB_ICRC_LEN,
 			  &tx))
 		return OHCA_SENT_BLOCKED;
-	/* MigReq is the migration state of a connection (17.2.8): datagrams have none */
+	/* MigReq is the migration state of a connection (17.2.8), which datagrams do not have */
 	h = ib_build_bth(tx.buf + path.hdr_len, op,
 			 w->flags & OHCA_WQE_SOLICITED ? IB_BTH_SE : 0,
 			 (uint8_t)pad, path.pkey,
 			 path.mcast ? IB_QP_MULTICAST : ohca_le32(av.dqpn), false, xp->req.nxt);
-	/* a WQE with a controlled Q_Key sends the QP's Q_Key (10.2.5) */
+	/* if the WQE has a controlled Q_Key, the packet gets the QP's Q_Key (10.2.5) */
 	qkey = ohca_le32(av.qkey);
 	if (qkey >> 31)
 		qkey = gsi ? IB_QKEY_GSI : qp->qkey;
@@ -176,7 +177,7 @@ enum ohca_sent ohca_ud_send(ohca_engine *e, struct ohca_qp *qp, struct ohca_turn
 	}
 	if (qp->xp->fault[OHCA_FAULT_REQ])
 		return OHCA_SENT_NONE;
-	/* a WQE that has begun completes first */
+	/* in SQD only a WQE that has begun continues */
 	if (qp->state == OHCA_QPS_SQD &&
 	    (qp->xp->req.tail == qp->xp->req.head ||
 	     ohca_swqe_at(qp->xp, qp->xp->req.tail)->state == OHCA_SW_NEW))
@@ -195,7 +196,7 @@ enum ohca_sent ohca_ud_send(ohca_engine *e, struct ohca_qp *qp, struct ohca_turn
 
 /* ---- receiving --------------------------------------------------------------------------- */
 
-/* Index of the P_Key that the packet matches, or -1. */
+/* Index of the port's P_Key that matches the packet's, or -1. */
 static int match_pkey(const struct ohca_port *port, uint16_t pkey)
 {
 	for (unsigned int i = 0; i < port->num_pkeys; i++)
@@ -234,9 +235,9 @@ static int dgram_place(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxp
 }
 
 /*
- * The datagram is longer than the buffer. Its sender must not be able to stop the QP, so it is
- * dropped and the state stays (9.9.3): the QP keeps a WQE of its own RQ for the next datagram
- * (class D); a WQE of an SRQ completes as aborted (class E, 11.6.2).
+ * The datagram is longer than the buffer. Its sender must not be able to stop the QP, so the
+ * datagram is dropped and the state of the QP does not change (9.9.3). The QP keeps a WQE of its
+ * own RQ for the next datagram (class D). A WQE of an SRQ completes as aborted (class E, 11.6.2).
  */
 static void too_long(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
 		     struct ohca_rwqe *r)
@@ -253,7 +254,7 @@ static void too_long(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt
 	ohca_rwqe_put(e, r);
 }
 
-/* Take the receive WQE of a datagram. NULL: there is none, and it is dropped. */
+/* Take the receive WQE for a datagram. NULL: there is none, and the datagram is dropped. */
 static struct ohca_rwqe *dgram_take(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
 				    int *ve)
 {
@@ -302,7 +303,7 @@ static void deliver(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt 
 	} else {
 		ve = dgram_place(e, qp, p, r, payload, &m);
 		if (ve == OHCA_MR_FAULT) {
-			/* the datagram is dropped; the WQE is kept for the next one */
+			/* drop the datagram and keep the WQE for the next one */
 			qp->xp->resp.rwqe = r;
 			ohca_suspend(e, qp, OHCA_FAULT_RECV, 0, &m);
 			no_wqe(e, qp, p);
@@ -372,7 +373,7 @@ static void rx_mcast(ohca_engine *e, const struct ohca_rxpkt *p, uint32_t qkey)
 			continue;
 		if (p->loop && qp->flags & OHCA_QP_BLOCK_LOOPBACK && qp->wire_qpn == sqpn)
 			continue;
-		/* a key that does not match a member is no violation: the QP is skipped */
+		/* a member whose key does not match is skipped, which is no violation */
 		if (!ohca_pkey_accepts(port, qp->pkey_index, p->i.pkey) || qkey != qp->qkey)
 			continue;
 		ohca_work(e, OHCA_WORK_WQE);
@@ -380,7 +381,7 @@ static void rx_mcast(ohca_engine *e, const struct ohca_rxpkt *p, uint32_t qkey)
 	}
 }
 
-/* QP0 and QP1: the port's agents first, then software. */
+/* A datagram to QP0 or QP1: first for the port's agents, then for software. */
 static void rx_mad(ohca_engine *e, const struct ohca_rxpkt *p, uint32_t qkey)
 {
 	struct ohca_qp *qp;
@@ -418,7 +419,7 @@ static void rx_mad(ohca_engine *e, const struct ohca_rxpkt *p, uint32_t qkey)
 	deliver(e, qp, p, mad, index);
 }
 
-/* A datagram has met congestion, or says that one of the QP's has. */
+/* A datagram with FECN or BECN for a QP. */
 static void ud_congested(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_rxpkt *p)
 {
 	struct ohca_hw_av av = { .dlid = ohca_to_le16(p->i.slid), .sl = p->i.sl };
@@ -428,7 +429,7 @@ static void ud_congested(ohca_engine *e, const struct ohca_qp *qp, const struct 
 
 	if (p->i.becn)
 		ohca_congestion_becn(e, qp, p->port, p->i.sl, p->i.sl);
-	/* what the agents and managers of QP1 send never waits */
+	/* packets that QP1 sends are never delayed, so a CNP to it is useless */
 	if (!p->i.fecn || sqpn <= IB_QP1)
 		return;
 	if (!ohca_path_resolve(e, p->port, &av, pkey, false, &path))

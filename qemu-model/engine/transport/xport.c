@@ -22,7 +22,7 @@
 #include "ib/packet.h"
 #include "ohca_hw.h"
 
-/* The budget reserved for each QP that has left RESET: its memory while it is busy. */
+/* Bytes reserved from the budget for each QP that has left RESET: its memory while it is busy. */
 #define LAZY_BYTES	(ohca_win_bytes(OHCA_MIN_LOG_WIN) + sizeof(struct ohca_rwqe_slot))
 
 size_t ohca_xp_bytes(void)
@@ -64,7 +64,7 @@ static void reset(ohca_engine *e, struct ohca_qp *qp)
 	struct ohca_rndv *rndv = xp->rndv;
 	const bool reserved = xp->reserved;
 
-	/* flushed tags may find no room in the CQ, which is an error of the QP */
+	/* first, because flushed tags may find no room in the CQ and move the QP to ERR */
 	ohca_resp_reset(e, xp, false);
 	if (rndv)
 		ohca_tagged_reset(e, xp);
@@ -95,7 +95,7 @@ void ohca_xp_destroy(ohca_engine *e, struct ohca_qp *qp)
 	e->sched->num_xp--;
 }
 
-/* Reads the receive queue before the first acknowledgement, for its credits. */
+/* Read the receive queue before the first acknowledgement, which grants credits. */
 static void look_at_rq(ohca_engine *e, struct ohca_qp *qp)
 {
 	int64_t posted;
@@ -117,7 +117,7 @@ static void to_err(ohca_engine *e, struct ohca_qp *qp)
 	xp->sched.rto_restart = false;
 	xp->flush_sqe = false;
 	ohca_resp_reset(e, xp, xp->resp.closing);
-	/* a QP that waits for credits must flush, for which it needs no credits */
+	/* a QP that waits for credits must become active, since a flush needs no credits */
 	ohca_sched_off(e->sched, xp);
 	ohca_xp_wait_update(e);
 	if (!xp->resp.closing)
@@ -125,7 +125,7 @@ static void to_err(ohca_engine *e, struct ohca_qp *qp)
 	ohca_sched_activate(e, xp);
 }
 
-/* The QP has another path: it does not wait for credits of the old one. */
+/* The path of the QP has changed: it no longer waits for credits of the old one. */
 static void path_changed(ohca_engine *e, struct ohca_xport *xp)
 {
 	xp->sched.path_ok = false;
@@ -136,15 +136,15 @@ static void path_changed(ohca_engine *e, struct ohca_xport *xp)
 	ohca_sched_activate(e, xp);
 }
 
-/* The QP has another timeout: it holds for what is under way, too. */
+/* The timeout of the QP has changed: it also applies to packets under way. */
 static void timeout_changed(struct ohca_xport *xp)
 {
-	/* the timer is that of an RNR NAK, or stands until a page is there */
+	/* not if the timer is that of an RNR NAK, or is stopped while the QP waits for a page */
 	if (!xp->req.rnr_wait && !xp->fault[OHCA_FAULT_REQ])
 		xp->sched.rto_restart = true;
 }
 
-/* Attributes whose values the transport has derived something from. */
+/* Update the state that the transport derives from changed attributes. */
 static void attr_changed(ohca_engine *e, struct ohca_qp *qp, uint32_t mask)
 {
 	struct ohca_xport *xp = qp->xp;
@@ -188,7 +188,7 @@ int ohca_xp_state(ohca_engine *e, struct ohca_qp *qp, uint8_t old, uint32_t mask
 			xp->req.una = xp->req.nxt = xp->req.max = qp->sq_psn & IB_PSN_MASK;
 			xp->req.credits = qp->type == OHCA_QPT_RC;
 		} else if (old == OHCA_QPS_SQE) {
-			/* WQEs posted in SQE are flushed, even if the QP had no turn */
+			/* flush WQEs that were posted in SQE, even if the QP had no turn in SQE */
 			ohca_sq_flush_posted(e, qp);
 		}
 		xp->drain_told = false;
@@ -232,7 +232,7 @@ void ohca_xp_soon(const struct ohca_qp *qp)
 	__builtin_prefetch(&xp->req, 1);
 }
 
-/* Its record and its next WQE come into the cache, and at the receiver what takes the packet. */
+/* Prefetch the QP's record and next WQE, and the state of the receiver. */
 static void work_soon(ohca_engine *e, const struct ohca_qp *qp)
 {
 	const struct ohca_xport *xp = qp->xp;
@@ -262,7 +262,7 @@ static void work_soon(ohca_engine *e, const struct ohca_qp *qp)
 void ohca_xp_kick_sq(ohca_engine *e, struct ohca_qp *qp, bool several)
 {
 	qp->xp->sched.armed = false;
-	/* flushing needs no credits */
+	/* a flush needs no credits, so the QP does not wait for them */
 	if (qp->state == OHCA_QPS_ERR)
 		ohca_sched_off(e->sched, qp->xp);
 	if (qp->xp->sched.on == OHCA_XP_WAIT_FAULT && qp->xp->sched.req_fault)
