@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Guest memory: copies, page lists, the doorbell records.
+ * Guest memory: copies, page lists, words of doorbell records.
  *
- * Guest memory is untrusted and may change between two reads, so the engine copies it
- * once and checks the copy. A mapped pointer is used at once; a view (ib/view.h) ends with the call
- * that it is for.
+ * Guest memory is untrusted and may change between two reads, so the engine copies it once and
+ * checks the copy. A mapped pointer is used at once. A view (ib/view.h) is used only until the call
+ * returns that it was passed to.
  */
 #include <string.h>
 
@@ -39,7 +39,7 @@ static int dma_error(ohca_engine *e)
 	return -1;
 }
 
-/* Inlined, also where pages are copied, which each packet does. */
+/* Inlined, also into the copies of pages, because each packet uses it. */
 static inline int dma_in(ohca_engine *e, uint64_t iova, void *buf, size_t n)
 {
 	uint8_t *d = buf;
@@ -65,7 +65,7 @@ static inline int dma_in(ohca_engine *e, uint64_t iova, void *buf, size_t n)
 	return 0;
 }
 
-#define PLACE_BYTES	4096u	/* that are placed in any order: of the largest packet */
+#define PLACE_BYTES	4096u	/* bytes that may be stored in any order: the largest packet */
 
 void ohca_place(void *dst, const void *src, size_t n)
 {
@@ -78,7 +78,7 @@ void ohca_place(void *dst, const void *src, size_t n)
 
 	if (!n)
 		return;
-	/* memmove() keeps no order in what it copies */
+	/* memmove() may store bytes in any order */
 	for (; n > PLACE_BYTES; n -= PLACE_BYTES) {
 		memmove(d, s, PLACE_BYTES);
 		__atomic_thread_fence(__ATOMIC_RELEASE);
@@ -197,7 +197,7 @@ int ohca_dma_publish(ohca_engine *e, uint64_t iova, const void *buf, size_t n)
 	return ohca_dma_publish(e, iova + n - 8, &last, 8);
 }
 
-/* The result of an atomic operation on @was. */
+/* The new value after an atomic operation on @was. */
 static uint64_t atomic_result(const struct ohca_atomic *a, uint64_t was)
 {
 	uint64_t m = a->compare_mask;
@@ -219,7 +219,7 @@ uint64_t ohca_atomic_do(ohca_engine *e, uint64_t *p, const struct ohca_atomic *a
 {
 	uint64_t was;
 
-	/* an exchange fails only when another one succeeds */
+	/* the loop ends, because an exchange fails only if another thread has changed the value */
 	was = __atomic_load_n(p, __ATOMIC_RELAXED);
 	while (!__atomic_compare_exchange_n(p, &was,
 					    ohca_host64(e, atomic_result(a, ohca_host64(e, was))),
@@ -273,7 +273,7 @@ static int walk_grow(ohca_engine *e, struct ohca_walk *w, uint32_t need)
 	return OHCA_ADMIN_OK;
 }
 
-/* Adds the next page address. Contiguous pages need no array. */
+/* Add the next page address. Contiguous pages need no array. */
 static int walk_add(ohca_engine *e, struct ohca_walk *w, uint64_t addr)
 {
 	struct ohca_pages *p = &w->p;
@@ -302,8 +302,10 @@ static int walk_add(ohca_engine *e, struct ohca_walk *w, uint64_t addr)
 	return OHCA_ADMIN_OK;
 }
 
-/* The table that has the next address; found from the root each time, so that only a
- * number is kept between two steps. */
+/*
+ * Load the table with the next addresses. It is looked up from the root each time, so only a number
+ * is stored between two steps.
+ */
 static int walk_table(ohca_engine *e, struct ohca_walk *w, const struct ohca_hw_pl *pl)
 {
 	__le64 table[OHCA_PL_TABLE_ENTRIES];
@@ -330,7 +332,7 @@ static int walk_table(ohca_engine *e, struct ohca_walk *w, const struct ohca_hw_
 	return rc;
 }
 
-/* One step. */
+/* Load tables, as far as the allowance of work covers. */
 static int walk_some(ohca_engine *e, struct ohca_walk *w, const struct ohca_hw_pl *pl)
 {
 	struct ohca_pages *p = &w->p;
@@ -359,7 +361,7 @@ bool ohca_walk_end_some(ohca_engine *e, struct ohca_walk *w)
 {
 	bool done;
 
-	/* as an array of all that it has room for */
+	/* free all that is allocated, not only what is loaded */
 	w->p.npages = w->cap;
 	done = ohca_pages_free_some(e, &w->p);
 	w->cap = w->p.npages;
@@ -422,7 +424,7 @@ int ohca_pages_load(ohca_engine *e, struct ohca_pages *p, const struct ohca_hw_p
 	return rc;
 }
 
-/* An array has exactly npages entries: walk_grow() stops there and walk_add() fills all. */
+/* The array has exactly npages entries: walk_grow() allocates no more, and walk_add() sets all. */
 void ohca_pages_free(ohca_engine *e, struct ohca_pages *p)
 {
 	if (p->page) {
@@ -438,7 +440,7 @@ bool ohca_pages_free_some(ohca_engine *e, struct ohca_pages *p)
 	const uint32_t step = OHCA_PL_TABLE_ENTRIES * 16;
 	uint64_t *page;
 
-	/* freeing much memory at once takes the system as long as copying it */
+	/* to free much memory at once takes as long as to copy it */
 	while (p->page && p->npages > step) {
 		page = ohca_mem_resize(e, p->page, p->npages * sizeof(*page),
 				       (p->npages - step) * sizeof(*page));
@@ -464,8 +466,8 @@ static bool pages_inside(const struct ohca_pages *p, uint64_t off, uint64_t n)
 }
 
 /*
- * Copy between @buf and the pages of @p from @off on; OHCA_DMA_WRITE in @prot reads @buf and
- * never writes it. Inlined into its two callers, so the direction costs nothing.
+ * Copy between @buf and the pages of @p from @off on. With OHCA_DMA_WRITE in @prot @buf is only
+ * read. Inlined into its two callers, so that the direction is a constant.
  */
 static inline int pages_copy(ohca_engine *e, const struct ohca_pages *p, uint64_t off,
 			     uint8_t *buf, size_t n, int prot)
