@@ -125,10 +125,10 @@ class Machines(unittest.TestCase):
     def test_vfio_user_refused(self):
         """What does not go with it."""
         for argv, why in ((["--fabric", "rxe"], "have no adapter"), (["--device", "mtu=256"],
-                          "properties of -device ohca"), (["--arch", "arm64"], "nodes of amd64")):
+                          "properties of -device ohca"), (["--arch", "arm64"], "guests of amd64")):
             opt = cli.complete(cli.parser().parse_args(["up", "--attach", "vfio-user", *argv]))
             self.assertIn(why, cli.wrong_lab(opt))
-        for key, value, why in (("what", "libvirt", "for run, up and node"),
+        for key, value, why in (("what", "libvirt", "use it with run, up and node"),
                                 ("image", ["disk.qcow2"], "guests of this project")):
             opt = cli.complete(cli.parser().parse_args(["up", "--attach", "vfio-user"]))
             self.assertIsNone(attach.wrong(opt))
@@ -141,13 +141,13 @@ class Machines(unittest.TestCase):
 
     def test_refused(self):
         """What no machine can have, and what to do."""
-        for argv, why in ((["--hcas", "17"], "--hcas: 1 to 16 adapters"),
-                          (["--hcas", "0"], "--hcas: 1 to 16 adapters"),
-                          (["--hcas", "2", "--fabric", "rxe"], "--fabric rxe have no adapter"),
-                          (["--numa", "2", "--cpus", "3"], "take --cpus 2 or a multiple"),
-                          (["--numa", "17"], "--numa: 1 to 16"),
-                          (["--numa", "0"], "--numa: 1 to 16"),
-                          (["--numa", "2", "--guest", "debian13,arm64"], "only nodes of amd64")):
+        for argv, why in ((["--hcas", "17"], "--hcas: give 1 to 16 adapters"),
+                          (["--hcas", "0"], "--hcas: give 1 to 16 adapters"),
+                          (["--hcas", "2", "--fabric", "rxe"], "no adapter with --fabric rxe"),
+                          (["--numa", "2", "--cpus", "3"], "--cpus 2 or a multiple"),
+                          (["--numa", "17"], "--numa: give 1 to 16"),
+                          (["--numa", "0"], "--numa: give 1 to 16"),
+                          (["--numa", "2", "--guest", "debian13,arm64"], "only guests of amd64")):
             said = io.StringIO()
             with contextlib.redirect_stderr(said), \
                     mock.patch.object(sys, "argv", ["ohca-lab", "up", *argv]):
@@ -157,7 +157,7 @@ class Machines(unittest.TestCase):
         with contextlib.redirect_stderr(said), \
                 mock.patch.object(sys, "argv", ["ohca-lab", "libvirt", "--numa", "2"]):
             self.assertEqual(cli.main(), 2)
-        self.assertIn("a domain of libvirt has no NUMA nodes", said.getvalue())
+        self.assertIn("domains of libvirt get no NUMA nodes", said.getvalue())
 
     def status(self, *argv):
         """What 'ohca-lab status' says of a lab with these options."""
@@ -175,19 +175,19 @@ class Machines(unittest.TestCase):
 
     def test_status(self):
         """Each of several adapters has a line, with the name by which ohca-fabric knows it."""
-        self.assertIn("  node2: libvirt's, debian13\n"
+        self.assertIn("  node2: run by libvirt, debian13\n"
                       "    ohca_0: at 'node2 ohca_0', NUMA node 0\n"
                       "    ohca_1: at 'node2 ohca_1', NUMA node 1\n",
                       self.status("--hcas", "2", "--numa", "2"))
 
     def test_status_of_one(self):
         """A node with one adapter has its place in its own line, unless it is just itself."""
-        self.assertIn("node1: libvirt's, debian13, at 'node1 ohca_1'\n", self.status(
+        self.assertIn("node1: run by libvirt, debian13, at 'node1 ohca_1'\n", self.status(
             "--topology", "t", "--place", "node1=node1 ohca_1", "--hcas", "1"))
 
     def test_status_of_itself(self):
         """Without a topology."""
-        self.assertIn("node1: libvirt's, debian13\n", self.status())
+        self.assertIn("node1: run by libvirt, debian13\n", self.status())
 
 
 if __name__ == "__main__":

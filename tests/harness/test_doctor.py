@@ -107,7 +107,7 @@ class Parts(unittest.TestCase):
     def test_front(self):
         """Device and fabric speak two versions of the front protocol."""
         self.make(front=3)
-        self.expect(1, "front", "differs", "QEMU speaks version 2 .*ohca-fabric speaks version 3 .*"
+        self.expect(1, "front", "differs", "QEMU has version 2 .*ohca-fabric has version 3 .*"
                     "run 'make qemu fabric'$")
 
     def test_driver(self):

@@ -70,7 +70,7 @@ class Images(unittest.TestCase):
         for data, why in ((b"", "neither a qcow2 image nor a raw disk"),
                           (b"text\n" * 200, "neither a qcow2 image nor a raw disk"),
                           (b"QFI\xfb", "neither a qcow2 image nor a raw disk"),
-                          (b"KDMV".ljust(1024, b"\0"), "make one of other formats by qemu-img"),
+                          (b"KDMV".ljust(1024, b"\0"), "convert other formats by qemu-img"),
                           # also as the guest of a raw disk could have written it
                           (qcow2(backing=104), "an overlay of another file"),
                           (qcow2(backing=104)[:510] + MBR[510:], "an overlay of another file"),
@@ -91,18 +91,19 @@ class Images(unittest.TestCase):
                 (["--image", fifo], "it is neither a file nor a block device"),
                 (["--image", self.dir], "it cannot be read: Is a directory"),
                 (["--image", self.good, "--image", f"2:{text}"], f"--image 2:{text}: this is nei"),
-                (["--image", f"3:{self.good}"], "this lab's nodes count from 1 to 2"),
-                (["--image", f"0:{self.good}"], "this lab's nodes count from 1 to 2"),
+                (["--image", f"3:{self.good}"], "this lab has nodes 1 to 2"),
+                (["--image", f"0:{self.good}"], "this lab has nodes 1 to 2"),
                 (["--image", self.good, "--guest", "debian12"],
-                 "--guest debian12: no node would have it"),
+                 "--guest debian12: no node would use it"),
                 (["--image", f"1:{self.good}", "--guest", "debian12,debian14"],
-                 "--guest debian12: no node would have it"),
-                (["--image", self.good, "--kernel", "debug"], "--kernel debug: not with --image"),
-                (["--image", self.good, "--append", "quiet"], "--append: not with --image"),
-                (["--image", self.good, "--gdb"], "--gdb: not with --image: the kernel of an"),
-                (["--image", self.good, "--package", "gdb"], "--package: not with --image")):
+                 "--guest debian12: no node would use it"),
+                (["--image", self.good, "--kernel", "debug"], "--kernel debug: it does not work"),
+                (["--image", self.good, "--append", "quiet"], "--append: it does not work with"),
+                (["--image", self.good, "--gdb"], "--gdb: it does not work with --image: ohca-lab"),
+                (["--image", self.good, "--package", "gdb"], "--package: it does not work with")):
             self.assertIn(why, self.refused("up", *argv))
-        self.assertIn("libvirt: not with --image", self.refused("libvirt", "--image", self.good))
+        self.assertIn("libvirt: it does not work with --image",
+                      self.refused("libvirt", "--image", self.good))
 
     def test_nodes(self):
         """The last one that is for a node is its image; guests are those of the other nodes."""
@@ -162,7 +163,7 @@ class Images(unittest.TestCase):
         for name in (*vm.seed(), "image-init", "ohca-agent"):
             self.assertIn(name.encode(), data)
         with mock.patch.object(paths, "guest_files", lambda: ["/nowhere/at-all"]), \
-                self.assertRaisesRegex(LabError, "(?s)node1: xorriso made no seed: .*at-all"):
+                self.assertRaisesRegex(LabError, "(?s)node1: xorriso could not make .*at-all"):
             vm.write_seed()
 
     def test_installed(self):
@@ -216,7 +217,7 @@ esac
     def test_hostile_keys(self):
         """What a node calls its keys is no part of a script, whatever it is."""
         for keys in ("END\nreboot\n", "'; reboot\n", "bm9uZQ==\nEND\nreboot\n", "a", "\xe9AAA"):
-            with self.assertRaisesRegex(LabError, "node1: it has no keys for ssh, but says"):
+            with self.assertRaisesRegex(LabError, "node1: it printed no keys for ssh, but"):
                 self.trusted(keys)
         # both are base64, of which another form has no line that ends the document
         self.assertNotIn("\nreboot", self.trusted("ENDA\nreboot\nAA\n"))
@@ -259,7 +260,7 @@ esac
         for argv, packages, why in (((os.path.join(self.dir, "gone"),), ("x",), "gone: it cannot"),
                                     ((self.good,), (), "'make deb'"),
                                     ((self.good, "--memory", "99999999"), ("x",),
-                                     "--memory: 1 nodes of 99999999 MiB")):
+                                     "--memory: 1 nodes need 99999999 MiB")):
             self.assertRegex(self.prepared(*argv, packages=packages)[1],
                              f"ohca-lab: prepare: .*{why}")
 
@@ -273,7 +274,7 @@ esac
         self.assertFalse(self.new())
         self.assertEqual(self.prepared(self.good)[0], 0)
         self.assertEqual(self.new(), {"new": qcow2()})
-        self.assertIn("new is there already", self.prepared(self.good)[1])
+        self.assertIn("new already exists", self.prepared(self.good)[1])
 
     def test_prepare_mode(self):
         """Who may read the image may read the new one, and its owner may write it."""
@@ -294,19 +295,19 @@ esac
         status, said = self.prepared(
             self.good, install=lambda *_, **__: self.write("new", b"theirs"))
         self.assertEqual((status, self.new()), (1, {"new": b"theirs"}))
-        self.assertIn("new has been made meanwhile", said)
+        self.assertIn("new meanwhile", said)
 
     def test_prepare_log(self):
-        """Logs that cannot be kept are told, and the new image is there all the same."""
+        """An error of --log is printed, and the new image is made all the same."""
         status, said = self.prepared(self.good, "--log", os.path.join(self.good, "logs"))
         self.assertEqual((status, self.new()), (0, {"new": qcow2()}))
         self.assertIn("--log: ", said)
 
     def test_prepare_options(self):
-        """What is wrong with the options is said of 'prepare'."""
+        """Errors of the options have the usage of 'prepare'."""
         with self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()) as said:
             cli.parser().parse_args(["prepare", "--memory", "0", "a", "b"])
-        self.assertRegex(said.getvalue(), "(?s)usage: ohca-lab prepare.*--memory: 1 or more")
+        self.assertRegex(said.getvalue(), "(?s)usage: ohca-lab prepare.*--memory: '0' is not")
 
     def test_power_off(self):
         """The disk is whole if the machine powers off, whatever becomes of its agent."""
@@ -315,8 +316,8 @@ esac
         process = made.vms[0].process = mock.Mock()
         for answer, returned, wrong in (
                 ([0], 0, None), ([143], 0, None), (GuestGone("it ended"), 0, None),
-                (Timeout(), 0, None), ([1], 0, r"node1: systemd does not .*\(status 1\)"),
-                ([0], -6, "node1: QEMU was ended by SIGABRT: its disk may not be whole"),
+                (Timeout(), 0, None), ([1], 0, r"node1: .*has failed \(status 1\)"),
+                ([0], -6, "node1: QEMU was ended by SIGABRT: its disk may be incomplete"),
                 (GuestGone("it ended"), 1, "node1: QEMU has ended with status 1")):
             process.returncode = returned
             with mock.patch.object(made, "sh", side_effect=answer):

@@ -17,7 +17,7 @@ THERE = "192.0.2.1:7471"
 WRONG = [
     (["--number", "2"], "--number"),
     (["--token", "secret"], "--token"),
-    (["--join", THERE], "say --number"),
+    (["--join", THERE], "give --number"),
     (["--join", THERE, "--listen", THERE, "--number", "2"], "does not listen"),
     (["--join", "192.0.2.1", "--number", "2"], "HOST:PORT"),
     (["--join", "a=b:1", "--number", "2"], "HOST:PORT"),
@@ -27,15 +27,15 @@ WRONG = [
     (["--listen", "a:65536"], "HOST:PORT"),
     (["--listen", "a:\u0661"], "HOST:PORT"),
     (["--join", "a:0", "--number", "2"], "HOST:PORT"),
-    (["--join", THERE, "--number", "9", "-n", "1", "--device", "9:smp=off"], "count from 1 to 1"),
+    (["--join", THERE, "--number", "9", "-n", "1", "--device", "9:smp=off"], "has nodes 1 to 1"),
     (["--listen", THERE, "--fabric", "rxe"], "no switch"),
     (["--listen", THERE, "--topology", "star:4"], "--serve=--wire"),
     (["--listen", THERE, "--hcas", "2"], "--serve=--wire"),
     (["--listen", THERE, "--ports", "2"], "--serve=--wire"),
     (["--listen", THERE, "-n", "36", "--memory", "1"], "at most 35 nodes"),
-    (["--join", THERE, "--number", "1"], "1 is of the lab that listens"),
-    (["--join", THERE, "--number", "65", "-n", "1"], "numbered to 64"),
-    (["--join", THERE, "--number", "63", "-n", "3"], "numbered to 64"),
+    (["--join", THERE, "--number", "1"], "node 1 is in the lab that listens"),
+    (["--join", THERE, "--number", "65", "-n", "1"], "from 2 to 64"),
+    (["--join", THERE, "--number", "63", "-n", "3"], "from 2 to 64"),
     (["--join", THERE, "--number", "2", "--opensm=-V"], "OpenSM runs in the lab that listens"),
 ]
 
@@ -67,7 +67,7 @@ class Join(unittest.TestCase):
         opt = options("--join", THERE, "--number", "7", "--", "true", what="node")
         self.assertEqual((opt.nodes, opt.number), (1, 7))
         for argv, why in (((), "--join HOST:PORT"),
-                          (("-n", "2", "--join", THERE, "--number", "7"), "one node")):
+                          (("-n", "2", "--join", THERE, "--number", "7"), "-n must be 1")):
             with self.assertRaisesRegex(LabError, why):
                 cli.cmd_node(options(*argv, what="node"))
 
@@ -83,7 +83,7 @@ class Join(unittest.TestCase):
 
             self.assertEqual(said("memory: 512", "node").nodes, 1)
             opt = said("nodes: {node1: , client: }", "up")
-            self.assertIn("calls node5 'node1'", cli.wrong_lab(opt))
+            self.assertIn("names node5 'node1'", cli.wrong_lab(opt))
             opt = said("nodes: {server: , client: }", "up")
             self.assertIsNone(cli.wrong_lab(opt))
             with self.assertRaisesRegex(LabError, "run --join"):
@@ -119,7 +119,7 @@ class Join(unittest.TestCase):
         state = {"first": 9, "nodes": 2, "names": ["node9", "node10"]}
         self.assertEqual([cli.number_of(state, x) for x in ("9", "10", "node10")], [1, 2, 2])
         for wrong in ("1", "8", "11", "node1"):
-            with self.assertRaisesRegex(LabError, "nodes 9 to 10"):
+            with self.assertRaisesRegex(LabError, "use 9 to 10"):
                 cli.number_of(state, wrong)
 
     def test_routes(self):

@@ -211,7 +211,8 @@ class Files(unittest.TestCase):
                             ("partitions: {p: {pkey: 1, members: [c]}}", "2:17"),
                             ("files: [{to: /x, text: x, on: c}]", "2:9")):
             self.assertEqual(self.error("nodes: {a: , b: , c: }\n" + text, "-n", "2"),
-                             f"{place}: -n 2 leaves 'c' out: take -n 3 or more, or no -n")
+                             f"{place}: -n 2 leaves out 'c', which is used here: use -n 3 or more, "
+                             "or no -n")
 
     def test_wrong(self):
         """Each wrong file is told with line, column, and what to do."""
@@ -247,18 +248,21 @@ class Files(unittest.TestCase):
     def test_status(self):
         """A wrong file is a wrong command line: status 2, and the lines alone."""
         for text, said in (("nodes: x\n", "1:8: a whole number or"),
-                           ("nodes: 2\nnuma: 3\ncpus: 4\n", "2:7: --numa: 1 to 16 NUMA"),
+                           ("nodes: 2\nnuma: 3\ncpus: 4\n", "2:7: --numa: give 1 to 16 NUMA"),
                            ("no-sm: true\nopensm: [-v]\n",
-                            "2:9: --opensm: there is no OpenSM with --no-sm\n"),
+                            "2:9: --opensm: OpenSM does not run with --no-sm: "
+                            "leave one of them out\n"),
                            ("no-driver: true\npartitions: {p: {pkey: 1, members: [ALL]}}\n",
-                            "2:13: partitions: there is no OpenSM with --no-driver\n"),
+                            "2:13: partitions: OpenSM does not run with --no-driver: "
+                            "leave one of them out\n"),
                            ("fabric: none\npartitions:\n  p: {pkey: 1, members: [ALL]}\n",
-                            "3:3: partitions: there is no OpenSM with --fabric none\n"),
+                            "3:3: partitions: OpenSM does not run with --fabric none: "
+                            "leave one of them out\n"),
                            ("nodes: 64\nmemory: 1048576\n", "2:9: --memory: 64 nodes"),
                            ("image: data\n", f"1:8: --image {self.dir}/data: this is neither"),
                            ("nodes:\n  a:\n  b: {image: gone}\n",
                             f"3:14: --image 2:{self.dir}/gone: it cannot be read: No such file"),
-                           ("fabric: rxe\nfaults: [x]\n", "2:9: --faults: --fabric rxe plays")):
+                           ("fabric: rxe\nfaults: [x]\n", "2:9: --faults: only --fabric ohca")):
             err = io.StringIO()
             argv = ["ohca-lab", "run", *self.write(text), "--", "x"]
             with mock.patch.object(sys, "argv", argv), contextlib.redirect_stderr(err):
@@ -369,7 +373,7 @@ class Jobs(unittest.TestCase):
         self.assertEqual(self.asked, [("a", 9, [2]), ("b", 3, [2]), ("c", 9, [2])])
         self.assertEqual(self.job(5, 6), 5)
         self.assertEqual([x[0] for x in self.asked], ["a", "c"])
-        self.assertIn("f:1:1: 'a' ends with status 5; right is 0\n", self.err.getvalue())
+        self.assertIn("f:1:1: 'a' ends with status 5; expected is 0\n", self.err.getvalue())
         self.assertEqual(self.job(None, None, 7), 7)
         # success that was wrong
         self.assertEqual(self.job(0, None), 1)
@@ -488,7 +492,7 @@ class Names(unittest.TestCase):
         self.assertEqual([cli.number_of(state, x) for x in ("1", "2", "server", "node2")],
                          [1, 2, 1, 2])
         for x in ("0", "3", "client", "-1", "²"):
-            with self.assertRaisesRegex(lab.LabError, "nodes 1 to 2, or server$"):
+            with self.assertRaisesRegex(lab.LabError, "use 1 to 2, or server$"):
                 cli.number_of(state, x)
 
 

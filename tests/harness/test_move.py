@@ -228,9 +228,9 @@ class Share(unittest.TestCase):
         self.assertIsNone(self.moved(0))
         self.assertIsNone(self.moved(32, share=None))
         self.assertEqual(self.moved(0, moves=False), "it does not migrate")
-        self.assertEqual(self.moved(32), "node1 has no /share any more: mount: no such device")
-        self.assertEqual(self.moved(32, moves=False), "it does not migrate; node1 has no /share "
-                                                      "any more: mount: no such device")
+        said = "node1 could not mount /share again: mount: no such device"
+        self.assertEqual(self.moved(32), said)
+        self.assertEqual(self.moved(32, moves=False), f"it does not migrate; {said}")
 
 
 class Monitor(unittest.TestCase):

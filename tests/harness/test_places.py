@@ -134,10 +134,10 @@ class Rails(unittest.TestCase):
         self.assertEqual(adapters(2, "node2=node002 mlx5_1", "node2=login", "node2=node001"),
                          [[0x41], [0x22, 0x30, 0x10, 0x11, 0x12]])
         self.assertEqual(adapters(2, "node1=node001 mlx5_2", hcas=1), [[0x11], [0x20]])
-        self.refused("a node has this place already", 2, "node1=node001 mlx5_0", "node2=node001")
+        self.refused("another --place already uses", 2, "node1=node001 mlx5_0", "node2=node001")
         self.refused("node1 gets 1 adapters, not the 2 of --hcas", 1, "node1=login", hcas=2)
         self.refused("no host 'node003' with 1 ports", 1, "node1=node003")
-        self.refused("there are nodes 1 to 1", 1, "node2=login")
+        self.refused("this lab has nodes 1 to 1", 1, "node2=login")
 
     def test_default(self):
         """Without --topology: a leaf for each port, and links to the spines that come out even."""
@@ -151,13 +151,13 @@ class Rails(unittest.TestCase):
         self.assertEqual([[tuple(h) for h in hcas]
                           for hcas in places.choose(options(2, topology=None, ports=2))],
                          [[(None, 2, "-", "-", "node1")], [(None, 2, "-", "-", "node2")]])
-        self.refused("--place is for a --topology", 1, "node1=a", topology=None, hcas=2)
+        self.refused("--place: use it with --topology only", 1, "node1=a", topology=None, hcas=2)
 
     def test_many(self):
         """A host may have more adapters than a node can."""
         many = [Host(f"0x{i}", 1, "4xNDR", "0xa", f"big mlx5_{i}") for i in range(20)]
         with mock.patch.object(places, "hosts", return_value=many):
-            with self.assertRaisesRegex(places.PlaceError, "20 adapters, and can have .*--hcas"):
+            with self.assertRaisesRegex(places.PlaceError, "20 adapters; a node can have .*--hcas"):
                 places.choose(options(1))
             self.assertEqual(len(places.choose(options(1, hcas=8))[0]), 8)
 

@@ -108,7 +108,7 @@ class Counters(Lab):
             "unexpected: no node has sent more than 1.0 MiB by verbs",
             "unexpected: node1 has sent 2.0 MiB by Ethernet (eth0)",
             "unexpected: node1: python3 has sent 39.0 MiB by IPoIB (ib0)",
-            "'ohca-lab traffic --start' before the job has its programs counted"])
+            "to count by program, run 'ohca-lab traffic --start' before the job"])
         self.assertEqual(status, 3)
         self.assertEqual(self.traffic("--expect", "ipoib")[0], 3)
         self.assertEqual(self.traffic("--expect", "ipoib", "--limit", "3")[0], 0)
@@ -186,7 +186,7 @@ class Since(Lab):
         self.started = 1
         status, lines = self.traffic("--start")
         self.assertEqual((status, len(lines)), (0, 2))
-        self.assertIn("node2 can not count by program", lines[1])
+        self.assertIn("node2 cannot count by program", lines[1])
 
     def test_refused(self):
         """No lab for it; --expect before there was a job."""

@@ -3,151 +3,150 @@
 # data and script are files beside them
 WRONG = (
     ("",
-     "1:1: there is nothing in it: 'nodes: 2' is a lab"),
+     "1:1: the file describes nothing: write at least 'nodes: 2'"),
     ("# nothing\n",
-     "1:1: there is nothing in it: 'nodes: 2' is a lab"),
+     "1:1: the file describes nothing: write at least 'nodes: 2'"),
     ("{}\n",
-     "1:1: this is empty: put something in: what describes a lab, as 'nodes: 2'; paths are "
-     "relative to the file"),
+     "1:1: this is empty: write at least one entry: the description of a lab, as 'nodes: 2'; paths "
+     "are relative to the file"),
     ("- a\n",
-     "1:1: a mapping is expected here, not a list: what describes a lab, as 'nodes: 2'; paths "
+     "1:1: a mapping is expected here, not a list: the description of a lab, as 'nodes: 2'; paths "
      "are relative to the file"),
     ("text\n",
-     "1:1: a mapping is expected here, not the text 'text': what describes a lab, as 'nodes: 2'; "
-     "paths are relative to the file"),
+     "1:1: a mapping is expected here, not the text 'text': the description of a lab, as 'nodes: "
+     "2'; paths are relative to the file"),
     ("a: [1\n",
-     "2:1: no YAML: while parsing a flow sequence expected ',' or ']', but got '<stream end>': "
-     "look at this line and the one before"),
+     "2:1: this is not YAML: while parsing a flow sequence expected ',' or ']', but got '<stream "
+     "end>': check this line and the one before"),
     ("nodes: 2\n\tports: 1\n",
-     "2:1: no YAML: while scanning for the next token found character '\\t' that cannot start "
-     "any token: indent with spaces, and put text that begins with this in quotes"),
+     "2:1: this is not YAML: while scanning for the next token found character '\\t' that cannot "
+     "start any token: indent with spaces, and put text that begins with this character in quotes"),
     ("a: b: c\n",
-     "1:5: no YAML: mapping values are not allowed here: put text with ': ' in quotes, or look "
-     "at the indentation"),
+     "1:5: this is not YAML: mapping values are not allowed here: put text with ': ' in quotes, or "
+     "check the indentation"),
     ("nodes: 'x\n",
-     "2:1: no YAML: while scanning a quoted scalar found unexpected end of stream: close the "
-     "quotes"),
+     "2:1: this is not YAML: while scanning a quoted scalar found unexpected end of stream: close "
+     "the quotes"),
     ("a: *b\n",
-     "1:4: no YAML: found undefined alias 'b': put text that begins with '*' in quotes"),
+     "1:4: this is not YAML: found undefined alias 'b': put text that begins with '*' in quotes"),
     ("nodes: 2\n---\nnodes: 3\n",
-     "2:1: no YAML: expected a single document in the stream but found another document: one "
-     "file is one lab: leave out '---' and what follows"),
+     "2:1: this is not YAML: expected a single document in the stream but found another document: "
+     "a file describes one lab: leave out '---' and all lines after it"),
     ("a: @x\n",
-     "1:4: no YAML: while scanning for the next token found character '@' that cannot start any "
-     "token: indent with spaces, and put text that begins with this in quotes"),
+     "1:4: this is not YAML: while scanning for the next token found character '@' that cannot "
+     "start any token: indent with spaces, and put text that begins with this character in quotes"),
     (b"nodes: \xff\n",
-     "1:8: this is no UTF-8: save the file as UTF-8"),
+     "1:8: this is not UTF-8: save the file as UTF-8"),
     (b"name: a\x01\n",
-     "1:8: a file of text has no such character: leave it out, or write it as '\\x..' in double "
+     "1:8: YAML does not allow this character: leave it out, or write it as '\\x..' in double "
      "quotes"),
     ("name: \"\\UFFFFFFFF\"\n",
-     "1:10: no YAML: the number or the escape before is too large: write a smaller one"),
+     "1:10: this is not YAML: the number or the escape before this place is too large: write a "
+     "smaller one"),
     ("share: \"\\uD800\"\n",
-     "1:8: no text has such a character: leave it out"),
+     "1:8: this is half of a character: leave it out"),
     ("x: &a [*a]\n",
-     "1:4: it is nested more than 12 deep: take fewer aliases"),
+     "1:4: it is nested more than 12 deep: use fewer aliases"),
     ("[" * 3000,
      "1:1: it is nested more than 12 deep: no lab needs that"),
     ("a: &a [x,x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c "
      "[*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e "
      "[*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]\n",
-     "1:24: there are more than 20000 values: take fewer aliases"),
+     "1:24: there are more than 20000 values: use fewer aliases"),
     ("x" * 300_000,
      "1:1: it is longer than 256 KiB: is it a description of a lab?"),
     ("nodes: !!python/object:os.system {}\n",
-     "1:8: the tag '!!python/object:os.system' is of no use here: leave it out"),
+     "1:8: the tag '!!python/object:os.system' is not allowed here: leave it out"),
     ("nodes: !!set {a}\n",
-     "1:8: the tag '!!set' is of no use here: leave it out"),
+     "1:8: the tag '!!set' is not allowed here: leave it out"),
     ("name: !x a\n",
-     "1:7: the tag '!x' is of no use here: leave it out"),
+     "1:7: the tag '!x' is not allowed here: leave it out"),
     ("timeout: .inf\n",
-     "1:10: '.inf' is no number that can be used: write digits, or put text in quotes"),
+     "1:10: '.inf' is not a number that can be used: write digits, or put text in quotes"),
     ("memory: .nan\n",
-     "1:9: '.nan' is no number that can be used: write digits, or put text in quotes"),
+     "1:9: '.nan' is not a number that can be used: write digits, or put text in quotes"),
     ("nodes: !!int x\n",
-     "1:8: 'x' is no number that can be used: write digits, or put text in quotes"),
+     "1:8: 'x' is not a number that can be used: write digits, or put text in quotes"),
     ("? [a]\n: b\n",
-     "1:3: a key is text, not a list or another mapping"),
+     "1:3: a key must be text, not a list or a mapping"),
     ("nodes: 2\nports: 1\nnodes: 3\n",
-     "3:1: 'nodes' is in line 1 already: keep one of them"),
+     "3:1: 'nodes' is already in line 1: keep one of them"),
     ("nodes:\n  a:\n  a:\n",
-     "3:3: 'a' is in line 2 already: keep one of them"),
+     "3:3: 'a' is already in line 2: keep one of them"),
     ("node: 2\n",
      "1:1: there is no key 'node' here: did you mean 'nodes'?"),
     ("memry: 3\n",
      "1:1: there is no key 'memry' here: did you mean 'memory'?"),
     ("colour: red\n",
-     "1:1: there is no key 'colour' here: there are name, nodes, guest, image, kernel, accel, "
+     "1:1: there is no key 'colour' here: use one of name, nodes, guest, image, kernel, accel, "
      "memory, cpus, numa, fabric, attach, hcas, ports, device, topology, serve, opensm, no-sm, "
      "no-driver, append, package, share, log, trace, gdb, qemu, timeout, partitions, faults, "
      "files, before, commands, after"),
     ("image: [a, b]\n",
      "1:8: text is expected here, not a list"),
     ("nodes: {a: {image: ''}}\n",
-     "1:20: '' is not a line of text: one character at least, and no end of a line"),
+     "1:20: '' is not a line of text: at least one character, and no newline"),
     ("nodes: two\n",
-     "1:8: a whole number or a mapping is expected here, not the text 'two': how many nodes, or "
-     "the nodes by the names that they have for each other"),
+     "1:8: a whole number or a mapping is expected here, not the text 'two': the number of nodes, "
+     "or the nodes by their names"),
     ("nodes: '2'\n",
-     "1:8: a whole number or a mapping is expected here, not the text '2': how many nodes, or "
-     "the nodes by the names that they have for each other"),
+     "1:8: a whole number or a mapping is expected here, not the text '2': the number of nodes, or "
+     "the nodes by their names"),
     ("nodes: 2.5\n",
-     "1:8: a whole number or a mapping is expected here, not 2.5: how many nodes, or the nodes "
-     "by the names that they have for each other"),
+     "1:8: a whole number or a mapping is expected here, not 2.5: the number of nodes, or the "
+     "nodes by their names"),
     ("nodes: yes\n",
-     "1:8: a whole number or a mapping is expected here, not yes: how many nodes, or the nodes "
-     "by the names that they have for each other"),
+     "1:8: a whole number or a mapping is expected here, not yes: the number of nodes, or the "
+     "nodes by their names"),
     ("nodes: 0\n",
-     "1:8: 0 is too small: 1 at least: how many nodes, or the nodes by the names that they have "
-     "for each other"),
+     "1:8: 0 is too small: 1 at least: the number of nodes, or the nodes by their names"),
     ("nodes: 65\n",
-     "1:8: 65 is too large: 64 at most: how many nodes, or the nodes by the names that they have "
-     "for each other"),
+     "1:8: 65 is too large: 64 at most: the number of nodes, or the nodes by their names"),
     ("nodes: [a, b]\n",
-     "1:8: a whole number or a mapping is expected here, not a list: how many nodes, or the "
-     "nodes by the names that they have for each other"),
+     "1:8: a whole number or a mapping is expected here, not a list: the number of nodes, or the "
+     "nodes by their names"),
     ("nodes: {}\n",
-     "1:8: 'nodes' is empty: put something in: how many nodes, or the nodes by the names that "
-     "they have for each other"),
+     "1:8: 'nodes' is empty: write at least one entry: the number of nodes, or the nodes by their "
+     "names"),
     ("nodes:\n  1a:\n",
      "2:3: '1a' is not a node's name: at most 32 letters, digits and '-', a letter first and no "
      "'-' last"),
     ("nodes:\n  all:\n",
-     "2:3: a node cannot be called 'all': take another name"),
+     "2:3: 'all' cannot be the name of a node: choose another one"),
     ("nodes:\n  node2:\n",
-     "2:3: a node cannot be called 'node2': take another name"),
+     "2:3: 'node2' cannot be the name of a node: choose another one"),
     ("nodes:\n  a-ib1:\n",
-     "2:3: a node cannot be called 'a-ib1': take another name"),
+     "2:3: 'a-ib1' cannot be the name of a node: choose another one"),
     ("nodes:\n  a:\n  A:\n",
-     "3:3: 'a' is the same name to a resolver: take another one"),
+     "3:3: 'a' is the same name without regard to case: choose another one"),
     ("nodes:\n  a: 3\n",
-     "2:6: a mapping or nothing is expected here, not 3: what differs of one node"),
+     "2:6: a mapping or nothing is expected here, not 3: the settings of one node"),
     ("nodes:\n  a: {guests: debian12}\n",
      "2:7: there is no key 'guests' here: did you mean 'guest'?"),
     ("nodes:\n  a: {guest: debian11}\n",
      "2:14: the text 'debian11' is not known here: did you mean 'debian14'?"),
     ("nodes:\n  a: {place: []}\n",
-     "2:14: 'place' is empty: put something in: the host of the topology whose place the node "
-     "has, or its adapters"),
+     "2:14: 'place' is empty: write at least one entry: the host of the topology in whose place "
+     "the node is, or its adapters"),
     ("nodes:\n  a: {device: {1.5: x}}\n",
      "2:16: '1.5' is not a property of -device ohca, as speed, or that of one adapter, as 1:speed"),
     ("nodes:\n  a: {device: {speed: }}\n",
      "2:22: text or a number or true or false is expected here, not nothing: write it, or leave "
      "the key out"),
     ("guest: [debian12, debian13]\n",
-     "1:8: a list is not known here: there are debian13, debian12, debian14, backports, arm64, "
+     "1:8: a list is not known here: use one of debian13, debian12, debian14, backports, arm64, "
      "s390x"),
     ("guest: ubuntu\n",
-     "1:8: the text 'ubuntu' is not known here: there are debian13, debian12, debian14, "
+     "1:8: the text 'ubuntu' is not known here: use one of debian13, debian12, debian14, "
      "backports, arm64, s390x"),
     ("kernel: Debug\n",
      "1:9: the text 'Debug' is not known here: did you mean 'debug'?"),
     ("accel: on\n",
-     "1:8: on is not known here: there are kvm, tcg"),
+     "1:8: on is not known here: use one of kvm, tcg"),
     ("kernel: debgu\n",
      "1:9: the text 'debgu' is not known here: did you mean 'debug'?"),
     ("fabric: roce\n",
-     "1:9: the text 'roce' is not known here: there are ohca, rxe, none"),
+     "1:9: the text 'roce' is not known here: use one of ohca, rxe, none"),
     ("memory: 64\n",
      "1:9: 64 is too small: 128 at least: MiB of the node's memory"),
     ("memory: 1G\n",
@@ -176,18 +175,19 @@ WRONG = (
     ("append: [1]\n",
      "1:10: text is expected here, not 1: put it in quotes"),
     ("package: []\n",
-     "1:10: 'package' is empty: put something in"),
+     "1:10: 'package' is empty: write at least one entry"),
     ("package: ['']\n",
-     "1:11: '' is not a line of text: one character at least, and no end of a line"),
+     "1:11: '' is not a line of text: at least one character, and no newline"),
     ("no-sm: 1\n",
-     "1:8: true or false is expected here, not 1: start no OpenSM, wait for no port"),
+     "1:8: true or false is expected here, not 1: do not start OpenSM, do not wait for ACTIVE "
+     "ports"),
     ("gdb: 'yes'\n",
-     "1:6: true or false is expected here, not the text 'yes': nodes wait for 'ohca-lab gdb' on "
-     "a socket"),
+     "1:6: true or false is expected here, not the text 'yes': nodes accept 'ohca-lab gdb' on a "
+     "socket"),
     ("timeout: 0\n",
-     "1:10: 0 is too small: it is more than 0: seconds"),
+     "1:10: 0 is too small: it must be more than 0: seconds"),
     ("timeout: -3\n",
-     "1:10: -3 is too small: it is more than 0: seconds"),
+     "1:10: -3 is too small: it must be more than 0: seconds"),
     ("name: a/b\n",
      "1:7: 'a/b' is not a name of at most 31 letters, digits, '-', '_' and '.' that begins with "
      "none of '-' and '.'"),
@@ -195,7 +195,7 @@ WRONG = (
      "1:7: 'a\\nb' is not a name of at most 31 letters, digits, '-', '_' and '.' that begins "
      "with none of '-' and '.'"),
     ("name: [a]\n",
-     "1:7: text is expected here, not a list: what the lab is called, for up and libvirt"),
+     "1:7: text is expected here, not a list: the lab's name, for up and libvirt"),
     ("partitions: [a]\n",
      "1:13: a mapping is expected here, not a list: OpenSM's partitions by their names, in place "
      "of its default"),
@@ -203,67 +203,66 @@ WRONG = (
      "1:17: 'members' is missing: add 'members: ...', nodes, ALL, SELF (the node of OpenSM) or "
      "PortGUIDs: a list of full members, or each with full, limited or both"),
     ("partitions: {a: {members: [node1]}}\n",
-     "1:14: 'pkey' is missing: add the partition's number, 1 to 0x7ffe"),
+     "1:14: 'pkey' is missing: add the partition's P_Key, 1 to 0x7ffe"),
     ("partitions: {a: {pkey: 0x8123, members: [node1]}}\n",
-     "1:24: 0x8123 is too large: 32766 at most: its number, 1 to 0x7ffe, without the bit of full "
-     "members"),
+     "1:24: 0x8123 is too large: 32766 at most: its P_Key, 1 to 0x7ffe, without the membership bit"),
     ("partitions: {a: {pkey: 0, members: [node1]}}\n",
-     "1:24: 0 is too small: 1 at least: its number, 1 to 0x7ffe, without the bit of full members"),
+     "1:24: 0 is too small: 1 at least: its P_Key, 1 to 0x7ffe, without the membership bit"),
     ("partitions: {a: {pkey: 1, members: []}}\n",
-     "1:36: 'members' is empty: put something in: nodes, ALL, SELF (the node of OpenSM) or "
+     "1:36: 'members' is empty: write at least one entry: nodes, ALL, SELF (the node of OpenSM) or "
      "PortGUIDs: a list of full members, or each with full, limited or both"),
     ("partitions: {a: {pkey: 1, members: [node3]}}\n",
      "1:37: there is no node 'node3': did you mean 'node2'; others are members by their "
      "PortGUIDs, 0x..."),
     ("partitions: {a: {pkey: 1, members: {node1: half}}}\n",
-     "1:44: the text 'half' is not known here: there are full, limited, both"),
+     "1:44: the text 'half' is not known here: use one of full, limited, both"),
     ("nodes: {ab: , cd: }\npartitions: {a: {pkey: 1, members: [ad]}}\n",
-     "2:37: there is no node 'ad': there are ab, cd, ALL, SELF, ALL_CAS, ALL_SWITCHES; others "
-     "are members by their PortGUIDs, 0x..."),
+     "2:37: there is no node 'ad': use one of ab, cd, ALL, SELF, ALL_CAS, ALL_SWITCHES; others are "
+     "members by their PortGUIDs, 0x..."),
     ("partitions: {a: {pkey: 1, members: [node1, node1]}}\n",
      "1:44: this is a member already: leave it out"),
     ("partitions: {a: {pkey: 1, members: [ALL]}, b: {pkey: 1, members: [ALL]}}\n",
-     "1:44: 'a' has the number 0x1, too: take another one"),
+     "1:44: 'a' has the P_Key 0x1, too: choose another one"),
     ("partitions: {Default: {pkey: 1, members: [ALL]}}\n",
-     "1:30: Default always has the number 0x7fff: leave 'pkey' out"),
+     "1:30: Default always has the P_Key 0x7fff: leave 'pkey' out"),
     ("partitions: {'a b': {pkey: 1, members: [ALL]}}\n",
      "1:14: 'a b' is not a partition's name: at most 31 letters, digits, '-' and '_', a letter "
      "first"),
     ("partitions: {a: {pkey: 1, sl: 16, members: [ALL]}}\n",
      "1:31: 16 is too large: 15 at most: the service level of its groups and paths"),
     ("faults: none.script\n",
-     "1:9: 'none.script' cannot be read: No such file or directory; lines of a script are a "
-     "list: ['at 0 ...']"),
+     "1:9: 'none.script' cannot be read: No such file or directory; to write the script here, give "
+     "a list of its lines: ['at 0 ...']"),
     ("faults: \"a\\0b\"\n",
-     "1:9: 'a\\u0000b' is not a file's path: one character at least, and no end of a line"),
+     "1:9: 'a\\u0000b' is not a file's path: at least one character, and no newline"),
     ("faults: []\n",
-     "1:9: 'faults' is empty: put something in: a script of faults, a file or its lines; it "
-     "begins when the lab is ready"),
+     "1:9: 'faults' is empty: write at least one entry: a script of faults, a file or its lines; "
+     "the fabric starts it when the lab is ready"),
     ("faults: [1]\n",
      "1:10: text is expected here, not 1: put it in quotes"),
     ("files: {to: /x}\n",
-     "1:8: a list is expected here, not a mapping: files and directories that nodes get when "
-     "they have booted"),
+     "1:8: a list is expected here, not a mapping: files and directories that are copied to the "
+     "nodes after their boot"),
     ("files: [{from: data}]\n",
-     "1:9: 'to' is missing: add 'to: ...', where it is in the nodes"),
+     "1:9: 'to' is missing: add 'to: ...', its path in the nodes"),
     ("files: [{to: x, text: y}]\n",
-     "1:14: 'x' is not a whole path of a file or a directory, as /root/data"),
+     "1:14: 'x' is not an absolute path of a file or a directory, as /root/data"),
     ("files: [{to: /x/, text: y}]\n",
-     "1:14: '/x/' is not a whole path of a file or a directory, as /root/data"),
+     "1:14: '/x/' is not an absolute path of a file or a directory, as /root/data"),
     ("files: [{to: /x}]\n",
-     "1:9: give either 'from', a file of the host, or 'text', what is in it"),
+     "1:9: give either 'from', a file of the host, or 'text', its contents"),
     ("files: [{to: /x, text: y, from: data}]\n",
-     "1:9: give either 'from', a file of the host, or 'text', what is in it"),
+     "1:9: give either 'from', a file of the host, or 'text', its contents"),
     ("files: [{to: /x, from: nothing}]\n",
      "1:24: there is no file 'nothing': paths are relative to the directory of this file"),
     ("files: [{to: /x, from: data, executable: true}]\n",
-     "1:30: a file of the host is executable if it is there: leave this out"),
+     "1:30: a file of the host keeps its mode: leave this out"),
     ("files: [{to: /a/../x, text: y}]\n",
-     "1:14: a path without '..', please"),
+     "1:14: the path must not contain '..'"),
     ("files: [{to: /x, text: y, on: node9}]\n",
      "1:31: there is no node 'node9': did you mean 'node2'?"),
     ("files: [{to: /x, text: y}, {to: /x, text: z, on: node1}]\n",
-     "1:28: '/x' comes to a node twice: keep one of them"),
+     "1:28: '/x' is copied to a node twice: keep one of them"),
     ("files: [{to: /x, text: 5}]\n",
      "1:24: text is expected here, not 5: put it in quotes"),
     ("commands: ls\n",
@@ -276,18 +275,18 @@ WRONG = (
      "1:12: 'run' is missing: add 'run: ...', a shell's command line, or a program and its "
      "arguments"),
     ("commands: [{run: x, when: before}]\n",
-     "1:21: there is no key 'when' here: there are run, on, expect, timeout"),
+     "1:21: there is no key 'when' here: use one of run, on, expect, timeout"),
     ("commands: [{run: x, expect: 256}]\n",
-     "1:29: 256 is too large: 255 at most: the status that is right (0), or several"),
+     "1:29: 256 is too large: 255 at most: the expected exit status (0), or a list of several"),
     ("commands: [{run: x, expect: ok}]\n",
-     "1:29: a whole number or a list is expected here, not the text 'ok': the status that is "
-     "right (0), or several"),
+     "1:29: a whole number or a list is expected here, not the text 'ok': the expected exit status "
+     "(0), or a list of several"),
     ("commands: [{run: x, on: [node1, node1]}]\n",
      "1:33: 'node1' is named twice: leave it out"),
     ("commands: [{run: x, on: []}]\n",
-     "1:25: 'on' is empty: put something in: which nodes, by their names; all without it"),
+     "1:25: 'on' is empty: write at least one entry: the names of the nodes; all nodes without it"),
     ("nodes: 5\ncommands: [{run: x, on: node7}]\n",
-     "2:25: there is no node 'node7': there are node1 to node5"),
+     "2:25: there is no node 'node7': the nodes are node1 to node5"),
     ("commands: [{run: x, timeout: 1 min}]\n",
      "1:30: a number is expected here, not the text '1 min': seconds"),
     ("commands: [{run: [a, 1]}]\n",
@@ -295,9 +294,10 @@ WRONG = (
     ("commands: [\"a\\0b\"]\n",
      "1:12: 'a\\u0000b' is not a command: text that is not empty and has no NUL"),
     ("before:\n- ls\n- {run: x, nodes: node1}\n",
-     "3:12: there is no key 'nodes' here: there are run, on, expect, timeout"),
+     "3:12: there is no key 'nodes' here: use one of run, on, expect, timeout"),
     ("after: [[a]]\n",
-     "1:9: text or a mapping is expected here, not a list: a shell's command line, or with more"),
+     "1:9: text or a mapping is expected here, not a list: a shell's command line, or a mapping "
+     "with more"),
     ("nodes: {a: {placee: x}}\nkernell: debug\n",
      "1:13: there is no key 'placee' here: did you mean 'place'?\n2:1: there is no key 'kernell' "
      "here: did you mean 'kernel'?"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Adapters of nodes whose QEMU is not ours: each is an ohca-vfio-user, to which QEMU connects."""
+"""Adapters of nodes that run Debian's QEMU: each is a process, ohca-vfio-user."""
 import json
 import os
 
@@ -13,23 +13,23 @@ def wrong(opt):
         return None
     for what, given, why in (
             (f"--fabric {opt.fabric}", opt.fabric != "ohca", "its nodes have no adapter"),
-            ("libvirt", opt.what == "libvirt", "it is for run, up and node"),
+            ("libvirt", opt.what == "libvirt", "use it with run, up and node"),
             ("--guest", any(paths.Guest(g).machine != "x86_64" for g in opt.guest),
-             "only nodes of amd64 have that QEMU"),
-            ("--image", opt.image, "it is for the guests of this project"),
-            ("--device", opt.device, "these are properties of -device ohca")):
+             "it works with guests of amd64 only"),
+            ("--image", opt.image, "it works with the guests of this project only"),
+            ("--device", opt.device, "--device sets properties of -device ohca")):
         if given:
-            return f"--attach vfio-user does not go with {what}: {why}"
+            return f"--attach vfio-user cannot be combined with {what}: {why}"
     return None
 
 
 def name(vm, hca):
-    """What the adapter's process is called."""
+    """The name of the adapter's process."""
     return f"vfio-user-{vm.k}.{hca}"
 
 
 def _socket(vm, hca):
-    """Where QEMU connects."""
+    """The socket to which QEMU connects."""
     return os.path.join(vm.lab.dir, name(vm, hca))
 
 
@@ -45,12 +45,12 @@ def process(vm, hca, place, uars):
 
 
 def device(vm, hca, bus):
-    """QEMU's argument for it; bus: its properties beside those that it has in any case."""
+    """The value of QEMU's -device for the adapter; bus: further properties of it."""
     return json.dumps({"driver": "vfio-user-pci", **bus,
                        "socket": {"type": "unix", "path": _socket(vm, hca)}})
 
 
 def no_migration(opt, vm):
-    """Ends 'migrate' before it begins."""
+    """Raises LabError if the node's adapters cannot migrate."""
     if opt.attach == "vfio-user":
-        raise LabError(f"{vm.name} does not migrate: its adapters are of --attach vfio-user")
+        raise LabError(f"{vm.name} does not migrate: adapters of --attach vfio-user cannot")

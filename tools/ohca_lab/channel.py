@@ -2,8 +2,8 @@
 """Runs commands in a guest through ohca-agent (tools/guest/ohca-agent.c).
 
 A guest has CHANNELS virtio-serial ports, each a UNIX socket on the host that
-takes one connection at a time. A lock file beside each socket tells other
-processes that the port is taken.
+accepts one connection at a time. A process that uses a port holds a lock on
+the file beside its socket.
 """
 import fcntl
 import os
@@ -16,13 +16,13 @@ import time
 CHANNELS = 8
 SYNC, EXEC, IN, EOF, SIG, SIZE = range(1, 7)
 READY, OUT, ERR, EXIT, TAKEN = range(16, 21)
-MAX_FRAME = 32 * 1024   # bytes that a frame of the agent has at most
-MAX_IN = 16 * 1024      # bytes of input that a frame has at most
-IN_WINDOW = 64 * 1024   # bytes of input that are on their way at most: a command may read none
+MAX_FRAME = 32 * 1024   # most bytes in a frame of the agent
+MAX_IN = 16 * 1024      # most bytes of input in a frame
+IN_WINDOW = 64 * 1024   # most bytes of input that the command has not received: it may read none
 
 
 class GuestGone(Exception):
-    """The guest, or its agent, stopped talking."""
+    """The guest or its agent has ended, or the agent has sent a wrong frame."""
 
 
 class Timeout(Exception):
@@ -30,7 +30,7 @@ class Timeout(Exception):
 
 
 def number_in(frame, what):
-    """The number that is all of a frame."""
+    """The number in a frame that consists of one number."""
     if len(frame[1]) != 4:
         raise GuestGone(f"its agent sent {what} of {len(frame[1])} bytes, not of 4")
     return struct.unpack("<I", frame[1])[0]
@@ -40,10 +40,10 @@ class Channel:
     """One connection to a guest's agent; runs one command at a time."""
 
     def __init__(self, node_dir, deadline, alive=lambda: True):
-        """Takes a free port below node_dir and waits until the agent answers.
+        """Locks a free port below node_dir and waits until the agent answers.
 
-        deadline is a time.monotonic() value; alive is asked now and then
-        whether waiting still makes sense.
+        deadline is a time.monotonic() value. The wait ends with GuestGone when
+        alive() returns False.
         """
         self.buf = bytearray()
         self.alive = alive
@@ -76,11 +76,11 @@ class Channel:
             raise Timeout()
 
     def _sync(self, deadline):
-        """What an earlier user of the port left unread ends with our nonce.
+        """Discards what the agent sent to an earlier user of the port: all in front of our nonce.
 
-        Asked again and again: the guest may still believe that the earlier
-        user is there, or that nobody is. Not asked while the socket is full:
-        QEMU reads nothing from it before the guest opens the port.
+        It sends SYNC repeatedly, because the agent may not have noticed yet that
+        the earlier user has left and another one has come. It sends nothing while
+        the socket is full: QEMU does not read it before the guest opens the port.
         """
         nonce = b"ohcasync" + os.urandom(8)
         answer = struct.pack("<II", READY, 16) + nonce
@@ -90,20 +90,20 @@ class Channel:
             self._fill(deadline, wait=1.0)
             if answer in self.buf:
                 break
-            # a guest that never stops talking is not waited for either, nor kept
+            # bounds the wait and the memory for a guest that sends without end
             del self.buf[: 1 - len(answer)]
             self._check(deadline)
         del self.buf[: self.buf.index(answer) + len(answer)]
 
     def _has_room(self):
-        """Whether the socket takes a short frame at once."""
+        """Whether a short frame can be sent without waiting."""
         return bool(select.select([], [self.sock], [], 0)[1])
 
     def _fill(self, deadline, extra=(), wait=None, room=False):
         """Waits for bytes from the guest, for one of the extra descriptors or, with room, until
-        the socket takes a frame again.
+        a frame can be sent.
 
-        wait bounds the time in seconds; without it, only deadline does.
+        wait is the longest time in seconds; without it, only deadline ends the wait.
         """
         end = wait and time.monotonic() + wait
         while True:
@@ -112,7 +112,7 @@ class Channel:
             if self.sock in ready:
                 try:
                     data = self.sock.recv(1 << 18)
-                except ConnectionResetError:    # it left with something of ours unread
+                except ConnectionResetError:    # it ended before it had read all that we sent
                     data = b""
                 if not data:
                     raise GuestGone("the virtual machine ended")
@@ -126,7 +126,7 @@ class Channel:
             return None
         kind, size = struct.unpack_from("<II", self.buf)
         if size > MAX_FRAME:
-            raise GuestGone(f"its agent sent a frame of {size} bytes, which no agent does")
+            raise GuestGone(f"its agent sent a frame of {size} bytes, more than {MAX_FRAME}")
         if len(self.buf) < 8 + size:
             return None
         data = bytes(self.buf[8 : 8 + size])
@@ -154,19 +154,19 @@ class Channel:
     def run(self, argv, env, out, deadline=None, stdin=None, tty=None):
         """Runs a command to its end and returns its status.
 
-        out(is_stderr, bytes) gets what it writes. stdin is a descriptor that is
-        copied to it, or None for an empty input.
+        out(is_stderr, bytes) is called with its output. stdin is a descriptor that
+        is copied to the command, or None for an empty input.
         """
         self.start(argv, env, tty)
         if stdin is None:
             self.send(EOF)
-        sent = 0    # bytes of input of which the agent has not said that the command has them
+        sent = 0    # bytes of input that the agent has not reported as received by the command
         while True:
             frame = self._frame()
             if frame is None:
                 may = stdin is not None and sent <= IN_WINDOW - MAX_IN
                 room = may and self._has_room()
-                # a guest that has nothing to say may wait for input: the command filled the socket
+                # also waits for room: the command may need input before it writes anything
                 ready = self._fill(deadline, (stdin,) if room else (), room=may and not room)
                 if room and stdin in ready:
                     data = os.read(stdin, MAX_IN)
@@ -181,12 +181,12 @@ class Channel:
             elif frame[0] == EXIT:
                 return number_in(frame, "a status")
             if deadline is not None and time.monotonic() > deadline:
-                # the agent kills the command as well when the port is given back
+                # if there is no room: the agent kills the command when the port is closed, too
                 if self._has_room():
                     self.signal(signal.SIGKILL)
                 raise Timeout()
 
     def close(self):
-        """Gives the port back; a command that still runs is killed by the agent."""
+        """Unlocks the port; the agent kills a command that still runs."""
         self.sock.close()
         os.close(self.lock)

@@ -28,7 +28,7 @@ MAX_NODES = 64  # as ohca-hub has
 
 
 class Stopped(BaseException):
-    """A signal asked us to end."""
+    """A signal that ends the lab has arrived."""
 
     def __init__(self, number):
         super().__init__(number)
@@ -51,17 +51,17 @@ def catch_signals():
 def cmd_run(opt):
     """ohca-lab run: boot, run one command on every node, tear down."""
     if not opt.command and not opt.commands:
-        raise LabError("run: no command given after --" +
-                       (f", and no 'commands' in {opt.file}" if opt.file else ""))
+        raise LabError("run: give a command after --" +
+                       (f", or 'commands' in {opt.file}" if opt.file else ""))
     catch_signals()
     lab = Lab(f"r{os.getpid()}", opt)
     try:
         lab.start()
         if opt.gdb:
-            say(f"ohca-lab gdb --name {lab.name} 1     gdb at node1's kernel; "
-                "fabric: at the adapters")
+            say(f"'ohca-lab gdb --name {lab.name} 1' debugs node1's kernel, "
+                "with 'fabric' in place of 1 the adapters")
             if sys.stdin.isatty():
-                input("ohca-lab: Enter starts the command ")
+                input("ohca-lab: press Enter to start the command ")
         if opt.command:
             return lab.run(opt.command, opt.timeout)
         return job.run_job(lab, opt.timeout)
@@ -72,11 +72,11 @@ def cmd_run(opt):
 def cmd_node(opt):
     """ohca-lab node: one node of another lab's fabric, for a command or until a signal."""
     if not opt.join:
-        raise LabError("node: say --join HOST:PORT, where a lab listens ('up --listen')")
+        raise LabError("node: give --join HOST:PORT, the address of a lab ('up --listen')")
     if opt.nodes != 1:
-        raise LabError("node: this is one node; 'up --join' has several")
+        raise LabError("node: -n must be 1; for several nodes use 'up --join'")
     if opt.commands or opt.after:
-        raise LabError("node: 'commands' and 'after' of a file are for 'run --join'")
+        raise LabError("node: it does not run 'commands' and 'after' of a file; 'run --join' does")
     catch_signals()
     lab = Lab(opt.name or f"r{os.getpid()}", opt)
     try:
@@ -143,23 +143,23 @@ def cmd_libvirt(opt):
 
 
 def state_of(name):
-    """What a running lab says of itself."""
+    """The contents of a running lab's state file."""
     try:
         with open(os.path.join(paths.runtime(), name, "state"), encoding="ascii") as f:
             return json.load(f)
     except OSError:
-        raise LabError(f"no lab called {name} is up") from None
+        raise LabError(f"no lab named {name} is up") from None
 
 
 def number_of(state, node):
-    """Which node of the lab, from 1 on, has a number or a name; refuses one that is not there."""
+    """The index, from 1, of the node with a number or a name; fails if there is no such node."""
     first = state["first"]
     if node in state["names"]:
         return state["names"].index(node) + 1
     if node.isdecimal() and first <= int(node) < first + state["nodes"]:
         return int(node) - first + 1
     names = [n for k, n in enumerate(state["names"], first) if n != f"node{k}"]
-    raise LabError(f"the lab has nodes {first} to {first + state['nodes'] - 1}" +
+    raise LabError(f"there is no node '{node}': use {first} to {first + state['nodes'] - 1}" +
                    (f", or {', '.join(names)}" if names else ""))
 
 
@@ -225,14 +225,15 @@ def cmd_ssh(opt):
 
 
 def cmd_console(opt):
-    """ohca-lab console NODE: the serial console; Ctrl-] leaves it."""
+    """ohca-lab console NODE: the serial console; Ctrl-] ends the connection."""
     state = state_of(opt.name)
     node = number_of(state, opt.node)
     check_own(state, node,
-              f"virsh -c qemu:///session console ohca-{opt.name}-{state['names'][node - 1]}")
+              "use 'virsh -c qemu:///session console "
+              f"ohca-{opt.name}-{state['names'][node - 1]}'")
     s = connect_console(opt.name, node)
     saved = termios.tcgetattr(0) if sys.stdin.isatty() else None
-    say("serial console, Ctrl-] leaves")
+    say("this is the serial console; Ctrl-] ends the connection")
     try:
         if saved:
             tty.setraw(0)
@@ -261,12 +262,12 @@ def cmd_gdb(opt):
             gdb.run([f"attach {state['helpers']['fabric']}"], opt.command)
         node = number_of(state, opt.node)
         if opt.qemu:
-            check_own(state, node, "attach gdb to its QEMU by hand")
+            check_own(state, node, "attach gdb to its QEMU yourself")
             commands = gdb.qemu_commands(state["vms"][node - 1])
         else:
             if state["images"][node - 1]:
-                raise gdb.GdbError("the kernel of an image is not known here: --qemu works for "
-                                   "all nodes")
+                raise gdb.GdbError("ohca-lab has no symbols of an image's kernel; --qemu works "
+                                   "for all nodes")
             guest = paths.Guest(state["guests"][node - 1])
             commands = gdb.kernel_commands(node_dir(opt.name, node), guest, state["kernel"])
         gdb.run(commands, opt.command)
@@ -275,11 +276,11 @@ def cmd_gdb(opt):
 
 
 def cmd_migrate(opt):
-    """ohca-lab migrate NODE: the node goes on in another QEMU."""
+    """ohca-lab migrate NODE: moves the running node to another QEMU."""
     state = state_of(opt.name)
     node = number_of(state, opt.node)
-    check_own(state, node, "virsh migrate")
-    say(f"{state['names'][node - 1]} runs in another QEMU, and stood still for "
+    check_own(state, node, "use 'virsh migrate'")
+    say(f"{state['names'][node - 1]} runs in another QEMU; the move stopped it for "
         f"{move.ask(opt.name, node)} ms")
     return 0
 
@@ -294,7 +295,7 @@ def running(pid):
 
 
 def cmd_status(opt):
-    """ohca-lab status: the labs that are up and how their parts are."""
+    """ohca-lab status: the labs that are up and the state of their parts."""
     sweep()
     names = [n for n in labs() if opt.name in (None, n)]
     for name in names:
@@ -308,8 +309,8 @@ def cmd_status(opt):
         for k, pid in enumerate(state["vms"], 1):
             hcas = state["places"][k - 1]
             place = f", at '{hcas[0]}'" if len(hcas) == 1 and state["topology"] else ""
-            how = (f"{'running' if running(pid) else 'dead'}, pid {pid}" if pid
-                   else "libvirt's")
+            how = (f"{'running' if running(pid) else 'ended'}, pid {pid}" if pid
+                   else "run by libvirt")
             called = state["names"][k - 1]
             own = f"node{state['first'] + k - 1}"
             also = f" ({called})" if called != own else ""
@@ -320,7 +321,7 @@ def cmd_status(opt):
                         else "")
                 print(f"    ohca_{i}: at '{what}'{numa}")
         for what, pid in state["helpers"].items():
-            print(f"  {what}: {'running' if running(pid) else 'dead'}, pid {pid}")
+            print(f"  {what}: {'running' if running(pid) else 'ended'}, pid {pid}")
         if state["fabric"] == "ohca":
             print(f"  control socket of the fabric: {paths.runtime()}/{name}/control")
     if not names:
@@ -329,7 +330,7 @@ def cmd_status(opt):
 
 
 def cmd_down(opt):
-    """ohca-lab down: end a lab and wait until nothing of it is left."""
+    """ohca-lab down: ends a lab and waits until all its parts are removed."""
     state = state_of(opt.name)
     lock = os.path.join(paths.runtime(), opt.name, "lock")
     try:
@@ -347,7 +348,8 @@ def cmd_down(opt):
         time.sleep(0.1)
         if step > 100:
             sweep()
-    raise LabError(f"lab {opt.name} does not end")
+    raise LabError(f"lab {opt.name} has not ended within 15 s, although SIGKILL was sent to "
+                   f"process {state['pid']}")
 
 
 def guest_names(text):
@@ -355,18 +357,19 @@ def guest_names(text):
     names = text.split(",")
     for name in names:
         if name not in paths.GUESTS:
-            raise argparse.ArgumentTypeError(f"'{name}' is no guest: {', '.join(paths.GUESTS)}")
+            raise argparse.ArgumentTypeError(f"'{name}' is no guest: use one of "
+                                             f"{', '.join(paths.GUESTS)}")
     return names
 
 
 def guests_of(text):
     """The guests of Debian 13 of the architectures that --arch names."""
     release = paths.TABLE[paths.GUESTS[0]][0]
-    # backports has another kernel only: the first guest is the plain one
+    # backports differs in its kernel alone: choose the first guest, which has Debian's own
     found = {more[1]: name for name, more in reversed(paths.TABLE.items()) if more[0] == release}
     for arch in text.split(","):
         if arch not in found:
-            raise argparse.ArgumentTypeError(f"'{arch}' is no guest's architecture: "
+            raise argparse.ArgumentTypeError(f"'{arch}' is no guest's architecture: use one of "
                                              f"{', '.join(sorted(found))}")
     return [found[arch] for arch in text.split(",")]
 
@@ -375,7 +378,7 @@ def numbers(text):
     """Whole numbers with commas between them, one for each node."""
     found = [int(x) for x in text.split(",")]
     if min(found) < 1:
-        raise argparse.ArgumentTypeError("1 or more, please")
+        raise argparse.ArgumentTypeError(f"'{text}': the least value is 1")
     return found
 
 
@@ -390,74 +393,81 @@ def script(path):
 def lab_options(p, said):
     """The options that describe a lab, for run, up and libvirt; said: {dest: what a file says}."""
     p.add_argument("-f", "--file", metavar="LAB.yaml",
-                   help="the lab that a file describes; options are stronger")
+                   help="a file that describes the lab; options override it")
     p.add_argument("-n", "--nodes", type=int, default=2, metavar="N", help="1 to 64 nodes (2)")
     p.add_argument("--kernel", choices=("stock", "debug"), default="stock",
-                   help="debug: with KASAN, lockdep, ...; 'make debug-layer' builds it (stock)")
+                   help="the kernel; debug has KASAN, lockdep and so on, and 'make debug-layer' "
+                        "builds it (stock)")
     system = p.add_mutually_exclusive_group()
     system.add_argument("--guest", type=guest_names, default=paths.GUESTS[:1],
                         metavar="NAME[,NAME...]",
-                        help="the system of each node, the last one that of the rest: debian12, "
-                             "debian13, debian14, backports, which is Debian 13 with the kernel "
-                             "of its backports, arm64 or s390x; 'make lab GUEST=NAME' builds it "
-                             "(debian13)")
+                        help="the system of each node; the last one is for all further nodes, "
+                             "too: debian12, debian13, debian14, backports (Debian 13 with the "
+                             "kernel of its backports), arm64 or s390x; 'make lab GUEST=NAME' "
+                             "builds it (debian13)")
     system.add_argument("--arch", type=guests_of, dest="guest", default=argparse.SUPPRESS,
                         metavar="ARCH[,ARCH...]",
-                        help="the architecture of each node, the last one that of the rest, with "
-                             "Debian 13: amd64, arm64 or s390x; 'make lab GUEST=arm64' builds it "
-                             "(amd64)")
+                        help="the architecture of each node, with Debian 13; the last one is for "
+                             "all further nodes, too: amd64, arm64 or s390x; 'make lab "
+                             "GUEST=arm64' builds the guest of arm64 (amd64)")
     p.add_argument("--image", action="append", default=[], metavar="[K:]FILE",
-                   help="all nodes, or node K, boot a disk image with cloud-init, qcow2 or raw, "
-                        "which stays as it is")
+                   help="a disk image with cloud-init, qcow2 or raw; all nodes, or node K alone, "
+                        "boot it; FILE does not change")
     p.add_argument("--accel", choices=("kvm", "tcg"),
-                   help="how the CPU runs (kvm where a guest boots in it, else tcg)")
+                   help="how processors run (kvm if a guest boots under KVM, else tcg)")
     p.add_argument("--package", action="append", default=[], metavar="NAME",
                    help="a Debian package to add to the guests")
-    p.add_argument("--share", type=os.path.abspath, metavar="DIR", help="appears at /share")
+    p.add_argument("--share", type=os.path.abspath, metavar="DIR",
+                   help="a directory that all nodes mount at /share")
     p.add_argument("--memory", type=numbers, metavar="M[,M...]",
-                   help="MiB of each node, the last one that of the rest (1024, debug 2048)")
+                   help="MiB of memory of each node; the last value is for all further nodes, too "
+                        "(1024; with --kernel debug 2048)")
     p.add_argument("--cpus", type=numbers, metavar="N[,N...]",
-                   help="processors of each node, the last one those of the rest (1, or one per "
-                        "NUMA node)")
-    p.add_argument("--no-sm", action="store_true", help="start no OpenSM, wait for no port")
+                   help="processors of each node; the last value is for all further nodes, too "
+                        "(1, or one for each NUMA node)")
+    p.add_argument("--no-sm", action="store_true",
+                   help="do not start OpenSM, do not wait for ACTIVE ports")
     p.add_argument("--no-driver", action="store_true",
                    help="do not load the driver (implies --no-sm)")
-    p.add_argument("--log", metavar="DIR", help="keep consoles, dmesg and logs there")
+    p.add_argument("--log", metavar="DIR", help="keep consoles, kernel messages and logs in DIR")
     p.add_argument("--fabric", choices=("ohca", "rxe", "none"), default="ohca",
-                   help="rxe: RoCE in software over the management network instead")
+                   help="ohca: adapters of OpenHCA; rxe: RoCE in software over the management "
+                        "network; none: neither (ohca)")
     p.add_argument("--attach", choices=("qemu", "vfio-user"), default="qemu",
-                   help="what the nodes' adapters are: -device ohca of our QEMU, or processes of "
-                        "their own, ohca-vfio-user, at Debian's QEMU as it is, which is "
-                        "experimental; 'make lab ATTACH=vfio-user' installs that (qemu)")
+                   help="qemu: adapters are -device ohca of our QEMU; vfio-user (experimental): "
+                        "they are processes, ohca-vfio-user, for Debian's QEMU, which 'make lab "
+                        "ATTACH=vfio-user' installs (qemu)")
     p.add_argument("--hcas", type=int, metavar="N",
-                   help="adapters of each node, 1 to 16, each at the leaf of its rail (1; with "
-                        "--topology: those of the host)")
+                   help="adapters of each node, 1 to 16, each at the leaf switch of its rail (1; "
+                        "with --topology: as many as the host has)")
     p.add_argument("--ports", type=int, choices=(1, 2), default=1,
-                   help="of each adapter, each at a switch (1)")
+                   help="ports of each adapter (1)")
     p.add_argument("--numa", type=int, metavar="N",
-                   help="NUMA nodes of each node, among which its memory, processors and adapters "
-                        "are spread")
+                   help="NUMA nodes of each node; its memory, processors and adapters are spread "
+                        "over them")
     p.add_argument("--device", action="append", default=[], metavar="[K[.I]:]NAME=VALUE",
-                   help="a property of -device ohca, of node K alone, or of its adapter ohca_I")
+                   help="a property of -device ohca: of all nodes, of node K, or of its adapter "
+                        "ohca_I")
     p.add_argument("--topology", metavar="FILE|SPEC",
-                   help="the fabric: a topology file, or what ohca-fabric generates "
+                   help="the fabric: a topology file, or a SPEC that ohca-fabric generates "
                         "(one switch)")
     p.add_argument("--place", action="append", default=[], metavar="nodeK=NAME",
-                   help="node K has the place of host NAME with all its adapters, or of one "
-                        "adapter; again for further adapters (of a free host, at different "
-                        "switches first)")
+                   help="put node K in the place of host NAME with all adapters of that host, or "
+                        "in the place of one adapter; repeat it for further adapters (a free "
+                        "host, at different switches first)")
     p.add_argument("--serve", action="append", default=[], metavar="ARG",
-                   help="an argument of ohca-fabric serve")
+                   help="an argument for ohca-fabric serve")
     p.add_argument("--opensm", action="append", default=[], metavar="ARGS",
                    help="arguments for OpenSM, separated by single spaces")
     p.add_argument("--faults", type=script, metavar="FILE",
-                   help="a script of faults that the fabric plays, from when the lab is ready")
+                   help="a script of faults; the fabric starts it when the lab is ready")
     p.add_argument("--append", action="append", default=[], metavar="WORD",
-                   help="a word for the kernel command line")
+                   help="a word for the kernels' command lines")
     p.add_argument("--trace", action="append", default=[], metavar="PATTERN",
-                   help="the device writes these events to the node's log: 'ohca_*' is all")
+                   help="events that the device writes to the node's log; 'ohca_*' matches all")
     p.add_argument("--gdb", action="store_true",
-                   help="nodes wait for 'ohca-lab gdb' on a socket; run: COMMAND waits for Enter")
+                   help="nodes accept 'ohca-lab gdb' on a socket; with run, COMMAND starts after "
+                        "Enter")
     p.add_argument("--qemu", action="append", default=[], metavar="ARGS",
                    help="arguments for QEMU, separated by single spaces")
     p.set_defaults(names=[], partitions=[], files=[], before=[], commands=[], after=[],
@@ -471,7 +481,7 @@ def cmd_course(opt):
 
 
 def cmd_traffic(opt):
-    """ohca-lab traffic: what went by which transport."""
+    """ohca-lab traffic: what nodes sent by each transport."""
     return traffic.run(opt, state_of)
 
 
@@ -489,15 +499,15 @@ def cmd_prepare(opt):
 
 def add_gdb(sub):
     """The command line of 'ohca-lab gdb'."""
-    gdb_ = sub.add_parser("gdb", help="gdb at the kernel of one node, at its QEMU, or at the "
-                                      "adapters",
-                          description="The host's gdb, with the symbols of the kernel and of the "
-                                      "driver where the guest has them. ARGs are gdb's.")
+    gdb_ = sub.add_parser("gdb", help="debug the kernel of one node, its QEMU, or the adapters "
+                                      "with gdb",
+                          description="Runs the host's gdb with the symbols of the kernel, and of "
+                                      "the driver if the guest has them. ARGs are gdb's.")
     gdb_.add_argument("--name", default="default")
-    gdb_.add_argument("--qemu", action="store_true", help="at the QEMU of the node: the PCI "
-                      "device")
-    gdb_.add_argument("node", help="its number, or its name of the lab file; fabric: the process "
-                      "that has all adapters and switches")
+    gdb_.add_argument("--qemu", action="store_true", help="debug the node's QEMU, which has the "
+                      "PCI device")
+    gdb_.add_argument("node", help="the node's number, or its name in the lab file; fabric: the "
+                      "process with all adapters and switches")
     gdb_.add_argument("command", nargs=argparse.REMAINDER, metavar="ARG")
     gdb_.set_defaults(work=cmd_gdb)
 
@@ -508,9 +518,9 @@ def parser(said=()):
     p = argparse.ArgumentParser(prog="ohca-lab", description="Virtual machines on one "
                                 "InfiniBand fabric.")
     sub = p.add_subparsers(dest="what", required=True, metavar="COMMAND")
-    run = sub.add_parser("run", help="boot N nodes, run a command on all, tear down")
+    run = sub.add_parser("run", help="boot N nodes, run a command on all of them, end them")
     run.add_argument("--timeout", type=float, default=COMMAND_S, metavar="S",
-                     help=f"for the command ({COMMAND_S})")
+                     help=f"seconds that the command may run ({COMMAND_S})")
     lab_options(run, said)
     join.options(run)
     run.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND")
@@ -520,44 +530,44 @@ def parser(said=()):
     lab_options(up, said)
     join.options(up)
     up.set_defaults(work=cmd_up)
-    node = sub.add_parser("node", help="one node that joins the fabric of a lab of another host",
-                          description="A lab of one node that is there until COMMAND ends, or "
-                                      "without one until a signal.")
-    node.add_argument("--name", help="with it, as in 'up --name', others can find it")
+    node = sub.add_parser("node", help="boot one node that joins the fabric of another host's lab",
+                          description="The node ends when COMMAND ends or, without COMMAND, at a "
+                                      "signal.")
+    node.add_argument("--name", help="the lab's name, for exec, ssh, console and down")
     node.add_argument("--timeout", type=float, default=COMMAND_S, metavar="S",
-                      help=f"for the command ({COMMAND_S})")
+                      help=f"seconds that the command may run ({COMMAND_S})")
     lab_options(node, said)
     join.options(node)
     node.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND")
     node.set_defaults(work=cmd_node, nodes=1)
-    virt = sub.add_parser("libvirt", help="N nodes that libvirt runs, on a fabric of ohca-lab's",
+    virt = sub.add_parser("libvirt", help="start a fabric for N nodes that libvirt runs",
                           description="Starts the fabric, writes a domain for each node, prints "
-                                      "the commands that start them, and brings the nodes up as "
-                                      "'up' does. Stays until a signal.")
+                                      "the commands that start the domains, and brings the nodes "
+                                      "up as 'up' does. It ends at a signal.")
     virt.add_argument("--name", default="default")
     lab_options(virt, said)
     virt.set_defaults(work=cmd_libvirt)
     for name, work, text in (
             ("exec", cmd_exec, "run a command on one node"),
-            ("ssh", cmd_ssh, "a shell, or a command on a terminal, on one node"),
-            ("console", cmd_console, "serial console of one node"),
-            ("migrate", cmd_migrate, "have one node go on in another QEMU, live")):
+            ("ssh", cmd_ssh, "run a shell, or a command, on a terminal on one node"),
+            ("console", cmd_console, "connect to the serial console of one node"),
+            ("migrate", cmd_migrate, "move one running node to another QEMU")):
         s = sub.add_parser(name, help=text)
         s.add_argument("--name", default="default")
         if name == "exec":
             s.add_argument("--timeout", type=float, metavar="S")
             s.add_argument("--stdin", action=argparse.BooleanOptionalAction,
-                           help="pass standard input on (if it is no terminal)")
-        s.add_argument("node", help="its number, or its name of the lab file")
+                           help="pass standard input to the command (if it is no terminal)")
+        s.add_argument("node", help="the node's number, or its name in the lab file")
         if name in ("exec", "ssh"):
             s.add_argument("command", nargs=argparse.REMAINDER)
         s.set_defaults(work=work)
     add_gdb(sub)
     prepare.add_parser(sub, cmd_prepare)
-    status = sub.add_parser("status", help="the labs that are up")
+    status = sub.add_parser("status", help="list the labs that are up")
     status.add_argument("--name")
     status.set_defaults(work=cmd_status)
-    doctor_ = sub.add_parser("doctor", help="what there is, what fits together, what to do")
+    doctor_ = sub.add_parser("doctor", help="check the parts of a lab and say what is missing")
     doctor_.set_defaults(work=doctor.run)
     course.add_parser(sub, cmd_course)
     traffic.add_parser(sub, cmd_traffic)
@@ -583,60 +593,60 @@ def complete(opt):
 def wrong_machine(opt):
     """Why a node cannot have the adapters and the NUMA nodes that the options ask for, or None."""
     if opt.hcas is not None and not 1 <= opt.hcas <= MAX_HCAS:
-        return f"--hcas: 1 to {MAX_HCAS} adapters a node"
+        return f"--hcas: give 1 to {MAX_HCAS} adapters for each node"
     if opt.hcas is not None and opt.fabric != "ohca":
-        return f"--hcas: the nodes of --fabric {opt.fabric} have no adapter"
+        return f"--hcas: nodes have no adapter with --fabric {opt.fabric}: leave one of them out"
     if opt.numa is None:
         return None
     if opt.what == "libvirt":
-        return "--numa: for run and up; a domain of libvirt has no NUMA nodes"
+        return "--numa: use it with run or up; domains of libvirt get no NUMA nodes"
     if any(paths.Guest(g).machine != "x86_64" for g in opt.guest):
-        return "--numa: only nodes of amd64 have NUMA nodes: leave it or the other guest out"
+        return "--numa: only guests of amd64 have NUMA nodes: leave out --numa or other guests"
     if not 1 <= opt.numa <= MAX_HCAS or any(n % opt.numa for n in opt.cpus):
-        return (f"--numa: 1 to {MAX_HCAS} NUMA nodes with as many processors each: take --cpus "
-                f"{opt.numa} or a multiple of it")
+        return (f"--numa: give 1 to {MAX_HCAS} NUMA nodes, and --cpus {opt.numa} or a multiple of "
+                "it")
     return None
 
 
 def wrong_lab(opt):
-    """Why there can be no lab with these options, or None."""
+    """Why a lab with these options is impossible, or None."""
     if not 1 <= opt.nodes <= MAX_NODES:
-        return f"-n: 1 to {MAX_NODES} nodes"
+        return f"-n: give 1 to {MAX_NODES} nodes"
     if why := image.wrong(opt):
         return why
     if opt.kernel == "debug" and set(opt.guest) != {paths.GUESTS[0]}:
         return f"--kernel debug: only {paths.GUESTS[0]} has a debug kernel"
     if opt.what == "libvirt" and any(paths.Guest(g).arch != "amd64" for g in opt.guest):
-        return "libvirt: only guests of amd64 have a domain"
+        return "libvirt: only guests of amd64 can be its domains: use --arch amd64"
     for x in opt.device:
         k = re.match(r"(\d+)(?:\.\d+)?:", x, re.A)
         if k and not 1 <= int(k[1]) <= opt.nodes:
-            return f"--device {x}: this lab's nodes count from 1 to {opt.nodes}"
+            return f"--device {x}: this lab has nodes 1 to {opt.nodes}"
     memory = sum(of_node(opt.memory, k) for k in range(1, opt.nodes + 1))
     if memory > total_memory():
-        return (f"--memory: {opt.nodes} nodes of {memory} MiB in all do not fit into the "
-                f"{total_memory()} MiB of this machine: take --memory M or fewer nodes")
+        return (f"--memory: {opt.nodes} nodes need {memory} MiB in all, this machine has "
+                f"{total_memory()} MiB: use a smaller --memory or fewer nodes")
     return wrong_machine(opt) or wrong_fabric(opt) or attach.wrong(opt) or join.wrong(opt)
 
 
 def wrong_fabric(opt):
-    """Why a fabric cannot be managed, or break, as the options ask for, or None."""
+    """Why the options for OpenSM or faults are impossible, or None."""
     # --no-driver implies --no-sm
     why = next((name for name, given in (
         (f"--fabric {opt.fabric}", opt.fabric != "ohca"), ("--no-driver", opt.no_driver),
         ("--no-sm", opt.no_sm)) if given), None)
     for name, given in (("--opensm", opt.opensm), ("partitions", opt.partitions)):
         if given and why:
-            return f"{name}: there is no OpenSM with {why}"
+            return f"{name}: OpenSM does not run with {why}: leave one of them out"
     if opt.faults and opt.fabric != "ohca":
-        return f"--faults: --fabric {opt.fabric} plays no script"
+        return f"--faults: only --fabric ohca runs a script: leave out --fabric {opt.fabric}"
     return None
 
 
 def options(argv=None):
     """The options of the command line, and of the file that it names.
 
-    located() of what it returns adds to an error the place in the file that it is of, if any.
+    The method located() of the result adds to an error text the place in the file, if it has one.
     """
     opt = parser().parse_args(argv)
     if not getattr(opt, "file", None):
@@ -650,7 +660,7 @@ def options(argv=None):
 
 
 def complete_streams():
-    """Standard streams that are closed become /dev/null, and no other file gets their numbers."""
+    """Opens /dev/null for standard streams that are closed: no other file may get their numbers."""
     for fd, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
@@ -672,7 +682,7 @@ def main():
             say(opt.located(why))
             return 2
     if opt.what != "status" and "/" in (getattr(opt, "name", None) or "x"):
-        say("--name: no slash, please")
+        say("--name: a name must not contain '/'")
         return 2
     try:
         return opt.work(opt)
@@ -681,10 +691,10 @@ def main():
     except KeyboardInterrupt:
         return 130
     except Timeout:
-        say("not done in time")
+        say("the node did not answer, or the command did not end, in time")
         return 124
     except GuestGone as e:
-        say(f"the node is gone: {e}")
+        say(f"the connection to the node is lost: {e}")
         return 255
     except LabError as e:
         say(opt.located(str(e)))

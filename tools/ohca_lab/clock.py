@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Whether guests' clocks run as the host's does.
+"""Checks that guests' clocks run at the rate of the host's clock.
 
-A guest in TCG reads the host's time stamp counter (cpu_get_host_ticks() in QEMU). Its kernel
-measures the counter's rate against an emulated timer while it boots; if the host does not run
-the guest meanwhile, the result is wrong, the guest's clock is several times too fast or too
-slow, and so is every time limit in it. So the kernel is given the rate, and both clocks are
-compared.
+A guest in TCG reads the host's time stamp counter (cpu_get_host_ticks() in QEMU). While it boots,
+its kernel measures the counter's rate against an emulated timer. If the host does not run the
+guest meanwhile, the result is wrong: the guest's clock, and every time limit in the guest, is
+several times too fast or too slow. For this reason ohca-lab passes the rate to the kernel, and
+compares both clocks.
 """
 import ctypes
 import mmap
@@ -15,17 +15,17 @@ import time
 # rdtsc; shl $32, %rdx; or %rdx, %rax; ret
 RDTSC = bytes.fromhex("0f31 48c1e220 4809d0 c3")
 MEASURE = 0.05      # seconds
-TOLERANCE = 0.05    # of the host's rate; nobody's time limits are that tight
+TOLERANCE = 0.05    # of the host's rate; no time limit in a guest is that tight
 
 
 def _counter():
-    """A function that reads the time stamp counter, or None where that cannot be had."""
+    """A function that reads the time stamp counter, or None if the host does not allow that."""
     if platform.machine() != "x86_64":
         return None
     try:
         code = mmap.mmap(-1, mmap.PAGESIZE,
                          prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
-    except OSError:     # hardened: no memory is both writable and executable
+    except OSError:     # a hardened host allows no memory that is both writable and executable
         return None
     code.write(RDTSC)
     read = ctypes.CFUNCTYPE(ctypes.c_uint64)(ctypes.addressof(ctypes.c_char.from_buffer(code)))
@@ -34,7 +34,7 @@ def _counter():
 
 
 def _both(read):
-    """(nanoseconds, counter, nanoseconds of doubt): the best of some readings of both clocks."""
+    """(nanoseconds, counter, uncertainty in nanoseconds): the best of 50 readings of both."""
     best = None
     for _ in range(50):
         begin = time.monotonic_ns()
@@ -60,7 +60,7 @@ def tsc_khz():
 
 
 class Clock:
-    """What is known of a guest's clock: readings, each between two of the host's."""
+    """Readings of a guest's clock, each between two readings of the host's clock."""
 
     def __init__(self):
         self.readings = []
@@ -72,7 +72,7 @@ class Clock:
         self.readings.append((before, value, time.monotonic_ns()))
 
     def bounds(self):
-        """The guest's rate by the host's clock lies between these two, inf if it may be any."""
+        """The least and the greatest possible rate of the guest's clock by the host's (or inf)."""
         if len(self.readings) < 2:
             return 0, float("inf")
         (before, value, after), (last_before, last_value, last_after) = (
@@ -82,11 +82,11 @@ class Clock:
                 grew / (last_before - after) if last_before > after else float("inf"))
 
     def verdict(self):
-        """None, or what is certainly wrong with the guest's clock."""
+        """None, or a text if the rate is outside the tolerance for certain."""
         low, high = self.bounds()
         if low <= 1 + TOLERANCE and high >= 1 - TOLERANCE:
             return None
         rate = low if low > 1 else high
-        return (f"its clock runs {rate:.2f} times as fast as the host's, and so do all its time "
-                "limits: its kernel has measured the time stamp counter wrongly, as it may while "
-                "the host is busy; start the lab again")
+        return (f"its clock runs {rate:.2f} times as fast as the host's, which makes all its time "
+                "limits wrong: its kernel has measured the time stamp counter wrongly, probably "
+                "because the host is busy; start the lab again")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The course of Documentation/course: its lessons, their labs, and the checks of their tasks.
 
-A check looks at the learner's running lab and yields a pair for each part of the task: whether
-it is done, and what is to be done. It reads only: whoever checks twice gets the same answer twice.
+A check inspects the learner's running lab and yields a pair for each part of the task: whether
+it is done, and what has to be done. It only reads, so that a check does not change the next one.
 """
 import base64
 import json
@@ -24,8 +24,8 @@ TREE = ("-n", "3", "--topology", "fat-tree:4")
 # Of the BTH: RC RDMA WRITE First, Middle, Last, Only; RC Acknowledge. Of the AETH: its first byte.
 WRITES = {0x06, 0x07, 0x08, 0x0a}
 ACKNOWLEDGE, SEQUENCE_ERROR = 0x11, b"\x60"
-# lab: the options of 'ohca-lab up'. check(lab): the parts of the task. prepare(lab, seed): what is
-# done to a lab that has just come up, or None.
+# lab: the options of 'ohca-lab up'. check(lab): the parts of the task. prepare(lab, seed): changes
+# a lab that has just started, or None.
 Lesson = namedtuple("Lesson", "title lab check prepare", defaults=(None,))
 
 
@@ -40,16 +40,16 @@ def by_guid(nodes, guid):
 
 
 def remedy(lesson, name, up=True):
-    """What starts the lab of a lesson under that name; up: another lab has the name."""
+    """The commands that start the lab of a lesson under a name; up: a lab of that name is up."""
     option = f" --name {name}" if name != "default" else ""
     start_it = f"'ohca-lab course {lesson} --start{option}'"
     return f"'ohca-lab down{option}', then {start_it}" if up else start_it
 
 
 def answered(lab, path, expected):
-    """A part of a task for each of {name: (value, question)}: a file of node 1 answers it.
+    """A part of a task for each of {name: (value, question)}: a file on node 1 has the answers.
 
-    No answer is right to what is None.
+    If value is None, every answer is wrong.
     """
     given = lab.answers(path)
     for name, (value, question) in expected.items():
@@ -63,7 +63,7 @@ def answered(lab, path, expected):
 
 
 def discovery(lab):
-    """Lesson 1: the learner counts the nodes and finds node 3's place."""
+    """Lesson 1: the learner counts the nodes of the fabric and finds the switch of node 3."""
     nodes = lab.topology()
     kinds = [n["type"] for n in nodes.values()]
     port = port_of(nodes[lab.place(3)])
@@ -71,7 +71,7 @@ def discovery(lab):
     yield from answered(lab, "/root/discovery", {
         "switches": (kinds.count("switch"), "the number of switches"),
         "hosts": (kinds.count("channel adapter"), "the number of channel adapters"),
-        # the fabric knows it from when the port has a LID
+        # ohca-fabric has it as soon as the port has a LID
         "guid": (int(port["guid"], 0) if "guid" in port else None, "the PortGUID of node3"),
         "switch": (leaf["description"], "the NodeDescription of the switch that node3 is at"),
         "port": (port["peer_port"], "the port of that switch"),
@@ -80,9 +80,9 @@ def discovery(lab):
 
 
 def routes(lab):
-    """Lesson 2: each host gets two LIDs, and they have different ways."""
+    """Lesson 2: each host gets two LIDs with different routes."""
     nodes = lab.topology()
-    # a machine's LMC is not at its switch: the machine itself knows it
+    # the fabric does not have the LMC of a machine's port, so read it on the machine
     lmc = {n["description"]: port_of(n).get("lmc") for n in nodes.values()
            if n["type"] == "channel adapter"}
     for k in lab.nodes:
@@ -96,12 +96,12 @@ def routes(lab):
 
 
 def spine_of(way):
-    """The switch in the middle of a way of three switches; None: it is another way."""
+    """The switch in the middle of a path of three switches; None for other paths."""
     return way[2] if len(way) == 5 else None
 
 
 def counters(lab):
-    """Lesson 3: node 2 sends 64 MiB to node 3, and the learner finds by which spine."""
+    """Lesson 3: node 2 sends 64 MiB to node 3, and the learner finds the spine on the path."""
     nodes, counted = lab.topology(), lab.counters()
     here, there = (port_of(nodes[lab.place(k)]) for k in (2, 3))
     # what a leaf receives from node2 and sends to node3, in words of 4 bytes
@@ -115,7 +115,7 @@ def counters(lab):
 
 
 def partitions(lab):
-    """Lesson 4: nodes 1 and 2 are in a partition of their own, and have IPoIB in it."""
+    """Lesson 4: nodes 1 and 2 are in a partition without node 3 and use IPoIB in it."""
     keys = {k: {number(x) for x in lab.sh(k, f"cat {PORT}/pkeys/*")[1].split()} for k in lab.nodes}
     for k in (1, 2):
         yield 0x8123 in keys[k], f"node{k} is a full member of partition 0x123 (P_Key 0x8123)"
@@ -128,7 +128,7 @@ def partitions(lab):
 
 
 def quality(lab):
-    """Lesson 5: SL 2 has a lane of its own, and node 2 uses it."""
+    """Lesson 5: SL 2 has a VL of its own, and node 2 uses it."""
     nodes = lab.topology()
     leaf = port_of(nodes[lab.place(2)])
     lid = by_guid(nodes, leaf["peer"])["ports"][0]["lid"]
@@ -166,7 +166,7 @@ def multicast(lab):
 
 
 def failover(lab):
-    """Lesson 8: node 2 has the master, node 1 the standby."""
+    """Lesson 8: the SM of node 2 is master, that of node 1 standby."""
     _, text = lab.sh(3, "sminfo")
     yield (bool(re.search(rf"sm lid {lab.lid(2)} .*SMINFO_MASTER", text)),
            "the master is the subnet manager of node2")
@@ -184,7 +184,7 @@ def cables_between(lab):
 
 
 def break_cable(lab, seed):
-    """Lesson 9 begins: a cable that machines use loses packets; which one depends on the seed."""
+    """Prepares lesson 9: makes a cable that machines use lose packets; seed chooses the cable."""
     used = set()
     for source, target in PAIRS:
         _, way = lab.trace(lab.place(source), lab.place(target))
@@ -203,7 +203,7 @@ def break_cable(lab, seed):
 
 
 def faults(lab):
-    """Lesson 9: the cable that loses packets is out of use, no other one, and all goes on."""
+    """Lesson 9: the cable that loses packets has no link; all others have, and packets arrive."""
     try:
         with open(lab.file("course-fault"), encoding="utf-8") as f:
             said = json.load(f)
@@ -223,7 +223,7 @@ def captures(lab):
                         "base64 -w 0 wire.pcapng", 300)
     try:
         found = list(packets(base64.b64decode(text, validate=True)))
-    except ValueError:      # what stat says of a file that is not there
+    except ValueError:      # the text is stat's error message: there is no file
         found = []
     yield (bool(found),
            "/root/wire.pcapng on node1 is a capture of at most 8 MiB, with data packets")
@@ -243,7 +243,7 @@ def captures(lab):
 
 
 def scale(lab):
-    """Lesson 11: OpenSM has routed by ftree, a core switch is off, and all hosts are there."""
+    """Lesson 11: OpenSM routes by ftree, a core switch is off, and all hosts can be reached."""
     status, _ = lab.sh(1, "grep -q 'ftree tables configured' /var/log/opensm.log")
     yield not status, "OpenSM's log says that it has written the tables by its engine ftree"
     nodes = lab.topology()
@@ -259,7 +259,7 @@ def scale(lab):
 
 
 def slow_way(lab, _seed):
-    """Lesson 12 begins: Open MPI takes TCP over IPoIB."""
+    """Prepares lesson 12: configures Open MPI for TCP over IPoIB."""
     for k in lab.nodes:
         status, text = lab.sh(k, "mkdir -p /root/.openmpi && printf '%s\\n' 'pml = ob1' "
                                  "'btl = tcp,self' 'btl_tcp_if_include = ib0' "
@@ -310,12 +310,12 @@ LESSONS = {
 
 def add_parser(sub, work):
     """The command line of 'ohca-lab course'; sub has the subparsers, work runs it."""
-    p = sub.add_parser("course", help="lessons of the course: what there is, their labs, checks")
+    p = sub.add_parser("course", help="list the course's lessons, start their labs, check tasks")
     p.add_argument("--name", default="default", help="the lab (default)")
     p.add_argument("--start", action="store_true", help="start the lab of the lesson")
     p.add_argument("--check", action="store_true",
-                   help="say what of the lesson's task is done; the status is 0 if all is, "
-                        f"{NOT_DONE} if not")
+                   help="show which parts of the lesson's task are done; the status is 0 if all "
+                        f"are, else {NOT_DONE}")
     p.add_argument("lesson", type=int, nargs="?", metavar="N", choices=sorted(LESSONS))
     p.set_defaults(work=work)
 
@@ -326,7 +326,7 @@ def start(opt, state_of):
     done = subprocess.run([os.path.join(os.path.dirname(HERE), "ohca-lab"), "up", "--name",
                            opt.name, *lesson.lab], check=False)
     if not done.returncode and lesson.prepare:
-        # by chance; tests want the same one again
+        # random without it; tests set it
         seed = os.environ.get("OHCA_COURSE_SEED")
         lesson.prepare(Running(opt.name, state_of(opt.name)), seed)
     return done.returncode
@@ -357,10 +357,11 @@ def run(opt, state_of):
     """ohca-lab course: the list of lessons, or one of them; state_of(NAME) is a lab's state."""
     if opt.lesson is None:
         if opt.start or opt.check:
-            raise LabError("course: which lesson? 'ohca-lab course' lists them")
+            raise LabError("course: give the number of a lesson; 'ohca-lab course' lists them")
         for n, lesson in LESSONS.items():
             print(f"{n:>2}  {lesson.title}")
-        print("ohca-lab course N says how to begin; Documentation/course has the pages")
+        print("'ohca-lab course N' shows how to start lesson N; its page is in "
+              "Documentation/course")
         return 0
     if opt.start and (status := start(opt, state_of)):
         return status

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""ohca-lab doctor: what there is, what fits together, and what to do where something does not.
+"""ohca-lab doctor: checks the parts of a lab and whether they fit, and says what to do.
 
-A line has a state, a part and what is known of it. 'ok' and 'note' are well; a part that is 'stale'
-works, but is older than its source; no lab can run with one that is 'missing' or 'differs'.
+A line has a state, a part and a description of it. 'ok' and 'note' are no problem. A part that is
+'stale' works, but is older than its source. With a part that is 'missing' or 'differs' no lab runs.
 """
 import os
 import re
@@ -15,12 +15,12 @@ from .paths import remedy
 from .vm import choose_accelerator
 
 OK, NOTE, STALE, MISSING, DIFFERS = "ok", "note", "stale", "missing", "differs"
-NODE_MIB = 1024         # what a node has without --memory
-BUILD_MIB = 12000       # what a build from nothing takes, as tools/deps has it
+NODE_MIB = 1024         # memory of a node without --memory
+BUILD_MIB = 12000       # disk space that a whole build needs; tools/deps has the same figure
 
 
 def lines_of(argv):
-    """What a program prints, or None: it does not run."""
+    """The standard output of a program, or None if it does not run or fails."""
     try:
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=10,
                               check=False, text=True)
@@ -30,7 +30,7 @@ def lines_of(argv):
 
 
 def read(path):
-    """A file's bytes, none if it cannot be read."""
+    """The bytes of a file, or b"" if it cannot be read."""
     try:
         with open(path, "rb") as f:
             return f.read()
@@ -48,7 +48,7 @@ def found(pattern, text, default=None):
 
 
 def changed(part):
-    """A source of a part that is not as it was when the part was made, or None."""
+    """A source of a part that has changed since the part was built, or None."""
     stamps = os.path.join(paths.BUILD, "stamp")
     known = {}
     try:
@@ -75,7 +75,7 @@ def changed(part):
 
 
 def part_line(part, target, name, text):
-    """The line of a part that is there: ok, or stale."""
+    """The line of a part that exists: ok or stale."""
     source = changed(part)
     if source:
         return STALE, name, f"{text}; {source} has changed: {remedy(target)}"
@@ -83,23 +83,23 @@ def part_line(part, target, name, text):
 
 
 def in_layer(guest, name, what):
-    """The line of a part that is only in the guest's layer, as all parts of an installation are."""
+    """The line of a part that is only in the guest's layer, as in an installation."""
     if paths.CHECKOUT:
-        return NOTE, name, f"in {guest.layer}; the {what} that it was made of is gone"
+        return NOTE, name, f"in {guest.layer}; the {what} itself is not in {paths.BUILD}"
     return OK, name, f"in {guest.layer}"
 
 
 class Doctor:
-    """Looks at the parts one after the other; self.lines has what was found."""
+    """Checks the parts one after the other; self.lines has the results."""
 
     def __init__(self):
         self.lines = []
-        self.front = {}         # who speaks which version of the front protocol
+        self.front = {}         # version of the protocol of HCAs that each program uses
         self.interface = None   # major version, of the device
         self.abi = None         # of the last driver
 
     def add(self, state, name, text):
-        """One more line."""
+        """Adds a line."""
         self.lines.append((state, name, text))
 
     def qemu(self):
@@ -118,7 +118,7 @@ class Doctor:
             return
         device = found(r'name "ohca".*, (interface .*)"', text)
         if device is None:
-            self.add(MISSING, "QEMU", f"{version} has no device ohca that says its version: "
+            self.add(MISSING, "QEMU", f"{version} has no device ohca that reports its version: "
                      f"{remedy('qemu')}")
             return
         self.front["QEMU"] = found(r"front protocol (\d+)", device)
@@ -136,12 +136,12 @@ class Doctor:
         self.front["ohca-fabric"] = found(r"front protocol (\d+)", text)
         self.add(*part_line("fabric", "fabric", "fabric", f"{text.strip()}, {paths.FABRIC}"))
         if len(set(self.front.values())) > 1:
-            self.add(DIFFERS, "front", ", ".join(f"{k} speaks version {v} of the front protocol"
+            self.add(DIFFERS, "front", ", ".join(f"{k} has version {v} of the protocol of HCAs"
                                                 for k, v in self.front.items()) +
                      f": {remedy('qemu fabric')}")
 
     def guest(self, guest):
-        """Image, kernel and layer of a guest; the default one must be there."""
+        """Image, kernel and layer of a guest; those of the default guest must exist."""
         name = f"guest {guest.name}"
         gone = next((p for p in (guest.vmlinux, guest.initrd, guest.base, guest.layer)
                      if not os.path.exists(p)), None)
@@ -208,8 +208,8 @@ class Doctor:
         self.add(OK, "CPU", f"{accel.upper()}: {reason}; {os.cpu_count()} processors")
         free = int(found(r"MemAvailable: *(\d+) kB", read("/proc/meminfo").decode(), "0")) >> 10
         if free < NODE_MIB:
-            self.add(MISSING, "memory", f"{free} MiB are free, a node has {NODE_MIB}: end "
-                     "something, or use --memory M")
+            self.add(MISSING, "memory", f"{free} MiB are free, a node needs {NODE_MIB}: end "
+                     "other programs, or use a smaller --memory")
         else:
             self.add(OK, "memory", f"{free} MiB are free: {free // NODE_MIB} nodes of {NODE_MIB}")
         where = paths.BUILD
@@ -219,16 +219,16 @@ class Doctor:
         built = os.path.exists(os.path.join(paths.BUILD, "kver"))
         short = not built and disk < BUILD_MIB
         self.add(MISSING if short else OK, "disk", f"{disk} MiB are free in {where}" +
-                 (f", a build takes {BUILD_MIB}: set OHCA_BUILD to a directory with more"
+                 (f", a build needs {BUILD_MIB}: set OHCA_BUILD to a directory with more"
                   if short else ""))
         builds = (("make", "builds"), ("mmdebstrap", "builds"),
-                  ("sudo" if os.getuid() else "sh", "builds as a user"))
+                  ("sudo" if os.getuid() else "sh", "builds without root"))
         for tool, what in (*(builds if paths.CHECKOUT else ()), ("gdb", "ohca-lab gdb")):
             if not shutil.which(tool, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin"):
-                self.add(NOTE, "tools", f"no {tool}, for {what}: run 'apt install {tool}'")
+                self.add(NOTE, "tools", f"no {tool}, which {what} needs: 'apt install {tool}'")
 
     def look(self):
-        """All of it."""
+        """Checks everything; returns the lines."""
         self.host()
         self.qemu()
         self.fabric()
@@ -244,5 +244,5 @@ def run(_opt):
         print(f"{state:8} {name:16} {text}")
     bad = sum(state in (MISSING, DIFFERS) for state, _, _ in lines)
     sys.stdout.flush()
-    print("no lab can run yet" if bad else "a lab can run: ohca-lab run -n 2 -- ibstat")
+    print("no lab can run yet" if bad else "a lab can run: try 'ohca-lab run -n 2 -- ibstat'")
     return 1 if bad else 0

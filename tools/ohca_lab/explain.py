@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The schema of files that describe labs, and what its errors mean for whoever writes them."""
+"""The schema of files that describe labs, and its errors as texts for users."""
 import difflib
 import functools
 import json
@@ -12,28 +12,28 @@ KINDS = {"string": "text", "integer": "a whole number", "number": "a number", "a
 
 
 def nearest(word, known):
-    """The end of a sentence about a word that is not known."""
+    """The end of a sentence about an unknown word: the nearest known one, or all."""
     near = difflib.get_close_matches(str(word), known, 1, 0.6)
     if near:
         return f"did you mean '{near[0]}'?"
-    return f"there {'is' if len(known) == 1 else 'are'} {', '.join(known)}"
+    return f"use {'' if len(known) == 1 else 'one of '}{', '.join(known)}"
 
 
 @functools.lru_cache
 def schema():
-    """The schema, as the file has it."""
+    """The schema in its file."""
     with open(SCHEMA, encoding="utf-8") as f:
         return json.load(f)
 
 
 @functools.lru_cache
 def validator():
-    """What finds the errors of a document."""
-    # only who has a file needs it, and waits until it is there
+    """A validator of the schema."""
+    # imported here, because only labs with a file need it
     import jsonschema  # pylint: disable=import-outside-toplevel
 
     def pattern(_validator, regex, value, _schema):
-        # Python's $ is before a newline, too, ECMA's is not
+        # Python's $ matches before a newline at the end, too; that of ECMA 262 does not
         if isinstance(value, str) and not re.search(regex.replace("$", r"\Z"), value):
             yield jsonschema.ValidationError("")
 
@@ -41,13 +41,13 @@ def validator():
 
 
 class Explainer:
-    """Says what an error of the schema means for whoever has written the file."""
+    """Makes texts for users from errors of the schema."""
 
     def __init__(self, document):
         self.doc = document
 
     def got(self, path, value):
-        """What is there, as the end of a sentence."""
+        """A value of the file, as the end of a sentence."""
         if isinstance(value, (list, dict)):
             return "a list" if isinstance(value, list) else "a mapping"
         if value is None:
@@ -83,7 +83,7 @@ class Explainer:
         yield self.doc.at(path, text, key=is_key)
 
     def wrong_type(self, path, value, kinds, says):
-        """What else there should be."""
+        """The text for a value of a wrong type."""
         kinds = [kinds] if isinstance(kinds, str) else kinds
         expected = " or ".join(KINDS[k] for k in kinds)
         hint = more_of(says)
@@ -97,19 +97,19 @@ class Explainer:
 
     @staticmethod
     def limit(kind, what, value, limit):
-        """What is too little or too much."""
+        """The text for a value that is too small or too large."""
         if kind in ("minProperties", "minItems", "minLength"):
-            return f"{what} is empty: put something in"
+            return f"{what} is empty: write at least one entry"
         if kind in ("maxProperties", "maxItems"):
             return f"{what} has {len(value)} entries: {limit} at most"
         if kind == "exclusiveMinimum":
-            return f"{value} is too small: it is more than {limit}"
+            return f"{value} is too small: it must be more than {limit}"
         return f"{short(value)} is too {'small' if kind == 'minimum' else 'large'}: {limit} at " + (
             "least" if kind == "minimum" else "most")
 
 
 def short(value):
-    """What is written in a file, in one line that is not too long."""
+    """A value of the file in one line of at most 60 characters."""
     return json.dumps(str(value)[:60], ensure_ascii=False)[1:-1]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""gdb at a node of a running lab: at its kernel with the driver's symbols, or at its QEMU."""
+"""gdb for a node of a running lab: for its kernel with the driver's symbols, or for its QEMU."""
 import os
 import re
 import shutil
@@ -9,8 +9,8 @@ import time
 from . import paths
 from .channel import Channel, GuestGone, Timeout
 
-LIMIT = 30      # seconds until the guest has said where its symbols are
-# Addresses of the kernel's functions, then of the sections of each of the driver's modules.
+LIMIT = 30      # seconds in which the guest must print the addresses of its symbols
+# Prints the addresses of the kernel's functions, then those of the sections of the driver.
 SYMBOLS = """
 echo 0 >/proc/sys/kernel/kptr_restrict 2>/dev/null
 grep -v '\\[' /proc/kallsyms | grep -i ' t '
@@ -20,7 +20,7 @@ cd /sys/module/ohca/sections 2>/dev/null && grep . .text* .rodata* .data* .bss |
 
 
 class GdbError(Exception):
-    """Why there is no gdb."""
+    """Why gdb cannot be started."""
 
 
 def stub(node_dir):
@@ -29,7 +29,7 @@ def stub(node_dir):
 
 
 def _ask(node_dir):
-    """What the guest says of its symbols: two texts, of the kernel and of the driver."""
+    """The addresses that the guest prints: two texts, of the kernel and of the driver."""
     parts = []
     deadline = time.monotonic() + LIMIT
     try:
@@ -38,16 +38,15 @@ def _ask(node_dir):
                     lambda _, data: parts.append(data), deadline)
         channel.close()
     except (GuestGone, Timeout, OSError) as e:
-        raise GdbError("the node does not answer: is another gdb at it, that has stopped "
-                       "it?") from e
+        raise GdbError("the node does not answer: has another gdb stopped it?") from e
     kernel, _, driver = b"".join(parts).decode().partition("\n\n")
     return kernel, driver
 
 
 def _kernel_file(node_dir, text):
-    """An ELF file with the kernel's functions, since its package has no symbols. Returns its path.
+    """Writes an ELF file with the addresses of the kernel's functions; returns its path.
 
-    text has lines of /proc/kallsyms.
+    The kernel's package has no symbols. text has lines of /proc/kallsyms.
     """
     found = {}
     for line in text.splitlines():
@@ -74,10 +73,10 @@ def _kernel_file(node_dir, text):
 def kernel_commands(node_dir, guest, kernel):
     """gdb's commands for the kernel of a node with this guest; kernel is stock or debug."""
     if guest.arch != "amd64":
-        raise GdbError(f"the host's gdb does not know the programs of {guest.arch}: "
-                       "--qemu works for all nodes")
+        raise GdbError(f"the host's gdb cannot debug programs of {guest.arch}; --qemu works for "
+                       "all nodes")
     if not os.path.exists(stub(node_dir)):
-        raise GdbError("the lab was not started with --gdb")
+        raise GdbError("the lab was started without --gdb: start it again with --gdb")
     functions, sections = _ask(node_dir)
     commands = [f"file {_kernel_file(node_dir, functions)}"]
     places = dict(re.findall(r"(?m)^(\.[\w.]+):(0x[0-9a-f]+)$", sections))
@@ -90,22 +89,22 @@ def kernel_commands(node_dir, guest, kernel):
 
 
 def qemu_commands(pid):
-    """gdb's commands for QEMU. ld.so has started it: gdb does not find its symbols alone."""
+    """gdb's commands for QEMU. gdb does not find the symbols itself, because ld.so started QEMU."""
     with open(f"/proc/{pid}/maps", encoding="utf-8") as f:
         m = re.search(r"(?m)^([0-9a-f]+)-\S+ \S+ 0+ \S+ \d+ +(/.*/qemu-system-\w+)$",
                       f.read())
     if not m:
-        raise GdbError(f"process {pid} runs a QEMU that was built again since")
+        raise GdbError(f"QEMU was built again after process {pid} had started: start the lab again")
     # with KVM, QEMU interrupts its virtual CPUs with SIGUSR1
     return [f"attach {pid}", f"add-symbol-file {m[2]} -o 0x{m[1]}",
             "handle SIGUSR1 nostop noprint"]
 
 
 def run(commands, arguments):
-    """Replaces this process by gdb, which runs the commands and then what the arguments say."""
+    """Replaces this process by gdb, which runs the commands and then its own arguments."""
     program = shutil.which("gdb")
     if not program:
-        raise GdbError("there is no gdb on this host: apt install gdb")
+        raise GdbError("there is no gdb on this host: run 'apt install gdb'")
     argv = [program, "-q", "-iex", "set confirm off", "-iex", "set debuginfod enabled off"]
     for command in commands:
         argv += ["-ex", command]

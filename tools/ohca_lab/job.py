@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a lab file has its nodes do: names, files, partitions, faults and commands."""
+"""The parts of a lab file that are not options: names, files, partitions, faults, commands."""
 import io
 import os
 import re
@@ -11,7 +11,7 @@ from . import paths
 from .labfile import DEFAULT_PKEY
 from .words import LabError, say
 
-# Gives node K of the hosts file its name of the lab file, too: NAME-ib1 is nodeK-ib1.
+# Adds the names of the lab file to the hosts file: NAME for nodeK, NAME-ib1 for nodeK-ib1.
 NAMES = """
 while read -r k name; do
 	sed -E "s/ node$k(-ib[0-9]*)?( |\\$)/ $name\\1&/" /etc/hosts >/run/hosts &&
@@ -27,25 +27,25 @@ for gid in /sys/class/infiniband/ohca_*/ports/*/gids/0; do
 done
 """
 PARTITIONS = "/etc/opensm/partitions.conf"
-SCRIPT_S = 60   # how long the fabric may take to accept a script of faults
+SCRIPT_S = 60   # seconds in which the fabric must accept a script of faults
 
 
 def name_nodes(lab):
-    """Gives the nodes the names of the file, which they know each other by."""
+    """Gives the nodes their names in the lab file."""
     if lines := "\n".join(f"{vm.number} {vm.name}" for vm in lab.vms
                           if vm.name != f"node{vm.number}"):
-        lab.sh_all(NAMES.replace("{}", lines), 30 * lab.slow, "it could not get its name")
+        lab.sh_all(NAMES.replace("{}", lines), 30 * lab.slow, "its name could not be set")
 
 
 def owned_by_root(info):
-    """A file of a tar whose owner is root, as of all in a node's root directory."""
+    """Makes root the owner of a member of a tar."""
     info.uid = info.gid = 0
     info.uname = info.gname = "root"
     return info
 
 
 def archive(files, out):
-    """Writes a tar of what one node gets to an open file."""
+    """Writes a tar of the files for one node to an open file."""
     with tarfile.open(fileobj=out, mode="w") as tar:
         for f in files:
             to = f.to.lstrip("/")
@@ -68,7 +68,7 @@ def copy_files(lab):
             try:
                 archive(files, out)
             except OSError as e:
-                # not all errors are the system's, or of a file that has a name
+                # some errors have no strerror or no file name
                 what = f"{e.filename}: " if e.filename else ""
                 raise LabError(f"{files[0].where}: files: {what}{e.strerror or e}") from None
             status = lab.sh(vm, "tar -x -C / --no-overwrite-dir", 120 * lab.slow, out.fileno())
@@ -78,7 +78,7 @@ def copy_files(lab):
 
 
 def partitions_text(partitions, guids):
-    """OpenSM's partitions.conf; guids has the PortGUIDs of each node by its number."""
+    """The text of OpenSM's partitions.conf; guids: {node's number: its PortGUIDs}."""
     lines = []
     if all(p.pkey != DEFAULT_PKEY for p in partitions):
         lines.append(f"Default={DEFAULT_PKEY:#x},ipoib:ALL=full;")
@@ -86,14 +86,14 @@ def partitions_text(partitions, guids):
         members = [f"{who}={kind}" for node, kind in p.members
                    for who in (guids[node] if isinstance(node, int) else [node])]
         flags = (",ipoib" if p.ipoib else "") + (f",sl={p.sl}" if p.sl is not None else "")
-        # a line of OpenSM's has a limit: a few members in each
+        # OpenSM limits the length of a line, so each line has at most 32 members
         lines += [f"{p.name}={p.pkey:#x}{flags}:{','.join(members[i:i + 32])};"
                   for i in range(0, len(members), 32)]
     return "\n".join(lines) + "\n"
 
 
 def write_partitions(lab):
-    """Gives OpenSM on node 1 the partitions of the file; the drivers are loaded."""
+    """Writes the partitions of the file for OpenSM on node 1. The drivers must be loaded."""
     if not lab.opt.partitions:
         return
     guids = {}
@@ -101,14 +101,15 @@ def write_partitions(lab):
         status, text = lab.capture(k, GUIDS, 30 * lab.slow)
         guids[k] = [f"0x{word}" for word in text.split()]
         if status or not all(re.fullmatch(r"0x[\da-f]{16}", g) for g in guids[k]):
-            raise LabError(f"{lab.vms[k - 1].name}: its PortGUIDs are not known: {text.strip()}")
+            raise LabError(f"{lab.vms[k - 1].name}: its PortGUIDs could not be read: "
+                           f"{text.strip()}")
     text = partitions_text(lab.opt.partitions, guids)
     if status := lab.sh(lab.vms[0], f"cat >{PARTITIONS} <<'END'\n{text}END\n", 30 * lab.slow):
         raise LabError(f"OpenSM's partitions could not be written (status {status})")
 
 
 def play_faults(lab):
-    """Has the fabric play the script of faults."""
+    """Passes the script of faults to the fabric."""
     if not lab.opt.faults:
         return
     try:
@@ -116,20 +117,20 @@ def play_faults(lab):
                               input=lab.opt.faults.text.encode(), stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, check=False, timeout=SCRIPT_S)
     except subprocess.TimeoutExpired:
-        raise LabError(f"{lab.opt.faults.where(1)}: the fabric has not taken the script of faults "
-                       f"within {SCRIPT_S} s") from None
+        raise LabError(f"{lab.opt.faults.where(1)}: the fabric has not accepted the script of "
+                       f"faults within {SCRIPT_S} s") from None
     if done.returncode:
         raise LabError(re.sub(r"^-:(\d+):", lambda m: lab.opt.faults.where(int(m[1])) + ":",
                               done.stdout.decode(errors="replace").strip(), flags=re.M))
 
 
 def shell(text):
-    """The arguments that have a shell run a command line."""
+    """The argv of a shell that runs a command line."""
     return ["/bin/sh", "-c", text]
 
 
 def command_text(run):
-    """A command in a line that is not too long."""
+    """A command in one line of at most 60 characters."""
     text = " ".join((run if isinstance(run, str) else " ".join(run)).split())
     return text if len(text) <= 60 else text[:57] + "..."
 
@@ -137,20 +138,21 @@ def command_text(run):
 def run_commands(lab, commands, timeout):
     """Runs commands one after the other until one fails; returns 0, or an exit status.
 
-    That is the command's, or 1 where success was wrong. timeout is for those without their own.
+    It is the status of the command that failed, or 1 if 0 was not an expected status. timeout is
+    for commands without one of their own.
     """
     for c in commands:
         argv = shell(c.run) if isinstance(c.run, str) else c.run
         status = lab.wrong_status(argv, c.timeout or timeout, c.on, c.expect)
         if status is not None:
-            say(f"{c.where}: '{command_text(c.run)}' ends with status {status}; right is "
+            say(f"{c.where}: '{command_text(c.run)}' ends with status {status}; expected is "
                 f"{' or '.join(map(str, c.expect))}")
             return status or 1
     return 0
 
 
 def run_job(lab, timeout):
-    """The file's job, and then what is for the end; returns the exit status."""
+    """Runs 'commands', then 'after' of the file; returns the exit status."""
     status = run_commands(lab, lab.opt.commands, timeout)
     last = run_commands(lab, lab.opt.after, timeout)
     return status or last

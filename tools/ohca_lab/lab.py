@@ -18,7 +18,7 @@ from .channel import Channel, GuestGone, Timeout
 from .vm import MOUNT_SHARE, VM, choose_accelerator, of_node, spawn, stop
 from .words import LabError, say
 
-COMMAND_S = 600     # how long a command may take for which nothing else is said
+COMMAND_S = 600     # seconds that a command may run without --timeout
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 # Run in every node before COMMAND: the driver and the user interfaces.
@@ -66,28 +66,28 @@ done
 
 
 def how(status):
-    """What the exit status of a part means, as a sentence's end."""
+    """The meaning of a part's exit status, as the end of a sentence."""
     if status < 0:
         return f"was ended by {signal.Signals(-status).name}"
     return "has ended" + (f" with status {status}" if status else
-                          ", as a machine does that panicked, rebooted or powered off")
+                          "; a machine also ends when it panics, reboots or powers off")
 
 
 def labs():
-    """The names of the labs that are up or starting, or were when their launcher was killed."""
+    """The names of all labs with a directory: they are up, starting, or were killed."""
     return sorted(n for n in os.listdir(paths.runtime()) if not n.startswith("."))
 
 
 @contextlib.contextmanager
 def alone():
-    """No other launcher makes or removes labs within: one that is being made has no lock yet."""
+    """Holds the lock under which launchers make and remove labs: a new lab has no lock yet."""
     with open(os.path.join(paths.runtime(), ".lock"), "wb") as f:
         fcntl.flock(f, fcntl.LOCK_EX)
         yield
 
 
 def sweep():
-    """Removes what labs left behind whose launcher was killed."""
+    """Removes the directories of labs whose launcher was killed."""
     with alone():
         _sweep()
 
@@ -110,23 +110,23 @@ def node_dir(name, k):
 
 
 def command_argv(command):
-    """One word is a shell's command line, several are a command and its arguments."""
+    """The argv of a command: one word is a shell's command line, more are a program's argv."""
     return job.shell(command[0]) if len(command) == 1 else list(command)
 
 
 def environment(k, nodes):
-    """What a command finds in its environment."""
+    """The environment of a command on node k."""
     return {"OHCA_NODE": str(k), "OHCA_NODES": str(nodes), "HOME": "/root", "USER": "root",
             "PATH": PATH, "LANG": "C.UTF-8", "TERM": os.environ.get("TERM", "dumb")}
 
 
 def environment_of(state, node):
-    """The same on a node of a running lab, from its state; node counts from 1."""
+    """The same for a node of a running lab, from its state; node counts from 1."""
     return environment(state["first"] + node - 1, state["nodes"])
 
 
 class Lab:
-    """One lab, owned by the process that made it."""
+    """One lab. It ends with the process that made it."""
     MACHINE = VM
     first = 1       # the number of its first node
     images_kept = False     # whether nodes write to their disk images
@@ -176,20 +176,20 @@ class Lab:
         return paths.Guest(of_node(self.opt.guest, k))
 
     def guests(self):
-        """The guests of all nodes that are no images, each one once."""
+        """The guests of all nodes that do not boot images, each one once."""
         return [paths.Guest(name) for name in dict.fromkeys(
             of_node(self.opt.guest, k) for k, own in enumerate(self.images, 1) if not own)]
 
     def machine(self, k):
-        """Node k, which does not run yet."""
+        """An object for node k; it does not start the node."""
         return (image.ImageVM if self.images[k - 1] else self.MACHINE)(self, k)
 
     def environment(self, k):
-        """What a command on node k finds in its environment."""
+        """The environment of a command on node k."""
         return environment(self.first + k - 1, self.opt.nodes)
 
     def mgmt_role(self, k):
-        """How node k joins the management network: node 1 of two listens, or the hub does."""
+        """QEMU's options for the management network: node 1 of two listens, else the hub does."""
         return "server=on" if (k, self.opt.nodes) == (1, 2) else "server=off,reconnect-ms=50"
 
     def _places(self):
@@ -206,8 +206,8 @@ class Lab:
         if os.path.exists(guest.layer):
             layers.append(guest.layer)
         if self.opt.package and not paths.CHECKOUT:
-            raise LabError("--package wants a checkout of OpenHCA, where 'make lab' makes the root "
-                           "into which apt installs")
+            raise LabError("--package works in a checkout of OpenHCA only: 'make lab' there makes "
+                           "the root into which apt installs")
         if self.opt.package:
             made = subprocess.run([os.path.join(paths.TOP, "tools", "mkpackages"), guest.name,
                                    *self.opt.package], stdout=subprocess.PIPE, check=False)
@@ -224,7 +224,8 @@ class Lab:
             try:
                 os.mkdir(self.dir, mode=0o700)
             except FileExistsError:
-                raise LabError(f"a lab called {self.name} is already up") from None
+                raise LabError(f"a lab named {self.name} is already up: end it by 'ohca-lab down "
+                               f"--name {self.name}', or give another --name") from None
             self.lock = open(os.path.join(self.dir, "lock"), "wb")
             fcntl.flock(self.lock, fcntl.LOCK_EX)
         say(f"{self.accel.upper()}: {self.reason}")
@@ -250,11 +251,11 @@ class Lab:
         self._fabric()
         self.check_clocks()
         if job.run_commands(self, self.opt.before, COMMAND_S):
-            raise LabError("the lab could not be made ready")
+            raise LabError("a command of 'before' has failed")
         job.play_faults(self)
 
     def read_clocks(self):
-        """Compares the clock of each node with the host's once more; dead nodes have none."""
+        """Adds a reading of the clock of each node whose machine runs."""
         def get(k):
             status, text = self.capture(k, "date +%s%N", 20 * self.slow)
             if status:
@@ -262,7 +263,7 @@ class Lab:
             try:
                 return int(text)
             except ValueError:
-                raise LabError(f"node{self.first + k - 1}: its 'date +%s%N' prints no number: "
+                raise LabError(f"node{self.first + k - 1}: its 'date +%s%N' printed no number: "
                                f"{text[:100].strip()!r}") from None
 
         for k, guest in self.clocks.items():
@@ -270,28 +271,28 @@ class Lab:
                 guest.read(lambda k=k: get(k))
 
     def check_clocks(self):
-        """Ends the lab if a node's clock certainly runs at another rate than the host's."""
+        """Raises LabError if a node's clock certainly runs at another rate than the host's."""
         self.read_clocks()
         for k, guest in self.clocks.items():
             if wrong := guest.verdict():
                 raise LabError(f"node{self.first + k - 1}: {wrong}")
 
     def stood_still(self, k):
-        """A node's machine was stopped and goes on: its clock stood still as well."""
+        """Discards the readings of a node's clock, after its machine was stopped for a while."""
         self.clocks[k] = clock.Clock()
 
     def migrate(self, k):
-        """Moves a node to another QEMU; what runs there goes on, but for commands of ours."""
+        """Moves a node to another QEMU. Its programs continue, except for commands of ohca-lab."""
         vm = self.vms[k - 1]
         attach.no_migration(self.opt, vm)
         if not vm.process:
-            raise LabError(f"libvirt runs {vm.name}: virsh migrate")
+            raise LabError(f"libvirt runs {vm.name}: use 'virsh migrate'")
         if vm.image:
-            raise LabError(f"{vm.name} does not migrate: what it wrote to its disk is a file of "
-                           "its QEMU alone")
+            raise LabError(f"{vm.name} does not migrate: it boots an image, and another QEMU "
+                           "cannot read what it has written to its disk")
         # QEMU does not move a machine that has a directory of the host mounted
         if self.opt.share and self.capture(k, "umount /share")[0]:
-            raise LabError(f"{vm.name} does not migrate: something uses /share")
+            raise LabError(f"{vm.name} does not migrate: a program there uses /share: end it first")
         wrong = []
         try:
             told = move.migrate(vm)
@@ -302,32 +303,33 @@ class Lab:
         if self.opt.share:
             status, said = self.capture(k, MOUNT_SHARE)
             if status:
-                wrong += [f"{vm.name} has no /share any more: {said.strip() or status}"]
+                wrong += [f"{vm.name} could not mount /share again: {said.strip() or status}"]
         self._write_state()
         if wrong:
             raise LabError("; ".join(wrong))
         return told
 
     def start_fabric(self):
-        """Starts ohca-fabric, for the nodes and for control."""
+        """Starts ohca-fabric."""
         self._helper([paths.FABRIC, "serve", *places.fabric_options(self.opt),
                       "--listen", f"{self.dir}/fabric", "--control", f"{self.dir}/control",
                       *(x for p in self.opt.trace for x in ("--trace", p)),
                       *join.serve(self.opt), *self.opt.serve],
                      "fabric")
         if self.opt.listen:
-            say(f"others join at {join.address(self)}")
+            say(f"labs of other hosts join by '--join {join.address(self)}'")
 
     def stop_fabric(self):
-        """Ends it; the nodes see their cables pulled, or their cards gone away."""
+        """Kills ohca-fabric; the nodes' adapters lose their links, or are removed."""
         fabric = next(p for p in self.helpers if p.what == "fabric")
         stop(fabric)
         self.helpers.remove(fabric)
 
     def _helper(self, argv, name, what=None):
-        """Starts one, and waits until it says that it is ready; what: its own name of several.
+        """Starts a program and waits until its log says that it is ready.
 
-        The file of a socket does not tell: it is there before anybody listens.
+        name is the program's, what that of this process if there are several. A socket's file
+        exists before the program listens, so it does not show readiness.
         """
         what = what or name
         path = os.path.join(self.dir, f"{what}.log")
@@ -345,21 +347,21 @@ class Lab:
                 if f"ohca-{name}: ready".encode() in said:
                     return
                 time.sleep(0.01)
-        raise LabError(f"ohca-{what} is not ready")
+        raise LabError(f"ohca-{what} is not ready after 30 s: {path} has its log")
 
     def _fabric(self):
         opt = self.opt
         if opt.fabric == "rxe":
-            self.sh_all(SETUP_RXE, 30 * self.slow, "setup failed")
+            self.sh_all(SETUP_RXE, 30 * self.slow, "RoCE (rxe) could not be set up")
         if opt.fabric == "ohca" and not opt.no_driver:
             self.bring_up()
 
     def bring_up(self):
-        """Loads the driver everywhere, starts OpenSM and waits for ACTIVE ports."""
+        """Loads the driver on all nodes, starts OpenSM and waits for ACTIVE ports."""
         image.install(self)
         opt, begin = self.opt, time.monotonic()
         self.sh_all(lambda vm: f"HCAS={len(self.places[vm.k - 1])}\n{SETUP_OHCA}", 30 * self.slow,
-                    "driver setup failed")
+                    "the driver could not be set up")
         if opt.no_sm and not opt.no_driver:
             return
         wait = int(30 * self.slow)
@@ -369,7 +371,7 @@ class Lab:
             job.write_partitions(self)
             self.start_opensm()
         join.active(self, lambda: self.sh_all(f"WAIT={wait}\n{ACTIVE}", wait + 30,
-                                              "fabric did not come up"))
+                                              "its ports did not become ACTIVE"))
         join.routes(self)
         say(f"all ports ACTIVE, IPoIB up, {time.monotonic() - begin:.1f} s after boot")
 
@@ -378,7 +380,7 @@ class Lab:
         words = shlex.join(x for arg in self.opt.opensm for x in arg.split(" "))
         status = self.sh(self.vms[0], OPENSM.replace("{}", words), 30 * self.slow)
         if status:
-            raise LabError(f"OpenSM did not start (status {status})")
+            raise LabError(f"{self.vms[0].name}: OpenSM did not start (status {status})")
 
     def _write_state(self):
         state = {"pid": os.getpid(), "nodes": self.opt.nodes, "first": self.first,
@@ -406,7 +408,7 @@ class Lab:
             except (GuestGone, LabError, OSError) as e:
                 failed.append((vm, str(e) or what))
             except Exception as e:  # pylint: disable=broad-exception-caught
-                # a node of which nothing is recorded would count as one that is done
+                # without a record, the node would count as done
                 failed.append((vm, f"{what}: {e!r}"))
 
         threads = [threading.Thread(target=one, args=(vm,), daemon=True) for vm in self.vms]
@@ -421,7 +423,7 @@ class Lab:
             raise LabError(f"{vm.name}: {why}\n{words}")
 
     def capture(self, k, script, timeout=60):
-        """Runs a shell script on node k; returns its status and all it wrote, as text."""
+        """Runs a shell script on node k; returns its status and all its output as text."""
         vm = self.vms[k - 1]
         deadline = time.monotonic() + timeout
         parts = []
@@ -480,7 +482,7 @@ class Lab:
         return c_status or s_status, s_out, c_out
 
     def sh(self, vm, script, timeout, stdin=None):
-        """Runs a shell script in one node, its output shown; returns its status.
+        """Runs a shell script in one node and prints its output; returns its status.
 
         stdin is a descriptor that the script reads, or None.
         """
@@ -532,13 +534,13 @@ class Lab:
         """Runs a program with its arguments on nodes, by their numbers, or on all, at once.
 
         Returns the first status that is not one of the expected, or None. After a failure the
-        other nodes get grace seconds to finish. A node that dies counts as status 255, one that is
-        not done in time as 124; nobody can expect these.
+        other nodes get grace seconds to finish. If a node ends, its status is 255; if the program
+        does not finish in time, it is 124. Both count as failures, whatever is expected.
         """
         begin = time.monotonic()
         limit = [begin + timeout]
         vms = [vm for vm in self.vms if on is None or vm.k in on]
-        # of each node that is done: None, or its status if that is wrong
+        # for each node that has finished: None, or its status if that is not expected
         statuses = []
         changed = threading.Condition()
         channels = {}
@@ -552,7 +554,7 @@ class Lab:
                 status = None if status in expected else status
             except Timeout:
                 status = 124
-                say(f"{vm.name}: not done after {timeout} s")
+                say(f"{vm.name}: the command did not end within {timeout} s")
             except (GuestGone, OSError):
                 if self.ending:
                     return
@@ -575,19 +577,19 @@ class Lab:
                 if time.monotonic() > limit[0] + 2:
                     missing = len(vms) - len(statuses)
                     say(f"{missing} node(s) did not finish" +
-                        (" after another failed" if failed else " in time"))
+                        (f" within {grace} s after another had failed" if failed else " in time"))
                     statuses.append(124)
                     break
             return next((s for s in statuses if s is not None), None)
 
     def wait(self):
-        """Stays until a signal ends it, and moves nodes; a machine that dies stays dead."""
+        """Waits until all machines have ended, and moves nodes on request."""
         with move.Requests(self) as requests:
             while any(vm.alive() for vm in self.vms):
                 requests.answer(1)
 
     def save_logs(self, where):
-        """Copies consoles, dmesg and logs of the parts to a directory."""
+        """Copies consoles, kernel messages and logs of the parts to a directory."""
         os.makedirs(where, exist_ok=True)
         for vm in self.vms:
             for name in ("console.log", "qemu.log"):
@@ -609,7 +611,7 @@ class Lab:
                 **{p.what: p for p in self.helpers}}
 
     def logs(self):
-        """Where each part writes, by its name; also those that have ended."""
+        """{name: path of the log} of each part, also of those that have ended."""
         files = {vm.name: os.path.join(vm.dir, "qemu.log") for vm in self.vms}
         for name in sorted(os.listdir(self.dir)):
             if name.endswith(".log"):
@@ -617,15 +619,15 @@ class Lab:
         return files
 
     def ended(self):
-        """How each part that does not run any more has ended, by its name."""
+        """{name: how it has ended} of each part that does not run any more."""
         return {name: how(p.returncode) for name, p in self.parts().items()
                 if p.poll() is not None}
 
     def end(self, patience):
-        """Asks all parts to end, the machines first, and waits that many seconds for each.
+        """Sends SIGTERM to all parts, first to the machines, and waits patience seconds for each.
 
-        Returns (name, what is wrong, "crash" or "time") of each part that did not end as it
-        should, or had ended before.
+        Returns (name, what is wrong, "crash" or "time") of each part that had ended before, or
+        did not end correctly.
         """
         self.ending = True
         wrong = [(name, what, "crash") for name, what in self.ended().items()]
@@ -637,7 +639,7 @@ class Lab:
                 try:
                     status = p.wait(patience)
                 except subprocess.TimeoutExpired:
-                    wrong.append((name, f"does not end within {patience} s", "time"))
+                    wrong.append((name, f"has not ended within {patience} s", "time"))
                     continue
                 # the hub has nothing to clean up
                 if status and (name, status) != ("hub", -signal.SIGTERM):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A lab that a file describes (-f): what the file says becomes the defaults of the options.
+"""A lab that a file describes (-f): the values of the file become defaults of the options.
 
-lab.schema.json says what there may be. What it cannot say, names that belong together and files
-that exist, is checked here, and what options mean together where the command line's is (cli.py).
+lab.schema.json describes the files. This module checks what a schema cannot: names that must match
+and files that must exist. cli.py checks combinations of options, also those of a file.
 """
 import os
 import re
@@ -13,16 +13,16 @@ from .document import Document, FileError, Problem
 from .explain import Explainer, nearest, validator
 
 DEFAULT_PKEY = 0x7fff
-EVERYBODY = ("ALL", "SELF", "ALL_CAS", "ALL_SWITCHES")  # as OpenSM has them
-# What nodes cannot be called: others have it, or the hosts file of the guests.
+EVERYBODY = ("ALL", "SELF", "ALL_CAS", "ALL_SWITCHES")  # words of OpenSM's partitions.conf
+# Names that nodes cannot have: OpenSM or the guests' hosts file uses them.
 TAKEN = r"(?i)localhost|all|self|node\d+|.*-ib\d*"
 
 # run: a shell's command line, or a list, a program and its arguments; on: numbers of nodes, None:
-# all; expect: the right statuses; where: FILE:LINE:COLUMN
+# all; expect: the expected statuses; where: FILE:LINE:COLUMN
 Command = namedtuple("Command", "run on expect timeout where")
-# One of source, a path of the host, and text is None.
+# Either source, a path on the host, or text is None.
 File = namedtuple("File", "to source text executable on where")
-# members: (who, "full", "limited" or "both"); who is a node's number, or text for OpenSM
+# members: (member, "full", "limited" or "both"); member: a node's number, or text for OpenSM
 Partition = namedtuple("Partition", "name pkey ipoib sl members")
 # A script of faults; where(N) is the place of its line N.
 Faults = namedtuple("Faults", "text where")
@@ -40,7 +40,7 @@ def faults_of(path):
 
 
 class LabFile:
-    """What a file says: values are defaults of the parser of the options."""
+    """A file that describes a lab: values has defaults for the parser of the options."""
 
     def __init__(self, path):
         """Reads the file; raises FileError if it is wrong."""
@@ -75,16 +75,16 @@ class LabFile:
         return "{}:{}:{}".format(self.path, *self.doc.place(path))
 
     def _set(self, dest, value, path=None):
-        """A value of an option, and where it is."""
+        """Sets the default of an option, and records its place in the file."""
         self.values[dest] = value
         self.places["--" + dest.replace("_", "-")] = path or (dest,)
 
     def _file(self, name):
-        """The path of what the file names."""
+        """The path of a file whose name is in this file."""
         return os.path.join(self.dir, name)
 
     def _options(self, top):
-        """What is the same as an option."""
+        """Reads the keys that are options."""
         for key in SAME:
             if key in top:
                 self._set(key.replace("-", "_"), top[key], (key,))
@@ -101,14 +101,14 @@ class LabFile:
                 self._set("faults", faults_of(self._file(top["faults"])))
             except (OSError, UnicodeDecodeError) as e:
                 self._wrong(("faults",), f"'{top['faults']}' cannot be read: "
-                            f"{getattr(e, 'strerror', 'it is no text')}; lines of a script are a "
-                            "list: ['at 0 ...']")
+                            f"{getattr(e, 'strerror', 'it is not text')}; to write the script "
+                            "here, give a list of its lines: ['at 0 ...']")
         elif "faults" in top:
             self._set("faults", Faults("\n".join(top["faults"]) + "\n",
                                        lambda line: self.where(("faults", line - 1))))
 
     def _nodes(self, top):
-        """The nodes, and what differs between them."""
+        """Reads the nodes and the settings of each node."""
         nodes = top.get("nodes", 2)
         named = nodes if isinstance(nodes, dict) else {}
         self.count = len(named) or nodes
@@ -119,11 +119,11 @@ class LabFile:
         seen = {}
         for k, name in enumerate(named, 1):
             if re.fullmatch(TAKEN, name) and name != f"node{k}":
-                self._wrong(("nodes", name), f"a node cannot be called '{name}': take another name",
-                            key=True)
+                self._wrong(("nodes", name), f"'{name}' cannot be the name of a node: choose "
+                            "another one", key=True)
             if seen.setdefault(name.lower(), name) != name:
-                self._wrong(("nodes", name), f"'{seen[name.lower()]}' is the same name to a "
-                            "resolver: take another one", key=True)
+                self._wrong(("nodes", name), f"'{seen[name.lower()]}' is the same name without "
+                            "regard to case: choose another one", key=True)
         settings = [x or {} for x in named.values()] or [{}]
         for key, missing in (("guest", paths.GUESTS[0]), ("memory", None), ("cpus", None)):
             if key in top or any(key in x for x in settings):
@@ -148,14 +148,14 @@ class LabFile:
             self._set("device", devices)
 
     def _image(self, k, name, path):
-        """The disk image of node k, or of all (None); that of a node counts more."""
+        """Sets the disk image of node k, or of all (None); that of a node has precedence."""
         text = (f"{k}:" if k else "") + self._file(name)
         self.values.setdefault("image", []).append(text)
         self.places[f"--image {text}"] = path
 
     @staticmethod
     def _device(k, name, value):
-        """The property of a node, or of an adapter of it, as --device has it."""
+        """The argument of --device for a property of a node, or of one of its adapters."""
         hca, colon, name = name.rpartition(":")
         return f"{k}.{int(hca)}:{name}={value}" if colon else f"{k}:{name}={value}"
 
@@ -167,7 +167,7 @@ class LabFile:
         return int(m[1]) if m and int(m[1]) <= self.count else None
 
     def _on(self, value, path):
-        """The numbers of the nodes that an 'on' names, None: all."""
+        """The numbers of the nodes in 'on', or None for all nodes."""
         if "on" not in value or value["on"] == "all":
             return None
         names = value["on"] if isinstance(value["on"], list) else [value["on"]]
@@ -185,11 +185,11 @@ class LabFile:
     def _no_node(self, name, more=()):
         known = self.names or [f"node{k}" for k in range(1, self.count + 1)]
         if not self.names and len(known) > 3:
-            return f"there is no node '{name}': there are node1 to node{self.count}"
+            return f"there is no node '{name}': the nodes are node1 to node{self.count}"
         return f"there is no node '{name}': {nearest(name, [*known, *more])}"
 
     def _work(self, top):
-        """Partitions, files and commands: what only a file can say."""
+        """Reads partitions, files and commands, for which there are no options."""
         self._set("partitions", [self._partition(name, x)
                                  for name, x in top.get("partitions", {}).items()])
         # no option has this name
@@ -197,14 +197,15 @@ class LabFile:
         numbers = {}
         for p in self.values["partitions"]:
             if numbers.setdefault(p.pkey, p.name) != p.name:
-                self._wrong(("partitions", p.name), f"'{numbers[p.pkey]}' has the number "
-                            f"{p.pkey:#x}, too: take another one", key=True)
+                self._wrong(("partitions", p.name), f"'{numbers[p.pkey]}' has the P_Key "
+                            f"{p.pkey:#x}, too: choose another one", key=True)
         self._set("files", [self._transfer(i, x) for i, x in enumerate(top.get("files", []))])
         taken = {}
         for i, f in enumerate(self.values["files"]):
             for k in f.on or range(1, self.count + 1):
                 if taken.setdefault((k, f.to), f) is not f:
-                    self._wrong(("files", i), f"'{f.to}' comes to a node twice: keep one of them")
+                    self._wrong(("files", i), f"'{f.to}' is copied to a node twice: keep one of "
+                                "them")
         for part in ("before", "commands", "after"):
             self._set(part, [self._command((part, i), x) for i, x in enumerate(top.get(part, []))])
 
@@ -213,14 +214,14 @@ class LabFile:
         pkey = x.get("pkey")
         if name == "Default":
             if pkey is not None:
-                self._wrong(path + ("pkey",), f"Default always has the number {DEFAULT_PKEY:#x}: "
+                self._wrong(path + ("pkey",), f"Default always has the P_Key {DEFAULT_PKEY:#x}: "
                             "leave 'pkey' out")
             pkey = DEFAULT_PKEY
         elif pkey is None:
-            self._wrong(path, f"'pkey' is missing: add the partition's number, 1 to "
+            self._wrong(path, f"'pkey' is missing: add the partition's P_Key, 1 to "
                         f"{DEFAULT_PKEY - 1:#x}", key=True)
         members = []
-        # a list is of full members
+        # members in a list are full members
         pairs = x["members"].items() if isinstance(x["members"], dict) else [
             (who, "full") for who in x["members"]]
         for i, (who, kind) in enumerate(pairs):
@@ -238,18 +239,18 @@ class LabFile:
     def _transfer(self, i, x):
         path = ("files", i)
         if ("from" in x) == ("text" in x):
-            self._wrong(path, "give either 'from', a file of the host, or 'text', what is in it")
+            self._wrong(path, "give either 'from', a file of the host, or 'text', its contents")
         if "executable" in x and "text" not in x:
-            self._wrong(path + ("executable",), "a file of the host is executable if it is there: "
-                        "leave this out", key=True)
+            self._wrong(path + ("executable",), "a file of the host keeps its mode: leave this out",
+                        key=True)
         if ".." in x["to"].split("/"):
-            self._wrong(path + ("to",), "a path without '..', please")
+            self._wrong(path + ("to",), "the path must not contain '..'")
         source = self._file(x["from"]) if "from" in x else None
         if source and not os.path.exists(source):
             self._wrong(path + ("from",), f"there is no file '{x['from']}': paths are relative to "
                         "the directory of this file")
         elif source and not os.access(source, os.R_OK):
-            self._wrong(path + ("from",), f"'{x['from']}' cannot be read: look at its permissions")
+            self._wrong(path + ("from",), f"'{x['from']}' cannot be read: check its permissions")
         return File(os.path.normpath(x["to"]), source, x.get("text"), x.get("executable", False),
                     self._on(x, path), self.where(path))
 
@@ -262,13 +263,13 @@ class LabFile:
                        x.get("timeout"), self.where(path))
 
     def merge(self, opt):
-        """Puts right what the command line says differently, when it has been parsed."""
+        """Applies the file's defaults to opt where the command line does not override them."""
         def said(places):
             return {p.partition("=")[0].removeprefix("node") for p in places}
 
         self.given = {dest for dest, value in self.values.items() if getattr(opt, dest) != value}
         given = opt.place[len(self.values["place"]):]
-        # of nodes that -n leaves out nothing counts
+        # settings of nodes that -n leaves out are ignored
         left = [p for p in self.values["place"] if int(*said([p])) <= opt.nodes]
         opt.place = [p for p in left if not said([p]) & said(given)] + given
         own = len(self.values.get("image", []))
@@ -289,11 +290,11 @@ class LabFile:
     def _gone(self, where, k, opt):
         name = self.names[k - 1] if self.names else f"node{k}"
         line, column = where.rsplit(":", 2)[1:]
-        return Problem(int(line), int(column), f"-n {opt.nodes} leaves '{name}' out: take -n {k} "
-                       "or more, or no -n")
+        return Problem(int(line), int(column), f"-n {opt.nodes} leaves out '{name}', which is used "
+                       f"here: use -n {k} or more, or no -n")
 
     def located(self, text):
-        """An error's text; with the place in the file if it is of an option that the file has."""
+        """An error text, with the place in the file if it is about an option in the file."""
         for start in sorted(self.places, key=len, reverse=True):
             dest = start.split(" ")[0].removeprefix("--").rstrip(":").replace("-", "_")
             # the command line may have added a place

@@ -11,20 +11,21 @@ from .vm import VM, of_node
 
 QEMU = "http://libvirt.org/schemas/domain/qemu/1.0"
 
-LAST_SLOT = 0x1e    # behind it is the chip set
+LAST_SLOT = 0x1e    # the next slot is that of the chip set
 
 
 def element(parent, tag, text=None, **attributes):
-    """A new element below another."""
+    """Adds an element below parent; returns it."""
     e = ET.SubElement(parent, tag, attributes)
     e.text = text
     return e
 
 
 def addressed(argv):
-    """QEMU's arguments, each device with an address on the PCI bus that libvirt gives to none.
+    """Yields QEMU's arguments, with a PCI address for each device, from the end of the bus.
 
-    QEMU makes these devices before libvirt's own, and would give them the first addresses.
+    QEMU creates these devices before those of libvirt. Without addresses, they would get the first
+    ones of the bus, which libvirt uses.
     """
     slot, option = LAST_SLOT, None
     for word in argv:
@@ -36,11 +37,11 @@ def addressed(argv):
 
 
 class Domain(VM):
-    """A node that somebody starts with virsh."""
-    BOOT_S = 86400      # until he does
+    """A node that the user starts with virsh."""
+    BOOT_S = 86400      # the user may start it later
 
     def xml(self, emulator):
-        """The domain: what libvirt has elements for, and the rest as arguments of QEMU."""
+        """The domain. Devices for which libvirt has no elements are arguments of QEMU."""
         opt, lab = self.lab.opt, self.lab
         ET.register_namespace("qemu", QEMU)
         domain = ET.Element("domain", type="kvm" if lab.accel == "kvm" else "qemu")
@@ -96,16 +97,16 @@ class Domain(VM):
         print(shlex.join(["virsh", "-c", "qemu:///session", "create", path]), flush=True)
 
     def alive(self):
-        """Only libvirt knows."""
+        """Always True: only libvirt can tell."""
         return True
 
 
 class LibvirtLab(Lab):
-    """A lab whose nodes are domains: the fabric and the hub are its own."""
+    """A lab whose nodes are domains of libvirt. It runs the fabric and the hub itself."""
     MACHINE = Domain
 
     def emulator(self):
-        """The one program that is QEMU, as libvirt wants it."""
+        """A script that starts QEMU: libvirt needs one program without arguments."""
         path = os.path.join(self.dir, "qemu")
         if not os.path.exists(path):
             with open(path, "w", encoding="utf-8") as f:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A node that goes on in another QEMU, without a stop that anybody but its clock notices."""
+"""Live migration of a node to another QEMU on this host."""
 import copy
 import os
 import select
@@ -16,7 +16,7 @@ MIGRATE_S = 120     # how long it may take
 
 
 class Requests:
-    """What 'ohca-lab migrate' asks the process for that has started the lab, and its nodes."""
+    """The socket by which 'ohca-lab migrate' asks the launcher, which started the lab."""
 
     def __init__(self, lab):
         self.lab = lab
@@ -31,7 +31,7 @@ class Requests:
         self.socket.close()
 
     def answer(self, seconds):
-        """Waits so long for one, and does it."""
+        """Waits for a request for that many seconds, and handles it."""
         if not select.select([self.socket], [], [], seconds)[0]:
             return
         peer, _ = self.socket.accept()
@@ -49,7 +49,7 @@ class Requests:
 
 
 def ask(name, node):
-    """Has a node of the running lab called name moved; returns for how many ms it stood still."""
+    """Asks the launcher of the lab called name to move a node; returns its downtime in ms."""
     try:
         with socket.socket(socket.AF_UNIX) as s:
             s.connect(os.path.join(paths.runtime(), name, "launcher"))
@@ -70,9 +70,9 @@ def _say(vm, command, **arguments):
 
 
 def _incoming(vm, there, uri, deadline):
-    """Has the other QEMU wait for the state, as soon as its monitor listens.
+    """Makes the other QEMU wait for the state, as soon as its monitor listens.
 
-    The file of the monitor's socket does not tell: it is there before QEMU listens.
+    The file of the monitor's socket exists before QEMU listens, so this tries again until then.
     """
     while True:
         try:
@@ -87,7 +87,7 @@ def _incoming(vm, there, uri, deadline):
 
 
 def _wait(vm, there, deadline):
-    """Until the machine runs at the other QEMU."""
+    """Waits until the machine runs in the other QEMU."""
     while True:
         at = _say(vm, "query-migrate")
         if at.get("status") in ("failed", "cancelled"):
@@ -97,12 +97,12 @@ def _wait(vm, there, deadline):
         if not there.alive():
             raise LabError(f"{vm.name} does not migrate: {' '.join(there.last_words(3))}")
         if time.monotonic() > deadline:
-            raise LabError(f"{vm.name} does not migrate within {MIGRATE_S} s")
+            raise LabError(f"{vm.name} has not migrated within {MIGRATE_S} s")
         time.sleep(0.02)
 
 
 def _back(vm, deadline):
-    """Has the machine go on at the first QEMU, once that has given the other one up."""
+    """Continues the machine in the first QEMU, as soon as that has ended the migration."""
     status = "finish-migrate"
     try:
         while status == "finish-migrate" and time.monotonic() < deadline:
@@ -111,12 +111,12 @@ def _back(vm, deadline):
         if status == "postmigrate":
             _say(vm, "cont")
     except LabError:
-        # it has ended: why it does not migrate is what matters
+        # the first QEMU has ended; the caller reports why the migration failed
         pass
 
 
 def migrate(vm):
-    """Moves a node of a lab; returns what QEMU says of it. After a failure it is where it was."""
+    """Moves a node; returns QEMU's answer to query-migrate. If it fails, the node stays."""
     there = copy.copy(vm)
     there.process = there.stderr = None
     there.dir, there.incoming = f"{vm.dir}.next", ("-incoming", "defer")
@@ -133,12 +133,12 @@ def migrate(vm):
         _say(vm, "migrate", uri=uri)
         told = _wait(vm, there, deadline)
     except BaseException:
-        # its HCA is that of the first one, as long as that has not ended
+        # it uses the same HCA, so it must end before the first one continues
         stop(there.process)
         _back(vm, deadline)
         raise
     stop(vm.process)
-    # what has the node's sockets and logs open does not mind
+    # processes that have the node's sockets and logs open can still use them
     shutil.rmtree(vm.dir, ignore_errors=True)
     os.rename(there.dir, vm.dir)
     vm.process, vm.stderr = there.process, there.stderr

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Where the built parts are: in BUILD of a checkout, or in PREFIX/lib/openhca (tools/install)."""
+"""Paths of the built parts: in BUILD of a checkout, or in PREFIX/lib/openhca (tools/install)."""
 import os
 import shutil
 import sys
@@ -13,11 +13,11 @@ FABRIC = os.path.join(BUILD, "fabric", "ohca-fabric") if CHECKOUT else os.path.a
     os.path.join(TOP, "..", "..", "bin", "ohca-fabric"))
 VFIO_USER = os.path.join(os.path.dirname(FABRIC), "ohca-vfio-user")
 HUB = os.path.join(BUILD, "fabric" if CHECKOUT else "lab", "ohca-hub")
-# which build of QEMU: 10.0, or what 'make qemu QEMU=...' was told
+# the build of QEMU: 10.0, or the QEMU of 'make qemu QEMU=...'
 QEMU = os.environ.get("OHCA_QEMU") or "10.0"
 QEMU_DIR = os.path.join(BUILD, "qemu" if QEMU == "10.0" else
                         "qemu-" + os.path.basename(QEMU.rstrip("/")).removeprefix("qemu-"))
-# The loader and the libraries of the build root, or those that QEMU is installed with.
+# The loader and the libraries of the build root, or those that are installed with QEMU.
 LOADER = (os.path.join(ROOT, "lib64", "ld-linux-x86-64.so.2") if CHECKOUT
           else os.path.join(QEMU_DIR, "lib", "ld.so"))
 LIBRARIES = (os.path.join(ROOT, "usr", "lib", "x86_64-linux-gnu") if CHECKOUT
@@ -25,7 +25,7 @@ LIBRARIES = (os.path.join(ROOT, "usr", "lib", "x86_64-linux-gnu") if CHECKOUT
 
 
 def remedy(target):
-    """What makes a part that is missing; target is make's."""
+    """The command that makes a missing part; target is a target of make."""
     return f"run 'make {target}'" if CHECKOUT else "install the packages of one release again"
 
 
@@ -60,23 +60,22 @@ class Guest:
         self.initrd = os.path.join(out, "image", "initrd.cpio")
         self.base = os.path.join(out, "image", "base.squashfs")
         self.layer = os.path.join(out, "layer", "ohca.squashfs")
-        # there if the layer has the debug kernel's modules
+        # exists if the layer has the debug kernel's modules
         self.layer_debug = os.path.join(out, "layer", "debug")
 
     def modules(self, kernel):
-        """What build-modules calls the kernel of a node: kernel is stock or debug."""
+        """The name of a kernel for tools/build-modules; kernel is stock or debug."""
         return "debug" if kernel == "debug" else self.driver.removeprefix("modules-")
 
     def target(self):
-        """What make is to build for it."""
+        """The target of make that builds this guest."""
         return "lab" if self.name == GUESTS[0] else f"lab GUEST={self.name}"
 
 
 def in_root(program):
     """The command line that runs a program of the build root with the root's libraries.
 
-    So the host's own libraries, and their versions, do not matter, and no
-    privilege is needed.
+    It works without the host's libraries and without privileges.
     """
     return [LOADER, "--library-path", LIBRARIES, program]
 
@@ -88,7 +87,7 @@ def xorriso():
 
 
 def guest_files():
-    """What the node of an image gets of the lab's own guests: files of a seed."""
+    """The files of the lab's own guests that the seed of an image contains."""
     where = os.path.join(TOP, "tools", "guest") if CHECKOUT else os.path.join(BUILD, "lab", "guest")
     agent = os.path.join(BUILD if CHECKOUT else where, "ohca-agent")
     return [*(os.path.join(where, x) for x in ("image-init", "hotplug", "hosts")), agent]
@@ -112,7 +111,7 @@ def qemu_program(command):
 
 
 def qemu(machine="x86_64", attach="qemu"):
-    """The beginning of a command line of QEMU for this machine and this way to attach adapters."""
+    """The beginning of a command line of QEMU for a machine and a value of --attach."""
     if attach == "vfio-user":
         return stock_qemu()
     out = QEMU_DIR if machine == "x86_64" else os.path.join(BUILD, "qemu-foreign")
@@ -121,7 +120,7 @@ def qemu(machine="x86_64", attach="qemu"):
 
 
 def runtime():
-    """The directory of the running labs; short, for the sake of UNIX sockets."""
+    """The directory of the running labs; its path is short, since paths of UNIX sockets must be."""
     base = os.environ.get("XDG_RUNTIME_DIR")
     if not base or not os.access(base, os.W_OK) or len(base) > 40:
         base = "/tmp"
@@ -129,6 +128,7 @@ def runtime():
     os.makedirs(path, mode=0o700, exist_ok=True)
     st = os.stat(path)
     if st.st_uid != os.getuid():
-        sys.exit(f"ohca-lab: {path} belongs to somebody else")
+        sys.exit(f"ohca-lab: {path} belongs to another user: set XDG_RUNTIME_DIR to a directory "
+                 "of your own")
     os.chmod(path, 0o700)
     return path

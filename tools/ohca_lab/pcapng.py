@@ -3,9 +3,9 @@
 import struct
 from collections import namedtuple
 
-PACKET_BLOCK = 6    # Enhanced Packet Block
+PACKET_BLOCK = 6    # type of an Enhanced Packet Block
 BLOCK_HEAD = 28     # its bytes in front of the packet
-ERF = 16            # the packet begins with an ERF record's header
+ERF = 16            # bytes of the ERF record's header at the beginning of the packet
 LRH, BTH = 8, 12
 BTH_NEXT = 2        # LNH of the LRH: a BTH follows, no GRH
 
@@ -14,7 +14,7 @@ Packet = namedtuple("Packet", "slid dlid opcode qp psn rest")
 
 
 def packets(data):
-    """Yields the Packets of a pcapng file, without MADs; it ends where the file is damaged."""
+    """Yields the Packets of a pcapng file, except MADs; ends at the first damaged block."""
     at = 0
     while at + 12 <= len(data):
         kind, size = struct.unpack_from("<II", data, at)

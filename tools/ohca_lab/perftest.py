@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What perftest's programs print."""
+"""Parses the output of perftest's programs."""
 import re
 
 PORT = 18515

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Which channel adapters of a topology each node of a lab has the places of."""
+"""Chooses the channel adapters of a topology in whose places the nodes of a lab are."""
 import os
 import re
 import subprocess
@@ -8,28 +8,28 @@ from collections import Counter, namedtuple
 from . import join, paths
 
 # A channel adapter of the topology: its NodeGUID, the number of its ports, the rate of the first
-# ("4xNDR", "-" without a link), the NodeGUID of the switch that it is at, its NodeDescription.
+# ("4xNDR", "-" without a link), the NodeGUID of its switch, its NodeDescription.
 Host = namedtuple("Host", "guid ports rate leaf name")
-# Adapters of the topology that are one machine, in their order, and its name.
+# A machine of the topology: its name, and its adapters in their order.
 Machine = namedtuple("Machine", "name hcas")
 
-# What a switch has for SHARP: a channel adapter, but no machine.
+# In the description of a switch's channel adapter for SHARP, which is no machine.
 AGGREGATION = "Aggregation Node"
-# What adapters are called until a driver gives them the name of a machine.
+# In the description of an adapter to which no driver has given the name of its machine.
 NAMELESS = "Mellanox Technologies"
 
-MAX_HCAS = 16   # of a node
+MAX_HCAS = 16   # adapters of a node
 
 
 class PlaceError(Exception):
-    """The topology or a place is not one."""
+    """The topology or a place is wrong."""
 
 
 def rails(opt):
-    """The SPEC of a lab with several adapters a node and no --topology: a leaf for each port."""
+    """The SPEC of a lab with several adapters in a node and no --topology: a leaf for each port."""
     leaves = opt.hcas * opt.ports
     spines = (leaves + 1) // 2
-    # the links of a leaf, as many as there are nodes, are spread evenly to the spines
+    # each leaf has as many links to spines as nodes, spread evenly over the spines
     nodes = -(-opt.nodes // spines) * spines
     return f"rails:1,{nodes},{leaves},{opt.ports}"
 
@@ -37,7 +37,7 @@ def rails(opt):
 def fabric_options(opt):
     """The options of ohca-fabric for the topology of a lab: a file that exists, or else a SPEC.
 
-    Without --topology nodes are all that there is: the places of others are switched off.
+    Without --topology, hosts of the SPEC that are no nodes of the lab are switched off.
     """
     if opt.topology is None:
         spec = rails(opt) if (opt.hcas or 1) > 1 else join.switch(opt)
@@ -46,7 +46,7 @@ def fabric_options(opt):
 
 
 def site(opt):
-    """The --site that --serve gives ohca-fabric, as options of 'hosts': it is part of all GUIDs."""
+    """The --site among the --serve arguments, for 'ohca-fabric hosts': all GUIDs depend on it."""
     found, words = (), iter(opt.serve)
     for word in words:
         name, equals, value = word.partition("=")
@@ -67,15 +67,15 @@ def hosts(options):
 
 
 def _by_number(host):
-    """A key for sorting: mlx5_2 is before mlx5_10."""
+    """A key that sorts mlx5_2 before mlx5_10."""
     return [int(x) if x.isdigit() else x for x in re.split(r"(\d+)", host.name, flags=re.A)]
 
 
 def machines(able):
     """The adapters as machines: the first word of their NodeDescriptions is the machine's name.
 
-    Adapters are in the order of the numbers in their names, whatever the file has first. Those of
-    which others have the whole name, too, or which have none, are machines by themselves.
+    The adapters of a machine are sorted by the numbers in their names. An adapter without a name,
+    or whose whole name is not unique, is a machine by itself.
     """
     count = Counter(h.name for h in able)
     found = {}
@@ -88,10 +88,10 @@ def machines(able):
 
 
 def defaults(all_machines):
-    """The machines that nodes get without --place: the first one at each switch, then the second.
+    """The machines for nodes without --place: first one of each switch, then a second one.
 
-    A machine is at the switch of its first adapter. Aggregation nodes are none; machines without a
-    name, and those whose name others have, too, come last, since a place is found by its name.
+    A machine is at the switch of its first adapter. Aggregation nodes are left out. Machines
+    without a unique name are last, because the fabric finds a place by its name.
     """
     count = Counter(h.name for m in all_machines for h in m.hcas)
     rank, at = [], Counter()
@@ -105,11 +105,11 @@ def defaults(all_machines):
 
 
 def rate(host):
-    """The options that give an adapter the rate of its host's port, by name."""
+    """The options {name: value} that give an adapter the rate of its host's port."""
     m = re.fullmatch(r"(\d+x)(\w+)", host.rate)
     if not m:
         return {}
-    # what an adapter does not have
+    # an adapter has no FDR10
     speed = {"FDR10": "QDR"}.get(m[2], m[2])
     return {"width": m[1], "speed": speed.lower()}
 
@@ -120,22 +120,22 @@ def rate_properties(host):
 
 
 def _named(able, all_machines, opt):
-    """{node: [Host]} of the --place options: an adapter, or all of a machine, for each of them."""
+    """{node: [Host]} of the --place options; each names an adapter, or all of a machine."""
     by_name = {m.name: m.hcas[:opt.hcas] for m in all_machines}
     by_name.update({h.name: [h] for h in able})
     given, taken = {}, set()
     for arg in opt.place:
         m = re.fullmatch(r"node([1-9]\d*)=(.+)", arg)
         if not m:
-            raise PlaceError(f"--place {arg}: expected nodeK=NAME, as in node1=host3")
+            raise PlaceError(f"--place {arg}: nodeK=NAME is expected, as in node1=host3")
         k, name = int(m[1]), m[2]
         if k > opt.nodes:
-            raise PlaceError(f"--place {arg}: there are nodes 1 to {opt.nodes}")
+            raise PlaceError(f"--place {arg}: this lab has nodes 1 to {opt.nodes}")
         if name not in by_name:
             raise PlaceError(f"--place {arg}: the topology has no host '{name}' with {opt.ports} "
                              "ports; 'ohca-fabric hosts' lists them")
         if taken & {h.guid for h in by_name[name]}:
-            raise PlaceError(f"--place {arg}: a node has this place already")
+            raise PlaceError(f"--place {arg}: another --place already uses this adapter")
         taken |= {h.guid for h in by_name[name]}
         given.setdefault(k, []).extend(by_name[name])
     for k, hcas in given.items():
@@ -147,24 +147,24 @@ def _named(able, all_machines, opt):
 
 
 def _too_few(opt, all_machines):
-    """What is said if there are fewer hosts than nodes."""
+    """The error text if there are fewer hosts than nodes."""
     hcas = opt.hcas or 1
     text = (f"--topology {opt.topology}: {len(all_machines)} hosts with {opt.ports} ports are too "
-            f"few for {opt.nodes} nodes")
+            f"few for {opt.nodes} nodes: use a smaller -n or another topology")
     if hcas == 1:
         return text
     return (f"--topology {opt.topology}: {len(all_machines)} hosts have {hcas} adapters with "
-            f"{opt.ports} ports, too few for {opt.nodes} nodes. Adapters are of one host if the "
+            f"{opt.ports} ports, too few for {opt.nodes} nodes. Adapters belong to one host if the "
             "first words of their descriptions are equal, as in 'node1 mlx5_0' and 'node1 mlx5_1'. "
             f"'--topology rails:UNITS,NODES,{hcas * opt.ports},{opt.ports}' has such hosts; "
-            "--place node1=NAME, once for each adapter, makes a node of any")
+            "--place node1=NAME, once for each adapter, combines any adapters into a node")
 
 
 def choose(opt):
-    """The adapters of each node in order, lists of Host. Where a node is itself it has no GUID."""
+    """The adapters of each node, lists of Host; without --topology, they have no GUID."""
     own = opt.topology is None
     if own and opt.place:
-        raise PlaceError("--place is for a --topology")
+        raise PlaceError("--place: use it with --topology only")
     if own and (opt.hcas or 1) == 1:
         return [[Host(None, opt.ports, "-", "-", f"node{k + (opt.number or 1)}")]
                 for k in range(opt.nodes)]
@@ -180,6 +180,6 @@ def choose(opt):
         raise PlaceError(_too_few(opt, found))
     for k, hcas in enumerate(chosen, 1):
         if len(hcas) > MAX_HCAS:
-            raise PlaceError(f"node{k} has the place of a host with {len(hcas)} adapters, and can "
-                             f"have {MAX_HCAS}: take --hcas N, or --place")
+            raise PlaceError(f"node{k} has the place of a host with {len(hcas)} adapters; a node "
+                             f"can have {MAX_HCAS}: use --hcas N, or --place")
     return chosen

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Commands of a QEMU's monitor."""
+"""Commands for QEMU's monitor (QMP)."""
 import json
 import socket
 
@@ -9,7 +9,7 @@ class QmpError(Exception):
 
 
 def qmp(monitor, command, **arguments):
-    """Runs a command by the socket of a monitor, returns what it returns."""
+    """Runs a command at the monitor with this socket; returns the value of "return"."""
     with socket.socket(socket.AF_UNIX) as s:
         s.settimeout(30)
         s.connect(monitor)

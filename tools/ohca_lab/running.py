@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A lab that is up, as commands see it that look at it: its nodes and its fabric."""
+"""A lab that is up, for commands that inspect it: its nodes and its fabric."""
 import json
 import os
 import subprocess
@@ -14,7 +14,7 @@ PORT = "/sys/class/infiniband/ohca_0/ports/1"
 
 
 def number(text):
-    """A number as tools print it, decimal or 0x, or None."""
+    """The number in a tool's output, decimal or 0x, or None."""
     try:
         return int(text, 0)
     except (TypeError, ValueError):
@@ -45,7 +45,7 @@ class Running:
         return status, b"".join(parts).decode(errors="replace")
 
     def ask(self, *words):
-        """Asks the fabric by its control socket; returns its status and what it printed."""
+        """Runs a command of ohca-fabric at the control socket; returns its status and output."""
         done = subprocess.run([paths.FABRIC, *words, "--control",
                                os.path.join(paths.runtime(), self.name, "control")],
                               stdin=subprocess.DEVNULL, capture_output=True, text=True,
@@ -56,15 +56,15 @@ class Running:
         """All nodes that a command of the control socket lists."""
         status, text = self.ask(command, "--json")
         if status:
-            raise LabError(f"the fabric does not answer: {text.strip()}")
+            raise LabError(f"the fabric does not answer '{command}': {text.strip()}")
         return [n for line in text.splitlines() for n in json.loads(line)["nodes"]]
 
     def topology(self):
-        """{NodeDescription: node} of the fabric; a node is as the control socket has it."""
+        """{NodeDescription: node} of the fabric; nodes are as in the control socket's answer."""
         return {n["description"]: n for n in self._nodes("topology")}
 
     def counters(self):
-        """{(NodeGUID, port): {name: value}}, since the fabric has started."""
+        """{(NodeGUID, port): {name: value}} since the start of the fabric."""
         return {(n["guid"], p["port"]): p for n in self._nodes("counters") for p in n["ports"]}
 
     def place(self, node):
@@ -72,15 +72,15 @@ class Running:
         return self.state["places"][node - 1][0]
 
     def lid(self, node):
-        """The LID of a node of the lab, as the node has it."""
+        """The LID of a node of the lab, read on the node."""
         return number(self.sh(node, f"cat {PORT}/lid")[1].strip())
 
     def file(self, name):
-        """The path of a file that is there as long as the lab."""
+        """The path of a file in the lab's directory, which is removed with the lab."""
         return os.path.join(paths.runtime(), self.name, name)
 
     def trace(self, source, target):
-        """Whether a packet arrives, and the names of the nodes on its way."""
+        """Whether a packet arrives, and the names of the nodes on its path."""
         status, text = self.ask("trace", "--json", str(source), str(target))
         try:
             answer = json.loads(text.splitlines()[0])

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """ohca-lab traffic: what each node has sent over verbs, IPoIB and Ethernet, and which program.
 
-A port counts all that leaves it, and a network interface what it sends; what a port has sent and no
-interface of IPoIB is verbs. Neither knows programs. --start has the kernel of each node count, by
-program and address, what tcp_sendmsg() accepts, and the adapter bytes by process and type of QP.
-Only what is sent counts: what a node receives another one has sent.
+A port counts all bytes that it sends, and a network interface those that it sends. Bytes of a port
+that no interface of IPoIB has sent are verbs. These counters do not distinguish programs. With
+--start, the kernel of each node counts what tcp_sendmsg() accepts, by program and address, and the
+adapter counts bytes by process and type of QP. Only sent bytes are counted, because another node
+of the lab has sent what a node receives.
 """
 import ipaddress
 import json
@@ -20,16 +21,16 @@ MIB = 1 << 20
 VERBS, IPOIB, ETHERNET = "verbs", "IPoIB", "Ethernet"
 # by /sys/class/net/*/type, ARPHRD_*
 KINDS = {"1": ETHERNET, "32": IPOIB}
-# which type of QP an interface of IPoIB uses, by its mode
+# the type of QP that an interface of IPoIB uses, by its mode
 MODES = {"datagram": ", UD", "connected": ", RC"}
-# LRH, BTH, DETH and ICRC of a datagram of IPoIB, which its interface does not count
+# bytes of LRH, BTH, DETH and ICRC of an IPoIB datagram, which its interface does not count
 IB_HEADERS = 32
-# IPoIB's header and those of IP and TCP, which each segment has that the device cuts
+# bytes of the headers of IPoIB, IP and TCP that the device adds to each segment it cuts
 TCP_HEADERS = 56
-# of QPs that the kernel has for itself: IPoIB's, and QP 0 and 1
+# owners of the kernel's own QPs: those of IPoIB, and QP 0 and 1
 INTERNAL = {"ib_ipoib", "ib_core"}
 
-# enum ib_qp_type, as the driver's tracepoint has it
+# enum ib_qp_type, as the driver's tracepoint prints it
 TYPES = {2: "RC", 3: "UC", 4: "UD", 8: "RAW_PACKET", 9: "XRC_INI", 10: "XRC_TGT"}
 
 # The sections are parsed by Snapshot.
@@ -57,10 +58,10 @@ rdma -j statistic qp show
 echo
 echo == end
 """
-# Sets of counters for each process and type of QP, and what they have at their end, by program.
-# Then a probe of what tcp_sendmsg() returns, of sockets of IPv4, with the arguments that it was
-# called with; up to 256 calls at a time wait for room in their sockets. A struct sock begins with
-# the peer's address, and the family is at 16.
+# Binds QPs to sets of counters by process and type, and sums the sets' last values by program.
+# Then sets a return probe at tcp_sendmsg() for IPv4 sockets; it sums the returned bytes by program
+# and peer. Up to 256 calls at a time may wait for room in their sockets. A struct sock has the
+# peer's address at offset 0 and the family at offset 16.
 START = r"""
 for p in /sys/class/infiniband/*/ports/*; do
 	d=${p#/sys/class/infiniband/}
@@ -83,7 +84,7 @@ ENTRY = re.compile(
 
 
 def rows_of(lines):
-    """The objects of a list in JSON; none if it is not one."""
+    """The objects of a list in JSON; an empty list if the text is no such list."""
     try:
         return [r for r in json.loads("\n".join(lines)) if isinstance(r, dict)]
     except ValueError:
@@ -91,16 +92,16 @@ def rows_of(lines):
 
 
 def plain(name):
-    """A program's name, which it chooses itself, as one may print it."""
+    """A program's name without characters that do not print: a program chooses its own name."""
     return "".join(c if c.isprintable() else "?" for c in name).strip("[]")
 
 
 class Snapshot:
-    """What a node has counted since its boot.
+    """The counters of a node since its boot.
 
     port: bytes of all ports. interfaces: {name: [kind, bytes, packets, MTU, mode]}. programs:
-    {interface: {program: bytes}}, or None: nobody counts them. verbs: {"type program": bytes}.
-    qps: {"type program": QPs} of those that are there now.
+    {interface: {program: bytes}}, or None if they are not counted. verbs: {"type program": bytes}.
+    qps: {"type program": number of QPs that exist now}.
     """
 
     def __init__(self, text, guest):
@@ -112,7 +113,7 @@ class Snapshot:
             elif sections:
                 lines.append(line)
         if "end" not in sections or not sections["ports"]:
-            raise LabError("a node does not say what it has sent")
+            raise LabError("traffic: the counters of a node could not be read")
         self.port = sum(int(x) for x in sections["ports"] if x.isdigit()) * 4
         self.interfaces = {}
         for name, kind, *numbers in (line.split() for line in sections["interfaces"]):
@@ -126,7 +127,7 @@ class Snapshot:
 
     @staticmethod
     def _add(to, kind, program, count):
-        """To one of the sums by type and program."""
+        """Adds count to the sum of a type and program."""
         who = f"{kind} {plain(program)}"
         to[who] = to.get(who, 0) + count
 
@@ -140,7 +141,7 @@ class Snapshot:
         for name, to, count in ENTRY.findall("\n".join(sections["sent"])):
             to = ipaddress.ip_address(int(to).to_bytes(4, order))
             where = next((i for i, a in networks if to in a.network), None)
-            # what goes to an address of its own takes no interface
+            # packets to the node's own addresses use no interface
             if where in self.interfaces and all(to != a.ip for _, a in networks):
                 of = programs.setdefault(where, {})
                 of[plain(name)] = of.get(plain(name), 0) + int(count)
@@ -150,7 +151,7 @@ class Snapshot:
         sent = {}
         for row in sets:
             for qpn in re.findall(r"\d+", json.dumps(row.get("lqpn", ""))):
-                # all QPs of a set are of one program and type: the first one gets its bytes
+                # all QPs of a set have one program and type: assign the bytes to the first one
                 sent[row.get("ifname"), int(qpn)] = row.pop("tx_bytes", 0)
         for row in rows:
             kind, program = row.get("type", "?"), row.get("comm", "?")
@@ -160,25 +161,26 @@ class Snapshot:
                           sent.get((row.get("ifname"), row.get("lqpn")), 0))
 
     def saved(self):
-        """As JSON has it."""
+        """The counters as an object for JSON."""
         return {"port": self.port, "interfaces": self.interfaces, "programs": self.programs,
                 "verbs": self.verbs}
 
 
 def wire(count, packets, mtu):
-    """Bytes on the wire of what an interface of IPoIB has sent.
+    """Bytes on the wire for the bytes and packets that an interface of IPoIB has counted.
 
-    A large segment that the device cuts is one packet to the interface, and each part has headers.
+    The interface counts a large segment as one packet; the device cuts it, and adds headers to
+    each part.
     """
     parts = max(packets, -(-count // max(mtu, 1)))
     return count + parts * IB_HEADERS + (parts - packets) * TCP_HEADERS
 
 
 class Sent:
-    """What a node has sent since a snapshot, if there is one.
+    """What a node has sent since a snapshot, or since its boot.
 
-    rows: {(transport, interface): bytes}, of verbs with "". programs: {interface: {program:
-    bytes}}, or None. modes: {interface: text}. verbs, qps: as of Snapshot.
+    rows: {(transport, interface): bytes}; the interface of verbs is "". programs: {interface:
+    {program: bytes}}, or None. modes: {interface: text}. verbs, qps: as in Snapshot.
     """
 
     def __init__(self, now, base=None):
@@ -198,7 +200,7 @@ class Sent:
         self.verbs = {who: n - base["verbs"].get(who, 0) for who, n in now.verbs.items()}
 
     def total(self, transport):
-        """Bytes that went by a transport."""
+        """Bytes that the node has sent by a transport."""
         return sum(n for (kind, _), n in self.rows.items() if kind == transport)
 
     def by(self, interface):
@@ -207,7 +209,7 @@ class Sent:
         return sorted(((n, p) for p, n in of.items() if n > 0), reverse=True)
 
     def lines(self):
-        """A line for each transport and interface: its name, bytes, and who it was."""
+        """Yields (name, bytes, programs) of each transport and interface."""
         for (kind, name), count in self.rows.items():
             if kind == VERBS:
                 who = sorted(self.verbs.items(), key=lambda x: (-x[1], x[0]))
@@ -222,7 +224,8 @@ class Sent:
 def look(lab):
     """{node: Sent} of a lab, since --start or its boot, and the time of --start or None."""
     if lab.state["fabric"] != "ohca":
-        raise LabError(f"traffic: lab {lab.name} has no adapters of OpenHCA")
+        raise LabError(f"traffic: lab {lab.name} has no adapters of OpenHCA: it was started with "
+                       f"--fabric {lab.state['fabric']}")
     try:
         with open(lab.file("traffic"), encoding="utf-8") as f:
             said = json.load(f)
@@ -238,13 +241,13 @@ def ask(lab, k):
 
 
 def start(lab):
-    """From now on counts what is sent, and by which program; returns lines for the user."""
+    """Begins to count what each node and program sends; returns lines for the user."""
     lines = []
     for k in lab.nodes:
         status, _ = lab.sh(k, START)
         if status:
-            lines.append(f"node{lab.first + k - 1} can not count by program: its kernel has no "
-                         "probes with the arguments of a call, as Linux 6.9 and newer ones do")
+            lines.append(f"node{lab.first + k - 1} cannot count by program: this needs return "
+                         "probes with arguments, which Linux has since 6.9")
     said = {"time": time.time(), "nodes": {k: ask(lab, k).saved() for k in lab.nodes}}
     with open(lab.file("traffic"), "w", encoding="utf-8") as f:
         json.dump(said, f)
@@ -252,7 +255,7 @@ def start(lab):
 
 
 def unexpected(nodes, transport, limit):
-    """What is not as expected: that all but limit bytes of each node go by one transport."""
+    """Yields what is unexpected, if each node shall send all but limit bytes by one transport."""
     if all(sent.total(transport) <= limit for sent in nodes.values()):
         yield f"no node has sent more than {limit / MIB:.1f} MiB by {transport}"
     for k, sent in nodes.items():
@@ -269,15 +272,15 @@ def unexpected(nodes, transport, limit):
 
 def add_parser(sub, work):
     """The command line of 'ohca-lab traffic'; sub has the subparsers, work runs it."""
-    p = sub.add_parser("traffic", help="what each node has sent over verbs, IPoIB and Ethernet")
+    p = sub.add_parser("traffic", help="show what nodes have sent over verbs, IPoIB and Ethernet")
     p.add_argument("--name", default="default", help="the lab (default)")
     p.add_argument("--start", action="store_true",
-                   help="count from now on, and by program; without it counts begin with the boot")
+                   help="count from now on, and by program; without it, counts begin at boot")
     p.add_argument("--expect", choices=[t.lower() for t in (VERBS, IPOIB, ETHERNET)],
-                   help=f"the status is {UNEXPECTED} if other transports have carried more than "
-                        "--limit; it is said by which program")
+                   help=f"exit with {UNEXPECTED} if a node has sent more than --limit by another "
+                        "transport, and print by which program, or if no node has by this one")
     p.add_argument("--limit", type=float, default=1, metavar="MIB",
-                   help="what a node may send by other transports (1)")
+                   help="MiB that a node may send by other transports (1)")
     p.set_defaults(work=work)
 
 
@@ -286,8 +289,8 @@ def run(opt, state_of):
     lab = Running(opt.name, state_of(opt.name))
     if opt.start:
         if opt.expect:
-            raise LabError("traffic: --start comes before the job, --expect behind it")
-        look(lab)       # refuses what is no lab for it
+            raise LabError("traffic: give --start before the job and --expect after it")
+        look(lab)       # fails for a lab without adapters of OpenHCA
         for line in start(lab):
             print(line)
         return 0
@@ -304,5 +307,5 @@ def run(opt, state_of):
     for line in wrong:
         print(f"unexpected: {line}")
     if wrong and any(sent.programs is None for sent in nodes.values()):
-        print("'ohca-lab traffic --start' before the job has its programs counted")
+        print("to count by program, run 'ohca-lab traffic --start' before the job")
     return UNEXPECTED if wrong else 0

@@ -16,10 +16,10 @@ PR_SET_PDEATHSIG = 1
 # String instructions move a byte at a time under TCG, ten times slower than a loop of moves. The
 # kernel and the C library use them if the CPU claims that they are fast.
 MAX = ",".join(["max", *(f"{x}=off" for x in ("erms", "fsrm", "fsrs", "fsrc", "fzrm"))])
-# What differs between architectures: the machine and the CPU that QEMU emulates, the console, the
-# bus of the virtio devices, words of the kernel's command line, properties of the adapter, whether
-# there are root ports. s390x knows virtio without PCI, its PCI instructions, as QEMU has them,
-# reach no BAR that is memory, and each PCI device is in a domain of its own.
+# The differences between architectures: the machine and the CPU that QEMU emulates, the console,
+# the bus of the virtio devices, words of the kernel's command line, properties of the adapter, and
+# whether there are root ports. s390x has virtio without PCI. QEMU's PCI instructions of s390x
+# cannot access a BAR that is memory, and each PCI device is in a domain of its own.
 Machine = namedtuple("Machine",
                      "options cpu console serial bus no_rom append adapter root_ports")
 MACHINES = {
@@ -31,22 +31,22 @@ MACHINES = {
     "s390x": Machine("s390-ccw-virtio", "max", "ttysclp0",
                      ("-device", "sclpconsole,chardev=con"), "ccw", "", (), ",dm=0", False),
 }
-# Of root ports, and of buses of NUMA nodes: those before them are for whoever uses --qemu.
+# First numbers for root ports and for buses of NUMA nodes; users of --qemu can use lower ones.
 FIRST_CHASSIS, FIRST_BUS = 100, 0x40
 # Doorbell pages of each of several adapters: the window of each root port is a part of the 750 MiB
 # below 4 GiB, and with 256 pages it has 32 MiB.
 FEW_UARS = 256
-# Jumbo frames, as RoCE is run with: it has its largest MTU, 4096, and TCP fewer packets.
+# Jumbo frames: RoCE can use its largest MTU, 4096, and TCP sends fewer packets.
 MTU = 9000
-# As tools/guest/init does.
+# The same as in tools/guest/init.
 MOUNT_SHARE = "mount -t 9p -o trans=virtio,version=9p2000.L,msize=512000 share /share"
 
 
 def spawn(argv, **kwargs):
-    """Starts a process that the kernel kills when this one dies, however it dies.
+    """Starts a process that the kernel kills when this one ends, for whatever reason.
 
-    It gets a process group of its own, so that Ctrl-C reaches only us. Call it
-    from the main thread: the kernel counts the death of the calling thread.
+    It has a session of its own, so that Ctrl-C signals only this process. Call it
+    from the main thread: the kernel kills the child when the calling thread ends.
     """
     parent = os.getpid()
 
@@ -69,12 +69,12 @@ def stop(process):
 
 
 def choose_accelerator(wanted=None, probe=True, qemu=None):
-    """Returns (name, reason): what was asked for, or kvm where a guest kernel really runs in it.
+    """Returns (name, reason): what was asked for, else kvm if a guest kernel boots under it.
 
-    Without probe no kernel is booted to find out.
+    Without probe it does not boot a kernel to find out.
     """
     if wanted:
-        return wanted, "asked for by --accel"
+        return wanted, "chosen by --accel"
     with open("/proc/cpuinfo", encoding="ascii", errors="replace") as f:
         flags = next((line.split() for line in f if line.startswith("flags")), [])
     if "vmx" not in flags and "svm" not in flags:
@@ -117,7 +117,7 @@ def choose_accelerator(wanted=None, probe=True, qemu=None):
 
 
 def own_properties(properties, k, hca):
-    """Those of ohca_HCA of node k: K:NAME=VALUE is for node K, K.I:NAME=VALUE for its ohca_I."""
+    """Yields the properties of ohca_HCA of node k; K: is for node K, K.I: for its ohca_I."""
     for x in properties:
         m = re.fullmatch(r"(\d+)(?:\.(\d+))?:(.*)", x, re.A | re.S)
         if not m:
@@ -127,19 +127,19 @@ def own_properties(properties, k, hca):
 
 
 def numa_node(i, of, nodes):
-    """The NUMA node of the i-th of several things, which are spread evenly: the first ones to 0."""
+    """The NUMA node of the i-th of several parts, which are spread evenly over the NUMA nodes."""
     return i * nodes // of
 
 
 def of_node(values, k):
-    """What node k has of an option: the last value is that of all further nodes."""
+    """The value of an option for node k: the last value is for all further nodes, too."""
     return values[min(k, len(values)) - 1]
 
 
 class VM:
     """Node number k of a lab; its sockets and logs are in lab.dir/nK."""
-    BOOT_S = 60         # how long it may take to boot
-    incoming = ()       # arguments of one that comes from another QEMU
+    BOOT_S = 60         # seconds that the boot may take
+    incoming = ()       # QEMU's arguments for the target of a migration
     image = None        # the disk image that it boots (image.py)
 
     def __init__(self, lab, k):
@@ -151,7 +151,7 @@ class VM:
         self.process = None
 
     def kvm(self):
-        """Whether the CPU runs in KVM: one of another architecture cannot."""
+        """Whether the node runs under KVM; nodes of other architectures do not."""
         return self.lab.accel == "kvm" and self.guest.machine == "x86_64"
 
     def kernel(self):
@@ -166,7 +166,7 @@ class VM:
                  "cryptomgr.notests", *machine.append, f"lab.node={self.number}",
                  f"lab.nodes={opt.nodes}"]
         if opt.kernel == "debug":
-            # The driver's unit tests run only for who asks: tests/system/kunit.
+            # The driver's unit tests run in tests/system/kunit only.
             words.append("kunit.enable=0")
         if not self.kvm() and self.guest.machine == "x86_64":
             words.append("tsc=reliable")
@@ -200,11 +200,11 @@ class VM:
         return a + self.further()
 
     def boot(self):
-        """What it boots."""
+        """QEMU's arguments for kernel and initrd."""
         return ["-kernel", self.kernel(), "-initrd", self.guest.initrd, "-append", self.cmdline()]
 
     def disks(self):
-        """The layers of its root, each a disk."""
+        """QEMU's arguments for the layers of the root file system, each on a disk."""
         bus, a = MACHINES[self.guest.machine].bus, []
         for i, layer in enumerate(self.lab.layers[self.guest.name]):
             a += ["-drive", f"if=none,id=layer{i},file={layer},format=raw,readonly=on",
@@ -212,7 +212,7 @@ class VM:
         return a
 
     def memory(self):
-        """Processors and memory, evenly in all NUMA nodes; the first one has what is left over."""
+        """Processors and memory, evenly in all NUMA nodes; the first one has the remainder."""
         opt, nodes = self.lab.opt, self.lab.opt.numa or 1
         of, memory = of_node(opt.cpus, self.k), of_node(opt.memory, self.k)
         a = ["-smp", f"{of},sockets={nodes}" if opt.numa else str(of), "-m", str(memory)]
@@ -225,12 +225,12 @@ class VM:
         return a
 
     def has_ports(self):
-        """Whether each adapter is below a root port."""
+        """Whether each adapter is at a root port."""
         machine, of = MACHINES[self.guest.machine], len(self.lab.places[self.k - 1])
         return bool(self.lab.opt.numa) or machine.root_ports and of > 1
 
     def processes(self):
-        """The command lines of processes that are its adapters, by name; QEMU connects to them."""
+        """{name: command line} of the processes to which QEMU connects with --attach vfio-user."""
         if self.lab.opt.attach != "vfio-user":
             return {}
         return {attach.name(self, i): attach.process(self, i, place,
@@ -238,12 +238,12 @@ class VM:
                 for i, place in enumerate(self.lab.places[self.k - 1])}
 
     def adapters(self):
-        """The adapters; each of several, or of one with a NUMA node, is below a root port."""
+        """QEMU's arguments for the adapters, with a root port for each if has_ports()."""
         opt, lab, machine = self.lab.opt, self.lab, MACHINES[self.guest.machine]
         places_, a = lab.places[self.k - 1], []
-        # QEMU's ACPI tables have the last one first, and Linux numbers the adapters in their order
+        # QEMU's ACPI tables list the last bus first; Linux numbers the adapters in that order
         for i in reversed(range(len(places_) if opt.numa else 0)):
-            # behind it are the root port's bus, and more where a switch is plugged in
+            # leaves numbers for the root port's bus, and for more below a switch
             a += ["-device", f"pxb-pcie,id=pxb{i},bus=pcie.0,bus_nr={FIRST_BUS + 8 * i},"
                              f"numa_node={numa_node(i, len(places_), opt.numa)}"]
         for i, place in enumerate(places_):
@@ -262,7 +262,7 @@ class VM:
         return a
 
     def further(self):
-        """The rest of it, also for a QEMU that something else starts: networks and options."""
+        """Further arguments, also for a QEMU that libvirt starts: networks, options, adapters."""
         opt, lab, k, machine = self.lab.opt, self.lab, self.k, MACHINES[self.guest.machine]
         a = ["-netdev", f"stream,id=mgmt,addr.type=unix,addr.path={lab.dir}/mgmt,"
                         f"{lab.mgmt_role(k)}",
@@ -289,7 +289,7 @@ class VM:
         return self.process is not None and self.process.poll() is None
 
     def last_words(self, lines=15):
-        """The end of what QEMU and the guest's console said."""
+        """The last lines of QEMU's log and of the guest's console."""
         text = []
         for name in ("qemu.log", "console.log"):
             try:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the user is told."""
+"""Messages for the user."""
 import sys
 
 
 class LabError(Exception):
-    """What the user is told when a lab cannot be had."""
+    """An error whose text is for the user."""
 
 
 def say(text):
-    """One line of progress."""
+    """Prints a line of progress."""
     print(f"ohca-lab: {text}", file=sys.stderr, flush=True)
