@@ -127,11 +127,11 @@ h3   3          4
         for status, why, *argv in (
                 (2, "one of the arguments --x --time is required"),
                 (2, "not allowed with argument --x", "--x", "load=1", "--time", "10us"),
-                (2, "--hosts is for --time", "--x", "load=1", "--hosts", "h3"),
-                (2, "--y is for --x", "--time", "10us", "--y", "host"),
-                (2, "--log is for --x", "--time", "10us", "--log", "y"),
-                (2, "--bars is for --x", "--time", "10us", "--bars"),
-                (1, "host h1 has sent nothing; there are h 2, h3", "--time", "10us", "--hosts",
+                (2, "--hosts: use it with --time only", "--x", "load=1", "--hosts", "h3"),
+                (2, "--y: use it with --x only", "--time", "10us", "--y", "host"),
+                (2, "--log: use it with --x only", "--time", "10us", "--log", "y"),
+                (2, "--bars: use it with --x only", "--time", "10us", "--bars"),
+                (1, "host h1 has sent nothing; these have: h 2, h3", "--time", "10us", "--hosts",
                  "h1"),
                 (1, "ohca-fabric: interval", "--time", "1us"),
                 (2, "'load' is not OPTION=VALUE", "--x", "load"),
@@ -140,9 +140,10 @@ h3   3          4
                 (2, "'plain' is not NAME:OPTIONS", "--x", "load=1", "--line", "plain"),
                 (2, "No closing quotation", "--x", "load=1", "--line", "a:'"),
                 (2, "--y has a key twice", "--x", "load=1", "--y", "host,host"),
-                (2, "two lines have one name", "--x", "load=1", "--line", "a:", "--line", "a:"),
-                (1, "there is no number circle; there are host, packets, sl0", "--x", "load=1",
-                 "--y", "circle"),
+                (2, "two lines have the same name", "--x", "load=1", "--line", "a:", "--line",
+                 "a:"),
+                (1, "the output has no number 'circle'; use one of host, packets, sl0", "--x",
+                 "load=1", "--y", "circle"),
                 (1, "--load=7: ohca-fabric: seven", "--x", "load=6,7"),
                 (1, "No such file", "--x", "load=1", "--csv", self.dir.name + "/no/file")):
             got, _, err = self.plot(*argv)
@@ -151,7 +152,7 @@ h3   3          4
     def test_without_the_program(self):
         with mock.patch.dict(os.environ, OHCA_FABRIC="/nowhere"):
             self.assertEqual(self.plot("--x", "load=1")[::2], (
-                1, "ohca-plot: OHCA_FABRIC=/nowhere is no program\n"))
+                1, "ohca-plot: OHCA_FABRIC=/nowhere is not a program that can be run\n"))
         with mock.patch.dict(os.environ, OHCA_FABRIC="", OHCA_BUILD="/nowhere", PATH=""):
             self.assertEqual(self.plot("--x", "load=1")[::2], (
                 1, "ohca-plot: there is no ohca-fabric: run 'make fabric', or install "
@@ -213,7 +214,7 @@ h3   3          4
     def test_gnuplot_that_fails(self):
         name = os.path.join(self.dir.name, "out.svg")
         for command, why in ((["false"], "gnuplot failed with status 1"),
-                             (["true"], "gnuplot has made no SVG")):
+                             (["true"], "gnuplot has not written an SVG")):
             with mock.patch.object(draw, "gnuplot", return_value=command):
                 status, _, err = self.plot("--x", "load=1,2", "--svg", name)
             self.assertEqual((status, why in err), (1, True), err)

@@ -8,7 +8,7 @@ import sys
 
 from ohca_plot import draw, series, sweep
 
-EPILOG = """What follows -- are options of ohca-fabric traffic, for all runs. An example:
+EPILOG = """The options after -- are options of ohca-fabric traffic, for all runs. An example:
 ohca-plot --svg load.svg --x load=20,40,60,80,100 --line minhop: --line adaptive:--adaptive
  --y message_p99 --log y -- --generate fat-tree:8,3 --pattern permutation"""
 
@@ -36,25 +36,29 @@ def values_of_option(text):
 
 
 def parser():
-    """What is understood."""
+    """The command line."""
     p = argparse.ArgumentParser(
         prog="ohca-plot", description="Runs ohca-fabric traffic for each value of one of its "
-        "options, prints a table, and draws it.", epilog=EPILOG)
+        "options, prints a table of the results, and draws a figure.", epilog=EPILOG)
     what = p.add_mutually_exclusive_group(required=True)
     what.add_argument("--x", type=values_of_option, metavar="OPTION=V,V...",
-                      help="the option, and its values; with | between values that have a comma")
+                      help="the option, without dashes, and its values; | separates values that "
+                           "have a comma")
     what.add_argument("--time", metavar="INTERVAL",
-                      help="the rate of each host over the time of one run: 10us, 1ms...")
-    p.add_argument("--hosts", metavar="HOST[,HOST...]", help="of --time; all: the sum of all hosts")
+                      help="draw the rate of each host over the time of one run, in intervals of "
+                           "10us, 1ms...")
+    p.add_argument("--hosts", metavar="HOST[,HOST...]",
+                   help="with --time: the hosts to draw; all: the sum of all hosts")
     p.add_argument("--line", type=words_of_line, action="append", default=[],
-                   metavar="NAME:OPTIONS", help="a line of the figure, and its options")
+                   metavar="NAME:OPTIONS", help="add a line with this name and these options")
     p.add_argument("--y", metavar="KEY[,KEY...]",
-                   help="what is drawn, as traffic calls it: host, message_p99, time... (host)")
-    p.add_argument("--svg", metavar="FILE", help="the figure, drawn by gnuplot")
-    p.add_argument("--csv", metavar="FILE", help="the numbers")
-    p.add_argument("--log", choices=("x", "y", "xy"), help="logarithmic axes")
-    p.add_argument("--bars", action="store_true", help="bars in the place of lines")
-    p.add_argument("--title", help="of the figure")
+                   help="the results to draw, by their names in the output of traffic: host, "
+                        "message_p99, time... (host)")
+    p.add_argument("--svg", metavar="FILE", help="write the figure to FILE, drawn by gnuplot")
+    p.add_argument("--csv", metavar="FILE", help="write the numbers to FILE")
+    p.add_argument("--log", choices=("x", "y", "xy"), help="use logarithmic axes")
+    p.add_argument("--bars", action="store_true", help="draw bars instead of lines")
+    p.add_argument("--title", help="the title of the figure")
     p.add_argument("options", nargs="*", metavar="-- OPTION", help=argparse.SUPPRESS)
     return p
 
@@ -64,7 +68,7 @@ def figure_of(s, title, log="", bars=False):
     places = [sweep.place(v) for v in s.values]
     numbers = None not in places and not bars
     units = list(dict.fromkeys(s.units.values()))
-    # a key's name stands at the axis if the lines have other names
+    # label the axis with the key if the lines have names of their own
     label = (f"{s.keys[0]}, " if len(s.keys) == 1 and s.lines != {"": []} else "")
     found = draw.Figure(title, s.option, label + " or ".join(u for u in units if u),
                         "lines" if numbers else "bars", log)
@@ -89,14 +93,14 @@ def main(argv=None):
     opt = parser().parse_args(argv)
     lines = dict(opt.line) or {"": []}
     if len(lines) < len(opt.line):
-        print("ohca-plot: two lines have one name", file=sys.stderr)
+        print("ohca-plot: --line: two lines have the same name", file=sys.stderr)
         return 2
     for name, given, other in (("--hosts", opt.hosts and opt.x, "--time"),
                                ("--y", opt.y and opt.time, "--x"),
                                ("--log", opt.log and opt.time, "--x"),
                                ("--bars", opt.bars and opt.time, "--x")):
         if given:
-            print(f"ohca-plot: {name} is for {other}", file=sys.stderr)
+            print(f"ohca-plot: {name}: use it with {other} only", file=sys.stderr)
             return 2
     try:
         if opt.time:
@@ -110,7 +114,7 @@ def main(argv=None):
 
 
 def write_svg(name, figure):
-    """A figure, if there is a NAME for it."""
+    """Draws a figure to the file NAME, if it is not None."""
     if name:
         svg = draw.draw(figure)
         with open(name, "w", encoding="utf-8") as f:
@@ -118,7 +122,7 @@ def write_svg(name, figure):
 
 
 def over_time(opt, lines):
-    """The rate of hosts over the time of a run. Returns the exit status."""
+    """Draws the rate of hosts over the time of a run; returns the exit status."""
     hosts = opt.hosts.split(",") if opt.hosts else []
     s = series.Series(opt.time, lines, hosts).measure(opt.options)
     print(s.table(), end="")
@@ -129,7 +133,7 @@ def over_time(opt, lines):
 
 
 def over_option(opt, lines):
-    """What is measured for each value of an option. Returns the exit status."""
+    """Draws the results for each value of an option; returns the exit status."""
     keys = (opt.y or "host").split(",")
     if len(set(keys)) < len(keys):
         print("ohca-plot: --y has a key twice", file=sys.stderr)

@@ -14,7 +14,7 @@ class DrawError(Exception):
 
 
 def number(value):
-    """A figure with three digits or a few more, as people read it."""
+    """A number with at least three digits, with commas between thousands."""
     if value >= 1000:
         return f"{value:,.0f}"
     if value >= 100 or value == int(value):
@@ -31,12 +31,12 @@ def simple_table(header, rows):
 
 
 def quoted(text):
-    """A string of gnuplot, in which nothing is special; it is one line."""
+    """A string of gnuplot without special characters, in one line."""
     return "'" + "".join(c if c.isprintable() else " " for c in text).replace("'", "''") + "'"
 
 
 def in_data(text):
-    """A string in a line of data, which cannot have a double quote."""
+    """A string for a line of data; double quotes become spaces."""
     return '"' + "".join(c if c.isprintable() and c != '"' else " " for c in text) + '"'
 
 
@@ -52,7 +52,7 @@ class Figure:
         self.kind, self.log, self.series = kind, log, []
 
     def add(self, name, points, formula=False):
-        """One more line or colour; a FORMULA's has no points of its own and is dashed."""
+        """Adds a series of points; that of a FORMULA is a dashed line without points."""
         self.series.append((name, points, formula))
 
     def labels(self):
@@ -109,7 +109,7 @@ def draw(figure, command=None):
     if done.returncode:
         raise DrawError(f"gnuplot failed with status {done.returncode}: {done.stderr.strip()}")
     if not done.stdout.startswith("<?xml"):
-        raise DrawError("gnuplot has made no SVG")
+        raise DrawError("gnuplot has not written an SVG")
     return done.stdout
 
 

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""ohca-fabric traffic over its time: the rate of each host in each interval."""
+"""The rate of each host in each interval of a run of ohca-fabric traffic."""
 import csv
 import os
 import tempfile
 
 from ohca_plot import draw, sweep
 
-MOST = 12       # lines of a figure whose hosts were not chosen
+MOST = 12       # most lines of a figure without --hosts
 ALL = "all"     # the sum of all hosts
 
 
 def measure(options, interval, program=None):
-    """One run; returns microseconds, and Gb/s by the hosts' names, of those that have sent."""
+    """Runs once; returns the times in us, and {host: rates in Gb/s} of hosts that have sent."""
     with tempfile.TemporaryDirectory(prefix="ohca-plot-") as where:
         name = os.path.join(where, "series")
         sweep.run(program or sweep.fabric(),
@@ -19,7 +19,7 @@ def measure(options, interval, program=None):
         with open(name, encoding="utf-8", newline="") as f:
             rows = list(csv.reader(f))
     if len(rows) < 2:
-        raise sweep.SweepError("nothing has come")
+        raise sweep.SweepError("the run has no interval in which messages have arrived")
     times = [float(row[0]) for row in rows[1:]]
     rates = {name: [float(row[i]) for row in rows[1:]]
              for i, name in enumerate(rows[0][1:], 1)}
@@ -27,10 +27,10 @@ def measure(options, interval, program=None):
 
 
 def chosen(rates, hosts):
-    """What is drawn of a run: HOSTS, or all of them."""
+    """{host: rates} of the hosts to draw: HOSTS, or all of them."""
     if not hosts and len(rates) > MOST:
-        raise sweep.SweepError(f"{len(rates)} hosts have sent: choose some of them by --hosts, or "
-                               f"{ALL}, their sum")
+        raise sweep.SweepError(f"{len(rates)} hosts have sent: choose some by --hosts, or their "
+                               f"sum by --hosts {ALL}")
     found = {}
     for name in hosts or rates:
         if name == ALL and ALL not in rates:
@@ -38,12 +38,13 @@ def chosen(rates, hosts):
         elif name in rates:
             found[name] = rates[name]
         else:
-            raise sweep.SweepError(f"host {name} has sent nothing; there are {', '.join(rates)}")
+            raise sweep.SweepError(f"host {name} has sent nothing; these have: "
+                                   f"{', '.join(rates)}")
     return found
 
 
 class Series:
-    """LINES are options by the lines' names; HOSTS are drawn, all if there are none."""
+    """The lines of a figure. LINES: {name: options}; HOSTS: those to draw, or [] for all."""
 
     def __init__(self, interval, lines, hosts):
         self.interval, self.lines, self.hosts = interval, lines, hosts
@@ -59,20 +60,20 @@ class Series:
         return self
 
     def table(self):
-        """The mean rate and the greatest of each line."""
+        """A table of the mean and the greatest rate of each line."""
         return draw.simple_table(["host", "mean, Gb/s", "greatest, Gb/s"], [
             [name, draw.number(sum(values) / len(values)), draw.number(max(values))]
             for name, (_, values) in self.columns.items()])
 
     def figure(self, title):
-        """What is drawn."""
+        """The figure."""
         found = draw.Figure(title, "us", "Gb/s", "time")
         for name, (times, values) in self.columns.items():
             found.add(name, [(t, v, v, v, "") for t, v in zip(times, values)])
         return found
 
     def write_csv(self, name):
-        """The numbers; a line that ends before others has nothing there."""
+        """Writes the numbers; cells after the end of a line are empty."""
         with open(name, "w", encoding="utf-8", newline="") as f:
             out = csv.writer(f, lineterminator="\n")
             out.writerow(["us", *self.columns])

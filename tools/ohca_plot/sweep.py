@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""ohca-fabric traffic, again and again: one option has several values, several lines of options."""
+"""Runs of ohca-fabric traffic for each value of one option and each line of further options."""
 import concurrent.futures
 import os
 import re
@@ -12,20 +12,20 @@ VALUE = re.compile(r"(-?\d+(?:\.\d+)?)(?: ([A-Za-z/%]+))?(?:,.*)?")
 SIZES = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
-# Seconds for one run, which is none that goes on for ever
+# Seconds for one run, as a bound for runs that do not end
 LIMIT = 3600
 
 
 class SweepError(Exception):
-    """A run has failed, or its output lacks what is to be drawn."""
+    """A run has failed, or its output lacks a number that is needed."""
 
 
 def fabric():
-    """The program: $OHCA_FABRIC, or else that of this checkout, or else the installed one."""
+    """The path of ohca-fabric: $OHCA_FABRIC, else that of this checkout, else the installed one."""
     if given := os.environ.get("OHCA_FABRIC"):
         if os.access(given, os.X_OK):
             return given
-        raise SweepError(f"OHCA_FABRIC={given} is no program")
+        raise SweepError(f"OHCA_FABRIC={given} is not a program that can be run")
     for found in (os.path.join(os.environ.get("OHCA_BUILD") or os.path.join(TOP, "build"),
                                "fabric", "ohca-fabric"), shutil.which("ohca-fabric")):
         if found and os.access(found, os.X_OK):
@@ -34,7 +34,7 @@ def fabric():
 
 
 def read(text):
-    """What traffic has printed: (number, unit) by its key; what is no number is left out."""
+    """{key: (number, unit)} of the output of traffic; keys without a number are left out."""
     found = {}
     for line in text.splitlines():
         key, colon, rest = line.partition(": ")
@@ -44,12 +44,13 @@ def read(text):
 
 
 def run(program, options):
-    """One run; returns what read() returns."""
+    """Runs traffic once; returns what read() returns."""
     try:
         done = subprocess.run([program, "traffic", *options], stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, check=False, timeout=LIMIT)
     except subprocess.TimeoutExpired:
-        raise SweepError(f"ohca-fabric traffic {' '.join(options)}: not within {LIMIT} s") from None
+        raise SweepError(f"ohca-fabric traffic {' '.join(options)}: it has not ended within "
+                         f"{LIMIT} s") from None
     if done.returncode:
         raise SweepError(f"ohca-fabric traffic {' '.join(options)}: {done.stderr.strip()}")
     return read(done.stdout)
@@ -62,24 +63,24 @@ def place(value):
 
 
 class Sweep:
-    """OPTION, without its dashes, has each of VALUES; LINES are options by the lines' names."""
+    """Runs with OPTION (without dashes) at each of VALUES, for each of LINES, {name: options}."""
 
     def __init__(self, option, values, lines, keys):
         self.option, self.values, self.lines, self.keys = option, values, lines, keys
         self.units, self.cells = {}, {}
 
     def columns(self):
-        """The names of what is measured: LINE, KEY, or both if there are several of both."""
+        """(name, line, key) of each column; the name is LINE, KEY, or both if there are several."""
         return [(self.name(line, key), line, key) for line in self.lines for key in self.keys]
 
     def name(self, line, key):
-        """What the column of a line and a key is called."""
+        """The name of the column of a line and a key."""
         if len(self.keys) == 1:
             return line or key
         return f"{line}, {key}" if line else key
 
     def measure(self, options, program=None, workers=None):
-        """Runs all with OPTIONS, on WORKERS processors (all); fills cells[value][column]."""
+        """Runs all with OPTIONS, WORKERS at once (one per CPU); fills cells[value][column]."""
         program = program or fabric()
         with concurrent.futures.ThreadPoolExecutor(workers or os.cpu_count()) as pool:
             jobs = {(v, line): pool.submit(run, program,
@@ -89,15 +90,15 @@ class Sweep:
                 for (value, line), job in jobs.items():
                     self.take(value, line, job.result())
             except BaseException:
-                # a signal, too: what has not begun does not begin
+                # also for KeyboardInterrupt: runs that have not started must not start
                 pool.shutdown(cancel_futures=True)
                 raise
         return self
 
     def take(self, value, line, result):
-        """What one run has printed becomes cells."""
+        """Stores the output of one run in cells."""
         for key in self.keys:
             if key not in result:
-                raise SweepError(f"--{self.option} {value}: there is no number {key}; there are "
-                                 + ", ".join(result))
+                raise SweepError(f"--{self.option} {value}: the output has no number '{key}'; use "
+                                 "one of " + ", ".join(result))
             self.cells.setdefault(value, {})[self.name(line, key)], self.units[key] = result[key]
