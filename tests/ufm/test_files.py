@@ -174,7 +174,7 @@ class Files(rest.Case):
     def test_fifo(self):
         """One in place of a file does not hold the program."""
         os.mkfifo(self.conf)
-        with self.assertRaisesRegex(ConfError, "no regular file"):
+        with self.assertRaisesRegex(ConfError, "not a regular file"):
             self.store()
 
     def test_wrong_state(self):
@@ -189,7 +189,7 @@ class Files(rest.Case):
     def test_only_one(self):
         """Two processes do not write the same files."""
         self.started(how=("--reload", "true"))
-        with self.assertRaisesRegex(ConfError, "another ohca-ufm has "):
+        with self.assertRaisesRegex(ConfError, "another ohca-ufm uses "):
             Store(self.conf, self.state, self.tell)
 
     def test_between_writes(self):

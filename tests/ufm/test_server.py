@@ -386,7 +386,7 @@ class Others(rest.Case):
                 self.assertIn(b"of this host", connected(address).recv(1 << 16))
             for _ in range(module.MAX_CONNECTIONS - 2 * module.MAX_OF_HOST):
                 connected("127.0.0.1")
-            self.assertIn(b"32 connections already", connected("192.0.2.2").recv(1 << 16))
+            self.assertIn(b"already 32 connections", connected("192.0.2.2").recv(1 << 16))
             last.close()
             end = time.monotonic() + rest.PATIENCE
             while server.take("") is not None:

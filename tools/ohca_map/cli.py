@@ -12,21 +12,21 @@ from .site import Site
 
 
 def options(argv):
-    """What the user wants."""
-    p = argparse.ArgumentParser(prog="ohca-map", description="a page in the browser that shows a "
-                                "fabric of ohca-fabric, and makes faults in it")
+    """The options of a command line."""
+    p = argparse.ArgumentParser(prog="ohca-map", description="Serves a page for the browser that "
+                                "shows a fabric of ohca-fabric and makes faults in it.")
     p.add_argument("--control", metavar="PATH", required=True, help="the fabric's control socket")
-    p.add_argument("--read-only", action="store_true", help="the page makes no faults")
+    p.add_argument("--read-only", action="store_true", help="refuse commands that make faults")
     add_server(p, "127.0.0.1:8081")
     return p.parse_args(argv)
 
 
 def run(opt):
-    """Until a signal."""
+    """Serves the page until a signal; returns the exit status."""
     tls = tls_of(opt)
     if not tls and not is_loopback(opt.listen):
-        raise ConfError(f"{opt.listen[0]} is no address of this host alone: the token needs TLS "
-                        "there, by --certificate")
+        raise ConfError(f"--listen {opt.listen[0]}: other hosts can reach this address: give "
+                        "--certificate, because the token needs TLS there")
     token = secrets.token_urlsafe(24)
     site = Site(Control(opt.control), token, opt.read_only, bool(tls))
     with Server(opt.listen, site, tls) as server:
@@ -35,7 +35,7 @@ def run(opt):
 
 
 def main():
-    """The exit status."""
+    """Runs ohca-map; returns the exit status."""
     try:
         return run(options(sys.argv[1:]))
     except ConfError as e:

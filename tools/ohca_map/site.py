@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The page, and the requests of the control socket that it may send.
 
-Whoever may send them may pull cables, so each one has the token, which only the printed URL has. It
-is in the URL's fragment, which browsers do not send: the page puts it into a header. A page of
-another site knows no token; one that has a name for 127.0.0.1 is told by Host.
+These requests can make faults, so each one must have the token, which is in the printed URL only.
+It is in the URL's fragment, which browsers do not send; the page puts it into a header. A page of
+another site does not have the token. A site whose name resolves to 127.0.0.1 is detected by Host.
 """
 import base64
 import hashlib
@@ -21,7 +21,7 @@ ROOM = 2 << 20          # bytes of replies in one answer; the page asks for the 
 
 
 def page(reads_only):
-    """The page as an answer. Browsers run its own script, and no other one, and in no frame."""
+    """The page as an answer. Its policy allows only its own script, and no frame around it."""
     with open(PAGE, encoding="utf-8") as f:
         text = f.read()
     if reads_only:
@@ -38,7 +38,7 @@ def page(reads_only):
 
 
 def digest(text):
-    """As a policy names a script."""
+    """The hash of a script or style, as in a Content-Security-Policy."""
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
@@ -55,16 +55,16 @@ class Site:
         self.page = page(reads_only)
 
     def admit(self, method, path, headers):
-        """HttpError if a request may not come, or there is nothing at its path."""
+        """Raises HttpError if a request is not allowed, or nothing is at its path."""
         hosts = headers.get_all("Host", [])
         if len(hosts) != 1 or not (self.tls or is_local_name(hosts[0])):
             raise HttpError(403, "Host must be an address or localhost")
         origin = f"{'https' if self.tls else 'http'}://{hosts[0]}"
         if any(o != origin for o in headers.get_all("Origin", [])):
-            raise HttpError(403, "pages of other sites may not call")
+            raise HttpError(403, "pages of other sites may not send requests")
         want = {"/": "GET", "/ask": "POST"}.get(path)
         if not want:
-            raise HttpError(404, "there are / and /ask")
+            raise HttpError(404, "nothing is at this path: use / or /ask")
         if method != want:
             raise HttpError(405, f"the method of {path} is {want}")
         kind, _, token = headers.get("Authorization", "").strip().partition(" ")
@@ -72,7 +72,7 @@ class Site:
             raise HttpError(401, "the token is wrong: open the URL that ohca-map has printed")
 
     def answer(self, method, _path, body):
-        """The page, or the fabric's replies to a request, each in a line."""
+        """The page, or the fabric's replies to a request, one in each line."""
         if method == "GET":
             return self.page
         request = object_of(body)
@@ -85,7 +85,7 @@ class Site:
         if not isinstance(first, int) or isinstance(first, bool) or first < 0:
             raise HttpError(400, "first must be a number from 0")
         replies = self.control.replies(request, ROOM)
-        # a script that is wrong has more to say: errors, each with its line
+        # for a wrong script, the reply has "errors" with their lines: pass it on
         if "error" in replies[0][0] and "errors" not in replies[0][0]:
             raise HttpError(400, str(replies[0][0]["error"]))
         return Text(b"".join(line for _, line in replies), "application/x-ndjson")

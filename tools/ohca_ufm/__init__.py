@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The parts of ohca-ufm."""
+"""The modules of ohca-ufm."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""UFM's calls and /metrics: a method and a path, a query and a body, and what they answer."""
+"""UFM's calls and /metrics: methods, paths, queries, bodies and answers."""
 import re
 from urllib.parse import parse_qs, unquote
 
@@ -8,9 +8,9 @@ from ohca_web.shape import HttpError, Text, object_of
 from .fabric import View
 from .words import Members, check_names, flag_of, guids_of, pkey_of, pkey_to_change
 
-RELEASE = "6.22.1"              # whose calls these are
-MAX_QUERY = 32                  # names of a query
-METRICS = "/metrics"            # without a prefix, as Prometheus asks
+RELEASE = "6.22.1"              # the release of UFM that has these calls
+MAX_QUERY = 32                  # most names in a query
+METRICS = "/metrics"            # has no prefix: Prometheus requests this path
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 
@@ -23,12 +23,12 @@ def is_true(query, name):
 
 
 class Calls:
-    """What a server answers, from a Store and a Fabric."""
+    """The calls of a server, which use a Store and a Fabric."""
 
     def __init__(self, store, fabric):
         self.store, self.fabric = store, fabric
         self.routes = [(re.compile(path), methods) for path, methods in (
-            # what is behind a prefix begins with a slash
+            # METRICS has no prefix, so its path has no slash here
             (METRICS[1:], {"GET": self.metrics}),
             (r"/app/ufm_version", {"GET": self.version}),
             (r"/resources/pkeys/?", {"GET": self.get_all, "POST": self.add, "PUT": self.set}),
@@ -41,13 +41,13 @@ class Calls:
             (r"/resources/links/?", {"GET": self.links}))]
 
     def answer(self, method, path, query, body):
-        """A JSON value, or a Text. @path: behind the prefix; @body: bytes"""
+        """Answers a call by a JSON value or a Text. @path: without its prefix; @body: bytes"""
         for pattern, methods in self.routes:
             match = pattern.fullmatch(path)
             if not match:
                 continue
             if method not in methods:
-                raise HttpError(405, f"the methods of this call are {', '.join(methods)}")
+                raise HttpError(405, f"this call has the methods {', '.join(methods)}")
             words = (word and unquote(word) for word in match.groups())
             return methods[method](query_of(query), body, *words)
         raise HttpError(404, "there is no such call")
@@ -67,12 +67,12 @@ class Calls:
                                            is_true(query, "qos_conf"))
 
     def get_one(self, query, _body, pkey):
-        """GET resources/pkeys/PKEY; an empty object of one that there is not"""
+        """GET resources/pkeys/PKEY; an empty object if there is no such P_Key"""
         return self.store.partitions.shown_one(pkey_of(pkey), is_true(query, "guids_data"),
                                                is_true(query, "qos_conf"))
 
     def put(self, body, replace):
-        """Members to a P_Key, which is made if there is none."""
+        """Adds members to a P_Key, or replaces its members; makes the P_Key if it is new."""
         m = Members(body)
         self.store.change(lambda now: now.with_pkey(m.pkey, m.ip_over_ib, m.index0, m.full,
                                                     replace))
@@ -91,13 +91,13 @@ class Calls:
         found = object_of(body)
         check_names(found, "pkey", "index0", "ip_over_ib")
         pkey = pkey_to_change(found.get("pkey"))
-        flag_of(found, "index0", False)     # of members, which it does not have
+        flag_of(found, "index0", False)     # checked, but without effect: there are no members
         ip_over_ib = flag_of(found, "ip_over_ib", None)
         self.store.change(lambda now: now.with_pkey(pkey, ip_over_ib))
         return {}
 
     def remove_guids(self, pkey, guids):
-        """GUIDs of a P_Key; those that are not in it are not, as is wanted"""
+        """Removes GUIDs from a P_Key; it is no error if a GUID is no member"""
         pkey, guids = pkey_to_change(pkey), guids_of(guids)
         self.store.change(lambda now: now.without(pkey, guids))
         return {}
@@ -119,7 +119,7 @@ class Calls:
         return {}
 
     def systems(self, query, _body, name=None):
-        """GET resources/systems, perhaps of one name, type or role"""
+        """GET resources/systems, of one name, type or role if the query has it"""
         view = View(self.fabric.nodes())
         found = [s for s in view.systems()
                  if name in (None, s["name"], s["system_name"]) and
@@ -134,7 +134,7 @@ class Calls:
         return found
 
     def ports(self, query, _body, names=None):
-        """GET resources/ports, perhaps of some names, of a system or its kind, or Active ones"""
+        """GET resources/ports, those of some names, of a system or its type, or Active ones"""
         wanted = names.split(",") if names else []
         active = is_true(query, "active")
         found = [p for p in View(self.fabric.nodes()).ports()
@@ -147,7 +147,7 @@ class Calls:
         return found
 
     def links(self, query, _body):
-        """GET resources/links, perhaps of one system"""
+        """GET resources/links, of one system if the query has it"""
         view = View(self.fabric.nodes())
         system = query.get("system")
         guids = {s["guid"] for s in view.systems() if system in (s["name"], s["system_name"])}
@@ -160,7 +160,7 @@ class Calls:
 
 
 def query_of(text):
-    """{name: last value}"""
+    """{name: its last value} of a query"""
     try:
         return {name: values[-1] for name, values in
                 parse_qs(text, keep_blank_values=True, max_num_fields=MAX_QUERY).items()}

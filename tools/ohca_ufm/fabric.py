@@ -18,12 +18,12 @@ class Fabric(Control):
         self.program = program
 
     def nodes(self):
-        """All nodes as the control socket has them."""
+        """All nodes, as in the control socket's answers."""
         return self.ask(lambda end: [node for part, _ in self.replies_by(
             {"command": "topology"}, end) for node in part["nodes"]])
 
     def metrics(self):
-        """What 'ohca-fabric metrics' prints, as bytes."""
+        """The output of 'ohca-fabric metrics', as bytes."""
         def printed(end):
             done = subprocess.run(
                 [self.program, "metrics", "--control", self.path], stdin=subprocess.DEVNULL,
@@ -35,12 +35,12 @@ class Fabric(Control):
 
 
 def digits(guid):
-    """A GUID as UFM has it."""
+    """A GUID in UFM's format."""
     return guid.removeprefix("0x")
 
 
 class View:
-    """The nodes of one answer, as UFM shows them."""
+    """The nodes of one answer in the format of UFM."""
 
     def __init__(self, nodes):
         self.nodes = nodes
@@ -51,14 +51,14 @@ class View:
                     self.ports_by_end[node["guid"], port["port"]] = node, port
 
     def role(self, node):
-        """endpoint, of switches tor (with a host) or core"""
+        """endpoint; for a switch tor (a host is at it) or core"""
         if node["type"] != "switch":
             return "endpoint"
         peers = (self.ports_by_end.get((p.get("peer"), p.get("peer_port"))) for p in node["ports"])
         return "tor" if any(p and p[0]["type"] != "switch" for p in peers) else "core"
 
     def systems(self):
-        """A system is a node."""
+        """The systems; each node is one."""
         return [{"system_name": node["description"], "name": digits(node["guid"]),
                  "system_guid": digits(node["guid"]), "guid": digits(node["guid"]),
                  "node_description": node["description"], "type": TYPES[node["type"]],
@@ -68,7 +68,7 @@ class View:
 
     @staticmethod
     def port_guid(node, port):
-        """That of a switch is the NodeGUID; a channel adapter's port has one when it has a LID."""
+        """A port's GUID, or the NodeGUID for ports of switches and for ports without a LID."""
         return digits(port.get("guid", node["guid"]))
 
     def name(self, node, port):
@@ -76,7 +76,7 @@ class View:
         return f"{self.port_guid(node, port)}_{port['port']}"
 
     def peer(self, port):
-        """What the other end's members are."""
+        """The members of a port that describe the other end of its link."""
         other = self.ports_by_end.get((port.get("peer"), port.get("peer_port")))
         if not other:
             return dict.fromkeys(("peer", "peer_guid", "peer_lid", "peer_node_guid",
@@ -89,7 +89,7 @@ class View:
                 "peer_node_description": node["description"], "peer_port_dname": str(end["port"])}
 
     def ports(self):
-        """All ports but a switch's port 0."""
+        """All ports, except port 0 of switches."""
         return [{"name": self.name(node, port), "guid": self.port_guid(node, port),
                  "dname": str(port["port"]), "number": port["port"],
                  "external_number": port["port"], "systemID": digits(node["guid"]),
@@ -102,7 +102,7 @@ class View:
                 for node, port in self.ports_by_end.values()]
 
     def links(self):
-        """Links that are up, each once."""
+        """The links that are up, each once."""
         found = []
         for (guid, number), (node, port) in self.ports_by_end.items():
             end = port.get("peer"), port.get("peer_port")
@@ -122,17 +122,17 @@ class View:
 
 
 def lid_of(node, port):
-    """That of a switch is its port 0's. 0: none"""
+    """The LID of a port, for a switch that of port 0; 0: it has none"""
     if node["type"] == "switch":
         return next((p.get("lid", 0) for p in node["ports"] if not p["port"]), 0)
     return port.get("lid", 0)
 
 
 def width_of(port):
-    """IB_4x of 4xHDR"""
+    """The width of a port: IB_4x for 4xHDR"""
     return f"IB_{port['rate'].partition('x')[0]}x" if "x" in port.get("rate", "") else None
 
 
 def speed_of(port):
-    """HDR of 4xHDR"""
+    """The speed of a port: HDR for 4xHDR"""
     return port["rate"].partition("x")[2] if "x" in port.get("rate", "") else None

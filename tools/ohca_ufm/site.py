@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Who may come, by which prefix of a path, and what is behind it.
+"""Access by the prefixes of paths, and their calls.
 
-A page in a browser of this host is no client: it has an Origin, or a name in Host that is its own.
+Pages in browsers are refused: their requests have an Origin, or their own name in Host.
 """
 import base64
 import binascii
@@ -11,13 +11,13 @@ from ohca_web.shape import HttpError
 
 from .calls import METRICS
 
-SESSIONS = ("/ufmRestV2", "/ufmRestV3")     # with a token
+SESSIONS = ("/ufmRestV2", "/ufmRestV3")     # these need a token
 
 
 class Access:
-    """Who may come: users with passwords by /ufmRest, tokens by the others, either by /metrics.
+    """Access: users with passwords at /ufmRest, tokens at the others, both at /metrics.
 
-    Without any: all.
+    Without users and tokens, all requests are allowed.
     """
 
     def __init__(self, users, tokens):
@@ -25,13 +25,13 @@ class Access:
         self.open = not users and not tokens
 
     def check(self, prefix, header):
-        """HttpError if they may not. @header: that of Authorization"""
+        """Raises HttpError if a request is not allowed. @header: the value of Authorization"""
         if self.open:
             return
         kind, _, value = header.strip().partition(" ")
         good = False
         if prefix in SESSIONS or prefix == METRICS and kind.lower() == "bearer":
-            # UFM's tokens come as Basic; Bearer is what other servers want
+            # UFM's clients send tokens as Basic; clients of other servers as Bearer
             if kind.lower() in ("basic", "bearer"):
                 good = among(value.strip(), self.tokens)
         elif kind.lower() == "basic":
@@ -41,19 +41,20 @@ class Access:
                 user = password = ""
             good = among(f"{user}:{password}", [f"{u}:{p}" for u, p in self.users.items()])
         if not good:
-            raise HttpError(401, "user and password are wrong" if prefix not in SESSIONS
+            raise HttpError(401, "the user or the password is wrong" if prefix not in SESSIONS
                            else "the token is wrong")
 
     def check_browser(self, headers):
-        """HttpError if a browser's page asks. With secrets a name in Host does no harm."""
+        """Raises HttpError for a page in a browser; with users or tokens, Host may be a name."""
         if "Origin" in headers:
-            raise HttpError(403, "pages in browsers may not call")
+            raise HttpError(403, "pages in browsers may not send requests")
         if self.open and not all(map(is_local_name, headers.get_all("Host", []))):
-            raise HttpError(403, "Host must be an address or localhost, since there are no users")
+            raise HttpError(403, "Host must be an address or localhost, or start ohca-ufm with "
+                                 "--users or --tokens")
 
 
 class Site:
-    """UFM's calls, for those who may come."""
+    """UFM's calls, with a check of access."""
 
     name = "ohca-ufm"
     challenge = {"WWW-Authenticate": 'Basic realm="ohca-ufm"'}
@@ -62,12 +63,12 @@ class Site:
         self.calls, self.access = calls, access
 
     def admit(self, _method, path, headers):
-        """HttpError if a request may not come, or there is nothing at its path."""
+        """Raises HttpError if a request is not allowed, or nothing is at its path."""
         self.access.check_browser(headers)
         self.access.check(target(path)[0], headers.get("Authorization", ""))
 
     def answer(self, method, path, body):
-        """What its call answers."""
+        """The answer of a call."""
         _, path, query = target(path)
         return self.calls.answer(method, path, query, body)
 
@@ -80,5 +81,5 @@ def target(path):
     for prefix in ("/ufmRest", *SESSIONS):
         if path.startswith(prefix + "/"):
             return prefix, path[len(prefix):], query
-    raise HttpError(404, f"the calls are below /ufmRest, {' and '.join(SESSIONS)}; "
-                         f"there is also {METRICS}")
+    raise HttpError(404, f"nothing is at this path: the calls are below /ufmRest, "
+                         f"{' and '.join(SESSIONS)}, and at {METRICS}")

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The state file and partitions.conf, which are whole at any time.
+"""The state file and partitions.conf, which are complete at any time.
 
-A change is written to the state file, then partitions.conf is written from it, then OpenSM reads
-that. If the program ends between two of these, the next one begins with the state file and goes on
-from there. Each file is written beside itself, to the disk, and renamed.
+A change is written to the state file, then to partitions.conf, and then OpenSM reads that. If the
+program ends between two of these steps, its next start reads the state file and does the rest.
+A file is replaced by rename(), after the new one has been written to the disk.
 
-Others may write in the directory: the guests of a lab that share it. A symbolic link or a FIFO of
-theirs in place of a file is refused, so that they neither read nor change other files of this user.
+Others may write in the directory, for example the guests of a lab that share it. A symbolic link
+or a FIFO in place of a file is refused, so that they can neither read nor change other files of
+this user.
 """
 import contextlib
 import errno
@@ -22,35 +23,35 @@ from ohca_web.shape import HttpError
 from .partitions import Partitions, administrators
 
 MARK = "# ohca-ufm writes all that is below this line."
-HEAD = "Default=0x7fff, ipoib : ALL=full ;\n"     # of a file that is not there, as OpenSM has it
+HEAD = "Default=0x7fff, ipoib : ALL=full ;\n"     # for a new file: OpenSM's default
 MAX_FILE = 16 << 20
 
 
 def read(path):
-    """A text file; None if it is not there. ConfError: it is another kind of file"""
+    """The text of a file; None if it does not exist. ConfError: it is another kind of file"""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     except OSError as e:
         if e.errno == errno.ELOOP:
-            raise ConfError(f"{path} is a symbolic link: name the file itself") from None
+            raise ConfError(f"{path} is a symbolic link: give the file itself") from None
         raise
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
-        raise ConfError(f"{path} is no regular file")
+        raise ConfError(f"{path} is not a regular file")
     try:
         with open(fd, encoding="utf-8") as f:
             text = f.read(MAX_FILE + 1)
     except ValueError:
-        raise ConfError(f"{path} is no text") from None
+        raise ConfError(f"{path} is not text") from None
     if len(text) > MAX_FILE:
         raise ConfError(f"{path} is larger than {MAX_FILE} bytes")
     return text
 
 
 def write(path, text, mode):
-    """The whole file, by a new one. @mode: of a file that is not there yet"""
+    """Replaces a file by a new one. @mode: the mode if the file does not exist yet"""
     new = path + ".new"
     with contextlib.suppress(FileNotFoundError):
         os.unlink(new)
@@ -73,29 +74,30 @@ def write(path, text, mode):
 
 
 def place_of(path):
-    """The path of a file whose directory may be linked, and which itself may not."""
+    """The path of a file without symbolic links in its directory; the file may not be one."""
     directory, name = os.path.split(path)
     return os.path.join(os.path.realpath(directory), name)
 
 
 class Store:
-    """Partitions with their files; partitions is what the state file has."""
+    """Partitions with their files; the member partitions has those of the state file."""
 
     def __init__(self, conf, state, tell):
-        """@conf, @state: the paths; @tell: has OpenSM read @conf, or HttpError"""
+        """@conf, @state: the paths; @tell: makes OpenSM read @conf, or raises HttpError"""
         self.conf, self.state = place_of(conf), place_of(state)
         self.tell = tell
         self.lock = threading.Lock()
         self.untold = True              # OpenSM may have read another file
-        self.unsaved = False            # the state file may have what partitions has not
+        self.unsaved = False            # the state file may differ from partitions
         self.only = os.open(self.state + ".lock",
                             os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
-            # of this process alone: a command of --reload does not inherit it
+            # a lock of this process: a command of --reload does not inherit it
             fcntl.lockf(self.only, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(self.only)
-            raise ConfError(f"another ohca-ufm has {state}") from None
+            raise ConfError(f"another ohca-ufm uses {state}: end it, or give another --state"
+                            ) from None
         try:
             self.partitions = self.load()
             self.write_conf()
@@ -104,7 +106,7 @@ class Store:
             raise
 
     def load(self):
-        """What the state file has."""
+        """The Partitions of the state file."""
         text = read(self.state)
         try:
             return Partitions() if text is None else Partitions.from_json(json.loads(text))
@@ -112,7 +114,7 @@ class Store:
             raise ConfError(f"{self.state}: {e}") from None
 
     def close(self):
-        """Lets another one have the files."""
+        """Releases the lock on the files."""
         if self.only >= 0:
             os.close(self.only)
         self.only = -1
@@ -134,14 +136,14 @@ class Store:
             raise ConfError(f"{self.conf}: {e}") from None
         if both:
             raise ConfError(f"{self.conf}: the P_Key {min(both):#x} is defined above the mark, and "
-                            "by a client")
+                            "also by a client: remove one of them")
         text = "".join(line + "\n" for line in (MARK, *self.partitions.lines()))
         if read(self.conf) != head + text:
-            self.untold = True          # also if it fails: perhaps after the rename
+            self.untold = True          # set first: write() may fail after the rename
             write(self.conf, head + text, 0o644)
 
     def change(self, make):
-        """@make: gets Partitions and returns new ones. HttpError: the text says how far it came"""
+        """Applies a change. @make: returns new Partitions from the present ones"""
         with self.lock:
             try:
                 changed = make(self.partitions)
@@ -155,17 +157,17 @@ class Store:
             self.read_again()
 
     def save(self, changed):
-        """To the state file."""
+        """Writes partitions to the state file."""
         taken = administrators(self.head()) & (set(changed.found) - set(self.partitions.found))
         if taken:
-            raise HttpError(400, f"the P_Key {min(taken):#x} is the administrator's: it is in "
-                                "partitions.conf above the mark")
-        self.unsaved = True             # also if it fails: perhaps after the rename
+            raise HttpError(400, f"the administrator has defined the P_Key {min(taken):#x} in "
+                                "partitions.conf above the mark: use another one")
+        self.unsaved = True             # set first: write() may fail after the rename
         write(self.state, json.dumps(changed.to_json()) + "\n", 0o600)
         self.partitions, self.unsaved = changed, False
 
     def read_again(self):
-        """OpenSM reads partitions.conf if it has not done so since it was written."""
+        """Makes OpenSM read partitions.conf, if it has not read it since it was written."""
         if self.untold:
             self.tell()
             self.untold = False

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""P_Keys, GUIDs and the members of a request's body: from text, and checked."""
+"""Parses and checks P_Keys, GUIDs and the members of a request's body."""
 import re
 
 from ohca_web.shape import HttpError, object_of
 
-MAX_GUIDS = 4096                # of one request
-DEFAULT = 0x7FFF                # the default partition, which the administrator alone changes
+MAX_GUIDS = 4096                # in one request
+DEFAULT = 0x7FFF                # the default partition, which only the administrator changes
 MEMBERSHIPS = ("full", "limited")
-# UFM takes these as well; OpenSM's partitions get MTU, rate and SL from the administrator here
+# UFM accepts these, too; here the administrator sets MTU, rate and SL of OpenSM's partitions
 UNSUPPORTED = ("mtu_limit", "rate_limit", "service_level", "partition_name")
 
 GUID = re.compile(r"(?:0[xX])?([0-9a-fA-F]{16})"
@@ -17,40 +17,41 @@ PKEY = re.compile(r"(?:0[xX])?([0-9a-fA-F]{1,4})")
 
 
 def shown(value):
-    """A client's value for a sentence: in ASCII, and short."""
+    """A client's value for an error text: in ASCII, at most 40 characters."""
     text = ascii(value)
     return text if len(text) <= 40 else text[:37] + "..."
 
 
 def pkey_of(text):
-    """A P_Key without its membership bit, which is 1 to 0x7ffe, or 0x7fff to be read only."""
+    """A P_Key without its membership bit: 1 to 0x7fff. Clients cannot change 0x7fff."""
     match = PKEY.fullmatch(text) if isinstance(text, str) else None
     value = int(match[1], 16) & 0x7FFF if match else 0
     if not value:
-        raise HttpError(400, f"{shown(text)} is no P_Key: use a text from 0x1 to 0x7ffe, or the "
-                            "same with the bit of full membership, 0x8001 to 0xfffe")
+        raise HttpError(400, f"{shown(text)} is not a P_Key: use a text from 0x1 to 0x7ffe, or the "
+                            "same with the membership bit, 0x8001 to 0xfffe")
     return value
 
 
 def pkey_to_change(text):
-    """A P_Key of which clients may change the members."""
+    """A P_Key whose members clients may change."""
     value = pkey_of(text)
     if value == DEFAULT:
-        raise HttpError(400, "the default partition 0x7fff is not changed by clients")
+        raise HttpError(400, "clients cannot change the default partition 0x7fff: the "
+                             "administrator does in partitions.conf")
     return value
 
 
 def guid_of(text):
-    """A PortGUID: 16 hexadecimal digits, perhaps after 0x, or with colons behind each 2 or 4."""
+    """A PortGUID: 16 hexadecimal digits, with or without 0x, or with colons after each 2 or 4."""
     match = GUID.fullmatch(text) if isinstance(text, str) else None
     value = int(next(filter(None, match.groups())).replace(":", ""), 16) if match else 0
     if not value:
-        raise HttpError(400, f"{shown(text)} is no GUID: use a text of 16 hexadecimal digits")
+        raise HttpError(400, f"{shown(text)} is not a GUID: use a text of 16 hexadecimal digits")
     return value
 
 
 def guids_of(values):
-    """The GUIDs of a list, each once, in its order."""
+    """The GUIDs of a list in their order, each once."""
     if not isinstance(values, list) or not values:
         raise HttpError(400, "guids must be a list with at least one GUID")
     if len(values) > MAX_GUIDS:
@@ -60,7 +61,7 @@ def guids_of(values):
 
 
 def check_names(body, *known):
-    """It has no member that nobody would look at."""
+    """Raises HttpError if a body has a member that is not known."""
     for name in body:
         if name in UNSUPPORTED:
             raise HttpError(400, f"{name} is not supported: the administrator sets it in "
@@ -85,10 +86,10 @@ def membership_of(value):
 
 
 class Members:
-    """What a request says of the members of a P_Key."""
+    """The members of a P_Key in a request."""
 
     def __init__(self, body):
-        """@body: bytes of a JSON object with pkey and guids, and perhaps the others below"""
+        """@body: bytes of a JSON object with pkey and guids, and optionally the others below"""
         found = object_of(body)
         check_names(found, "pkey", "guids", "index0", "ip_over_ib", "membership", "memberships")
         self.pkey = pkey_to_change(found.get("pkey"))

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the HTTP servers beside a fabric share: connections, options, the control socket."""
+"""Parts that the HTTP servers for a fabric share: connections, options, the control socket."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Options of a server, and its life: where it listens, TLS, until a signal."""
+"""Options of a server: address, TLS. The loop that serves until a signal."""
 import argparse
 import ipaddress
 import re
@@ -11,11 +11,11 @@ BRACKETS = re.compile(r"\[([^\[\]]+)\](?::([0-9]+))?")
 
 
 class ConfError(Exception):
-    """A file or an option is wrong; a sentence."""
+    """An error in a file or an option; the text is for the user."""
 
 
 def address_of(text):
-    """ADDRESS:PORT, ADDRESS or PORT; an address of IPv6 that has a port is in brackets"""
+    """(address, port) of ADDRESS:PORT, ADDRESS or PORT; an IPv6 address with a port has brackets"""
     host, port = "127.0.0.1", "8080"
     if match := BRACKETS.fullmatch(text):
         host, port = match[1], match[2] or port
@@ -31,31 +31,32 @@ def address_of(text):
         if not (port.isascii() and port.isdigit() and int(port) <= 65535):
             raise ValueError
     except ValueError:
-        raise argparse.ArgumentTypeError(f"'{text}' is not ADDRESS:PORT, with numbers, and IPv6 in "
-                                         "brackets") from None
+        raise argparse.ArgumentTypeError(f"'{text}' is not ADDRESS:PORT: use numbers, and brackets "
+                                         "around an IPv6 address") from None
     return host, int(port)
 
 
 def is_loopback(address):
-    """Whether only this host reaches what address_of() has found."""
+    """Whether an address of address_of() is a loopback address."""
     return ipaddress.ip_address(address[0]).is_loopback
 
 
 def add_server(parser, address):
-    """Options of all servers; @address: where it listens without --listen"""
+    """Adds the options of all servers; @address: the default of --listen"""
     parser.add_argument("--listen", metavar="ADDRESS:PORT", type=address_of, default=address,
-                        help="(%(default)s); port 0: a free one")
+                        help="the address to listen at (%(default)s); port 0: any free port")
     parser.add_argument("--certificate", metavar="FILE",
-                        help="TLS, with this certificate in PEM")
-    parser.add_argument("--key", metavar="FILE", help="and its key (in the same file)")
+                        help="use TLS with this certificate, in PEM")
+    parser.add_argument("--key", metavar="FILE",
+                        help="the key of the certificate (in the certificate's file)")
 
 
 def tls_of(opt):
-    """None: without TLS"""
+    """The SSLContext of the options, or None without TLS"""
     if not opt.certificate and not opt.key:
         return None
     if not opt.certificate:
-        raise ConfError("--key needs --certificate")
+        raise ConfError("--key: give --certificate, too")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         context.load_cert_chain(opt.certificate, opt.key)
@@ -68,7 +69,7 @@ def tls_of(opt):
 
 
 def serve(server, behind=""):
-    """Until a signal; first says where, with @behind the URL"""
+    """Prints the URL, with @behind after it, and serves until a signal"""
     for number in signal.SIGINT, signal.SIGTERM:
         # shutdown() waits for the loop, which this thread runs
         signal.signal(number, lambda *_: threading.Thread(target=server.shutdown).start())

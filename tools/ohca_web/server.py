@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""HTTP: connections, their bounds, and the shape of answers. What they are about is a site's.
+"""HTTP: connections, their bounds, and the format of answers. A site defines the contents.
 
-Python's own http.server carries it: a request is answered at once, in one piece, so a
-framework would add a dependency and no bound. The bounds are here: so many connections, each with a
-thread, and so many of one other host; so many seconds for a request to come, and as many for its
-answer to be taken; so many bytes of its head, and of its body. Who may not come is told so before
-the body, and has to connect anew.
+It uses Python's own http.server. Each answer is sent at once, in one piece, so a framework would
+add a dependency and no bound. This module has the bounds: the number of connections, each with a
+thread; the number of connections of one other host; the seconds to receive a request, and to send
+its answer; the bytes of its head, and of its body. A request that is not allowed gets its error
+before the body is read, and the connection is closed.
 
-A site has name, for the header Server; challenge, headers of an answer with status 401;
-admit(method, path, headers), an HttpError before the body is read; and answer(method, path, body),
-a JSON value or a Text, or an HttpError.
+A site has these members: name, for the header Server; challenge, headers of an answer with status
+401; admit(method, path, headers), which can raise HttpError before the body is read; and
+answer(method, path, body), which returns a JSON value or a Text, or raises HttpError.
 """
 import collections
 import hmac
@@ -32,12 +32,12 @@ MAX_CONNECTIONS = 32
 MAX_OF_HOST = 8         # of these, for one other host; all clients of this host have one address
 MAX_HEAD = 64 << 10
 MAX_BODY = 256 << 10
-AHEAD = 16 << 10       # that a reader may have of the next request
-PATIENCE = 10           # seconds for a request to come, and for its answer to be taken
+AHEAD = 16 << 10        # bytes of the next request that may be received with this one
+PATIENCE = 10           # seconds to receive a request, and to send its answer
 
 
 def is_local_name(host):
-    """Whether a Host header has an address or localhost: no name that others can give."""
+    """Whether a Host header has an address or localhost, not a name that others can define."""
     match = re.fullmatch(r"(?:\[([0-9a-fA-F:.]+)\]|([^\[\]:]+))(?::[0-9]*)?", host.strip())
     if not match:
         return False
@@ -49,7 +49,7 @@ def is_local_name(host):
 
 
 def host_of(address):
-    """What is one host for MAX_OF_HOST: an address of IPv4, a /64 of IPv6; None is this host."""
+    """The key of a host for MAX_OF_HOST: an IPv4 address or an IPv6 /64; None is this host."""
     found = ipaddress.ip_address(address.partition("%")[0])
     found = getattr(found, "ipv4_mapped", None) or found
     if found.is_loopback:
@@ -58,35 +58,35 @@ def host_of(address):
 
 
 def among(value, secrets):
-    """Compares with all of them, so that the time tells nothing."""
+    """Whether value is one of the secrets; the time does not depend on which one."""
     return sum(hmac.compare_digest(value.encode(), secret.encode()) for secret in secrets) > 0
 
 
 class Timed(io.RawIOBase):
-    """What comes from a socket until its time has passed, and as much as there is room for."""
+    """Reads from a socket, up to a deadline and a number of bytes."""
 
     def __init__(self, sock):
         super().__init__()
         self.sock, self.end, self.room = sock, 0, 0
 
     def start(self):
-        """Of a request, or of its answer: time begins anew."""
+        """Sets a new deadline, for a request or for its answer."""
         self.end = time.monotonic() + PATIENCE
         self.room = MAX_HEAD
 
     def readable(self):
-        """It is."""
+        """True: io.BufferedReader needs it."""
         return True
 
     def left(self):
-        """Has the socket wait no longer than that."""
+        """Sets the socket's timeout to the rest of the time."""
         left = self.end - time.monotonic()
         if left <= 0:
-            raise TimeoutError("a request has taken too long")
+            raise TimeoutError("the request or its answer took too long")
         self.sock.settimeout(left)
 
     def readinto(self, buffer):
-        """Up to a buffer's size."""
+        """Reads at most the buffer's size."""
         self.left()
         if self.room <= 0:
             raise HttpError(431, f"a request has at most {MAX_HEAD} bytes before its body")
@@ -99,11 +99,11 @@ class Handler(BaseHTTPRequestHandler):
     """One connection."""
 
     protocol_version = "HTTP/1.1"
-    default_request_version = "HTTP/1.0"    # an answer has a status, whatever has come
+    default_request_version = "HTTP/1.0"    # also a malformed request gets a status
     sys_version = ""
 
     def setup(self):
-        """The handshake is in this connection's thread, and within its time."""
+        """Does the TLS handshake in the connection's thread, within the time of a request."""
         self.connection = self.request
         self.timed = Timed(self.connection)
         self.timed.start()
@@ -117,7 +117,7 @@ class Handler(BaseHTTPRequestHandler):
         self.command, self.request_version = "", "HTTP/1.0"
 
     def finish(self):
-        """Of TLS, too; what a client has sent and nobody has read must not destroy the answer."""
+        """Ends the connection; reads the rest first, since a reset could destroy the answer."""
         try:
             self.connection.shutdown(socket.SHUT_WR)
             end = time.monotonic() + 1
@@ -130,7 +130,7 @@ class Handler(BaseHTTPRequestHandler):
         self.connection.close()
 
     def handle_one_request(self):
-        """One request, with the time of one."""
+        """Receives and answers one request, or an error."""
         self.timed.start()
         try:
             self.raw_requestline = self.rfile.readline(65537)
@@ -147,7 +147,7 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
 
     def one(self):
-        """A request that is HTTP."""
+        """Answers a request whose head is parsed."""
         was, self.close_connection = self.close_connection, True    # the body is not read yet
         try:
             self.server.site.admit(self.command, self.path, self.headers)
@@ -159,10 +159,10 @@ class Handler(BaseHTTPRequestHandler):
         except (TimeoutError, ssl.SSLError, ConnectionError):
             raise
         except Exception:       # pylint: disable=broad-exception-caught
-            traceback.print_exc()       # and the others are still served
+            traceback.print_exc()       # the server continues with other requests
             self.close_connection = True
-            status, value = 500, {"error": f"{self.server_version} has made a mistake: its "
-                                         "log says which"}
+            status, value = 500, {"error": f"{self.server_version} has an internal error: read "
+                                         "its log"}
         self.reply(status, value)
 
     def body(self):
@@ -179,27 +179,27 @@ class Handler(BaseHTTPRequestHandler):
         self.timed.room = int(values[0]) + AHEAD
         body = self.rfile.read(int(values[0]))
         if len(body) < int(values[0]):
-            raise ConnectionError("the body has ended too early")
+            raise ConnectionError("the body is shorter than Content-Length")
         return body
 
     def handle_expect_100(self):
-        """body() does it, when it knows the size."""
+        """Does nothing: body() sends 100 Continue when it has checked the size."""
         return True
 
     def send(self, data):
-        """All of it, within one request's time."""
+        """Sends all data within PATIENCE seconds."""
         self.timed.start()
         while data:
             self.timed.left()
             data = data[self.connection.send(data[:1 << 16]):]
 
     def send_error(self, code, message=None, explain=None):
-        """http.server's own errors, in the shape of the others."""
+        """Sends http.server's own errors in the format of the others."""
         self.close_connection = True
         self.reply(int(code), {"error": message or self.responses.get(code, ("error",))[0]})
 
     def reply(self, status, value):
-        """An answer, in one piece: a JSON value, or a Text."""
+        """Sends an answer in one piece: a JSON value or a Text."""
         if not isinstance(value, Text):
             value = Text(json.dumps(value).encode() + b"\n", "application/json")
         data = value.data
@@ -212,12 +212,12 @@ class Handler(BaseHTTPRequestHandler):
         head = "\r\n".join(lines).encode() + b"\r\n\r\n"
         try:
             self.send(head if self.command == "HEAD" else head + data)
-        except OSError:                 # the client has gone, or does not read
+        except OSError:                 # the client has closed, or does not read
             self.close_connection = True
 
 
 class Server(ThreadingMixIn, TCPServer):
-    """Up to MAX_CONNECTIONS, and MAX_OF_HOST of another host; one more is told so and closed."""
+    """A server with bounds on connections: more get an error and are closed."""
 
     allow_reuse_address = True
     daemon_threads = True
@@ -231,7 +231,7 @@ class Server(ThreadingMixIn, TCPServer):
         super().__init__(address, Handler)
 
     def take(self, host):
-        """A place for a connection of a host. Return: None, or the bound that it would exceed"""
+        """Reserves a connection for a host. Return: None, or the bound that it would exceed"""
         with self.lock:
             if self.places.total() >= MAX_CONNECTIONS:
                 return f"{MAX_CONNECTIONS} connections"
@@ -241,14 +241,14 @@ class Server(ThreadingMixIn, TCPServer):
         return None
 
     def give(self, host):
-        """The place is free again."""
+        """Releases a connection of a host."""
         with self.lock:
             self.places[host] -= 1
             if not self.places[host]:
                 del self.places[host]
 
     def process_request(self, request, client_address):
-        """In a thread, if one is free."""
+        """Starts a thread for a connection, or refuses it."""
         host = host_of(client_address[0])
         if bound := self.take(host):
             self.refuse(request, bound)
@@ -260,8 +260,8 @@ class Server(ThreadingMixIn, TCPServer):
             self.refuse(request, "as many connections as the system has threads for")
 
     def refuse(self, request, bound):
-        """Without waiting for anybody."""
-        text = json.dumps({"error": f"there are {bound} already"})
+        """Sends an error without waiting, and closes."""
+        text = json.dumps({"error": f"there are already {bound}: try again later"})
         try:
             request.setblocking(False)
             if not self.tls:
@@ -274,14 +274,14 @@ class Server(ThreadingMixIn, TCPServer):
         self.shutdown_request(request)
 
     def process_request_thread(self, request, client_address):
-        """And the place is free again."""
+        """Serves a connection, and releases it."""
         try:
             super().process_request_thread(request, client_address)
         finally:
             self.give(host_of(client_address[0]))
 
     def handle_error(self, request, client_address):
-        """A client that goes, or speaks no TLS, is no news."""
+        """Prints errors, except those of connections and TLS, which clients can cause."""
         error = sys.exc_info()[1]
         if not isinstance(error, OSError):
             traceback.print_exc()

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What comes in requests and goes in answers."""
+"""The contents of requests and answers."""
 import json
 
 
 class HttpError(Exception):
-    """What a client is answered: a status of HTTP and a sentence."""
+    """An error as an answer to a client: an HTTP status and a sentence."""
 
     def __init__(self, status, text):
         super().__init__(text)
@@ -12,7 +12,7 @@ class HttpError(Exception):
 
 
 class Text:
-    """An answer that is no JSON value: bytes, what they are, and perhaps headers of their own."""
+    """An answer that is no JSON value: bytes, their media type, and further headers."""
 
     def __init__(self, data, kind, headers=None):
         self.data, self.kind, self.headers = data, kind, headers or {}
@@ -23,7 +23,7 @@ def object_of(body):
     try:
         found = json.loads(body.decode("utf-8"))
     except (ValueError, RecursionError):
-        raise HttpError(400, "the body is no JSON") from None
+        raise HttpError(400, "the body is not JSON") from None
     if not isinstance(found, dict):
-        raise HttpError(400, "the body is no JSON object")
+        raise HttpError(400, "the body is not a JSON object")
     return found
