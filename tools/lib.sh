@@ -16,7 +16,7 @@ unset ARCH TRIPLET
 say() { printf '\033[1m[%s] %s\033[0m\n' "$(date +%H:%M:%S)" "$*" >&2; }
 die() { printf '%s: %s\n' "${0##*/}" "$*" >&2; exit 1; }
 
-# apt's proxies of this host, for the roots, whose apt takes them from the environment.
+# apt's proxies of this host, for apt in the roots, which reads them from the environment.
 if [ -z "${OHCA_PROXIES-}" ] && command -v apt-config >/dev/null; then
 	eval "$(apt-config shell OHCA_HTTP Acquire::http::Proxy OHCA_HTTPS Acquire::https::Proxy)"
 	case ${OHCA_HTTP:-DIRECT} in DIRECT) ;; *) export http_proxy=$OHCA_HTTP ;; esac
@@ -24,7 +24,7 @@ if [ -z "${OHCA_PROXIES-}" ] && command -v apt-config >/dev/null; then
 	export OHCA_PROXIES=1
 fi
 
-# sudo asks for its password once, and does not forget the answer while this process lives.
+# Lets sudo ask for its password once, and keeps its credentials valid until this process exits.
 keep_sudo() {
 	if ! sudo -n true 2>/dev/null; then
 		sudo ${SUDO_ASKPASS:+-A} -v ||
@@ -35,14 +35,14 @@ keep_sudo() {
 	done </dev/null >/dev/null 2>&1 &
 }
 
-# Chroots and mounts need root: run the calling script again under sudo, by tools/as-root, which
-# gives the files it made to the caller. What the scripts read of the environment goes along.
+# Chroots and mounts need root: run the calling script again under sudo by tools/as-root, which
+# gives the files it makes to the caller. Variables that the scripts read are passed on.
 # Usage: need_root "$@"
 need_root() {
 	local name keep=()
 	[ "$(id -u)" = 0 ] && return
-	command -v sudo >/dev/null || die "must run as root, and sudo is not installed"
-	# The caller's own directories, whoever writes there first.
+	command -v sudo >/dev/null || die "this needs root, and sudo is not installed: install sudo, or run it as root"
+	# Make them here, so that they belong to the caller.
 	mkdir -p "$BUILD" "$CACHE"
 	for name in "${!OHCA_@}" JOBS TERM {http,https,ftp,no}_proxy \
 		{HTTP,HTTPS,FTP,NO}_PROXY; do
@@ -53,7 +53,7 @@ need_root() {
 		"$TOP/tools/as-root" "$(id -u):$(id -g)" "$0" "$@"
 }
 
-# One build of a part at a time: a second one waits. Usage: exclusive NAME
+# Lets one process build a part at a time; others wait. Usage: exclusive NAME
 exclusive() {
 	mkdir -p "$BUILD"
 	exec 8>"$BUILD/.lock-$1"
@@ -71,8 +71,8 @@ qemu_name() {
 # The package names in a list file, without its comments.
 packages() { sed 's/#.*//' "$1" | tr -s ' \n' ' '; }
 
-# Whether lists of packages may not be older than they say: true or false. Those of a release that is
-# not out yet expire; whether a mirror's may be older is up to the host's apt, as its proxies are.
+# Whether apt must refuse package lists that have expired: true or false. Lists of a release that is
+# not out yet expire. The configuration of the host's apt decides.
 valid_until() {
 	local valid=true
 	! command -v apt-config >/dev/null || eval "$(apt-config shell valid \
@@ -83,10 +83,10 @@ valid_until() {
 # A guest by its name in tools/guests. Usage: guest_of NAME; it sets:
 #   RELEASE   Debian's name of the release
 #   ARCH      Debian's name of the architecture
-#   TRIPLET   the compiler's, which is in the paths of libraries
-#   DRIVER    the directory of BUILD that has its driver
-#   PROVIDER  the directory of BUILD that has its provider
-#   OUT       where the parts of this guest are: guest, image, layer, kver
+#   TRIPLET   the compiler's name of the architecture, as in the paths of libraries
+#   DRIVER    the directory in BUILD of its driver
+#   PROVIDER  the directory in BUILD of its provider
+#   OUT       the directory of the parts of this guest: guest, image, layer, kver
 # shellcheck disable=SC2034 # the scripts read them
 guest_of() {
 	local name names=
@@ -99,7 +99,7 @@ guest_of() {
 		*) names+=${names:+, }$name ;;
 		esac
 	done <"$TOP/tools/guests"
-	die "'$1' is no guest: $names"
+	die "'$1' is no guest: use one of $names"
 }
 
 # mmdebstrap's options for the apt of a root of a guest's release. Usage: apt_of NAME, after guest_of;
@@ -108,7 +108,7 @@ guest_of() {
 apt_of() {
 	APT_OPTIONS=(--aptopt="Acquire::Check-Valid-Until \"$(valid_until)\"")
 	[ "$1" = backports ] || return 0
-	# The mirror is the one of the other packages. apt prefers backports only where it is told to.
+	# From the same mirror as the other packages. apt installs from backports only what is pinned here.
 	# shellcheck disable=SC2016 # mmdebstrap's shell expands $1
 	APT_OPTIONS+=(--setup-hook="sed -n 's/ $SUITE main/ $SUITE-backports main/p' "'"$1/etc/apt/sources.list" \
 			>"$1/etc/apt/sources.list.d/backports.list"'
@@ -121,8 +121,8 @@ rdma_core_of() {
 	sed -n 's/^set(PACKAGE_VERSION "\([0-9]*\)\..*/\1/p' "$1/CMakeLists.txt"
 }
 
-# Download the package of a kernel, and those of the same version that it depends on: Debian 14 has
-# the modules in one of their own. Usage: fetch_kernel DIR KVER [in-root's option...]
+# Download the package of a kernel, and those of the same version that it depends on: in Debian 14,
+# the modules are in a package of their own. Usage: fetch_kernel DIR KVER [in-root's option...]
 fetch_kernel() {
 	local dir=$1 kver=$2 more
 	local get=("$TOP/tools/in-root" "${@:3}" --dir "$dir" apt-get -o APT::Sandbox::User=root
@@ -136,9 +136,10 @@ fetch_kernel() {
 }
 
 # Make a Debian root. Usage: make_root [--release RELEASE] DIR LISTFILE
-# [mmdebstrap option...]; RELEASE is Debian 13 by default. ARCH and TRIPLET in the list are guest_of's.
-# mmdebstrap mounts the host's /dev/shm and more in the root. It has its own mounts, so that none is left
-# when it is killed: who removed the root then would remove what is in the host's.
+# [mmdebstrap option...]; RELEASE is Debian 13 by default. The words ARCH and TRIPLET in the list are
+# replaced by those of guest_of. mmdebstrap mounts the host's /dev/shm and more in the root. It runs in a
+# mount namespace of its own, so that no mount remains if it is killed: otherwise, removing the root
+# would remove the host's files.
 make_root() {
 	local release=$SUITE dir list debs=$CACHE/debs names
 	if [ "$1" = --release ]; then

@@ -2,11 +2,10 @@
 /*
  * ohca-hub - the management network of a lab with other than two nodes
  *
- * ohca-hub SOCKET listens on a UNIX stream socket, says that it is ready, and the QEMU of each
- * node connects there (-netdev stream). It takes Ethernet frames and passes them on to the node that owns the
- * destination address, or to all others. Each frame follows its length, 4 bytes, big
- * endian. A node that does not read has QUEUE bytes; what is for it beyond that is
- * dropped, as any Ethernet does.
+ * ohca-hub SOCKET listens on a UNIX stream socket and prints that it is ready. The QEMU of each node
+ * connects to the socket (-netdev stream). The hub forwards Ethernet frames to the node that owns the
+ * destination address, or to all others. In front of each frame is its length, 4 bytes, big endian.
+ * For a node that does not read, it queues up to QUEUE bytes and drops further frames.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -88,7 +87,7 @@ static void join(int listener)
 	close(fd);
 }
 
-/* Queue a frame with its length in front; false: there is no room. */
+/* Queue a frame with its length in front of it; false: there is no room. */
 static bool queue(struct node *n, const uint8_t *data, uint32_t len)
 {
 	if (n->out_pos && n->out_len + len > QUEUE) {
@@ -103,7 +102,7 @@ static bool queue(struct node *n, const uint8_t *data, uint32_t len)
 	return true;
 }
 
-/* Send what is queued, as far as it goes now; false: the node is gone. */
+/* Send queued bytes without waiting; false: the node has closed the connection. */
 static bool flush(struct node *n)
 {
 	while (n->out_pos < n->out_len) {
@@ -129,7 +128,7 @@ static void forward(int from, const uint8_t *frame, uint32_t len)
 			queue(&nodes[k], frame, len);
 }
 
-/* Take all that has come; false: the node is gone, or sends what is no frame. */
+/* Receive all available bytes; false: the node has closed, or has sent a wrong length. */
 static bool receive(int k)
 {
 	struct node *n = &nodes[k];
