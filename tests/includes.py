@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""includes.py [TOP]: what may include and call what, and how long a function may be.
+"""includes.py [TOP]: checks includes and calls between folders, and the length of functions.
 
-One line per finding: an include or a call that points up against the order of the folders of
+It prints a line for each error: an include or a call against the order of the folders of
 qemu-model, a circle among headers or folders, a circle of more than MAX_CIRCLE files that call
 each other, a folder without a place in the order, a function of more than MAX_LINES lines. The
-status is 1 if there was any.
+status is 1 if there is an error.
 """
 import os
 import re
@@ -31,19 +31,19 @@ MAY_INCLUDE = {
     **{folder: ("ib", "engine", *ENGINE[:i]) for i, folder in enumerate(ENGINE)},
     **{folder: ("ib", "link", *FABRIC[:i]) for i, folder in enumerate(FABRIC)},
 }
-# where doorbells lie
+# the layout of the doorbells
 MAY_INCLUDE["engine/object"] += ("front",)
 MAY_INCLUDE["engine/device"] += ("front",)
-# the only ones in the fabric that know the engine
+# the only folders of the fabric that may use the engine
 MAY_INCLUDE["fabric/hca"] += ("engine", "front")
-# the version of the front protocol
+# the version of the protocol of HCAs
 MAY_INCLUDE["fabric"] += ("front",)
 
-# Headers of a folder whose functions a higher folder implements: the only calls that point up.
+# Headers of a folder whose functions a higher folder implements: only they may be called upwards.
 UPWARD = ("engine/object/to_transport.h", "engine/transport/to_agents.h",
           "fabric/mgmt/to_fault.h", "fabric/data/to_watch.h")
 
-# Parts whose functions are measured and whose files' calls are looked at, each for itself.
+# Parts whose functions are measured and whose files' calls are checked, each by itself.
 MEASURED = ("kernel", "userspace", "qemu-model")
 CALLS = ("kernel", "userspace/providers/ohca", "qemu-model/engine", "qemu-model/front",
          "qemu-model/ib", "qemu-model/link", "qemu-model/fabric", "qemu-model/umad",
@@ -56,7 +56,7 @@ COMMENT = re.compile(r"""/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\\n])+
 
 
 def sources(top):
-    """The C files of a folder and those below, as paths from it; no tests."""
+    """The C files of a folder and its subfolders, as relative paths; no tests."""
     for where, folders, names in os.walk(top):
         folders[:] = sorted(set(folders) - {"tests", "qtest"})
         for name in sorted(names):
@@ -71,13 +71,13 @@ def code(path):
 
 
 def includes(model, path, known):
-    """The files of the model that @path includes, with the line of each."""
+    """The files of the model that @path includes, with the number of each line."""
     with open(os.path.join(model, path), encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
             match = re.match(r'\s*#\s*include\s+"([^"]+)"', line)
             if not match:
                 continue
-            # the overlay puts all but the front end into core/
+            # the overlay puts all folders except the front end into core/
             name = re.sub(r"^(\.\./)*core/", "", match[1])
             beside = os.path.normpath(os.path.join(os.path.dirname(path), name))
             for file_name in (beside, name):
@@ -87,7 +87,7 @@ def includes(model, path, known):
 
 
 def circle(graph):
-    """One circle of a graph of names, as a list that begins and ends with the same; or None."""
+    """A circle of a graph of names, as a list with the same first and last name; or None."""
     done = set()
 
     def walk(node, way):
@@ -110,7 +110,7 @@ def circle(graph):
 
 
 def check_includes(model):
-    """The findings about includes."""
+    """Yields the errors of includes."""
     known = set(sources(model))
     files, folders = {}, {}
     for path in sorted(known):
@@ -133,7 +133,7 @@ def check_includes(model):
 
 
 def calls(top):
-    """What the C files of a part call of each other: {file: {file: names}}."""
+    """The calls between the C files of a part: {file: {file: names}}."""
     text = {path: code(os.path.join(top, path)) for path in sources(top) if path.endswith(".c")}
     home = {name: path for path, body in text.items() for name in FUNCTION.findall(body)}
     graph = {path: {} for path in text}
@@ -147,7 +147,7 @@ def calls(top):
 
 
 def components(graph):
-    """The sets of nodes of which each leads to each other."""
+    """The sets of nodes that can all reach each other."""
     def reach(node, edges):
         found, todo = set(), [node]
         while todo:
@@ -171,7 +171,7 @@ def upward(model):
 
 
 def check_calls(top):
-    """The findings about calls."""
+    """Yields the errors of calls."""
     model = os.path.join(top, "qemu-model")
     allowed = upward(model)
     for part, order in (("engine", ENGINE), ("fabric", FABRIC)):
@@ -192,7 +192,7 @@ def check_calls(top):
 
 
 def check_lengths(top):
-    """The findings about functions: from the line that names one to its last brace."""
+    """Yields the functions that are too long: from the line with the name to the last brace."""
     for path in (os.path.join(part, path) for part in MEASURED
                  for path in sources(os.path.join(top, part))):
         begin, inside = 0, False
@@ -212,7 +212,7 @@ def check_lengths(top):
 
 
 def main():
-    """Print what is found."""
+    """Prints all errors; returns the status."""
     top = sys.argv[1] if len(sys.argv) > 1 else "."
     findings = [*check_includes(os.path.join(top, "qemu-model")), *check_calls(top),
                 *check_lengths(top)]

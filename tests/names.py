@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Looks for what the documentation names and nobody has: tests/names.py [FURTHER-PAGE...]
+"""Finds names in the documentation that do not exist: tests/names.py [FURTHER-PAGE...]
 
-These are targets of make, suites of tests/run, files, and options and commands of ohca-lab in its
-manual page. Each is printed; the status says whether there is one.
+It checks targets of make, suites of tests/run, files, and options and commands of ohca-lab in its
+manual page. It prints each wrong name; the status is 1 if there is one.
 """
 import glob
 import os
@@ -27,7 +27,7 @@ def text_of(path):
 
 
 def output(*argv):
-    """What a program prints."""
+    """The output of a program."""
     return subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
                           text=True).stdout
 
@@ -40,13 +40,13 @@ def pages():
 
 
 def named(text, pattern):
-    """What pattern finds in the literals of a page, without their line ends."""
+    """Matches of a pattern in the literals of a page, without their line ends."""
     for literal in re.findall(r"``([^`]+)``|`([^`]+)`|^ {3,}(?:host)?[$]? ?(make .*)$", text, re.M):
         yield from re.findall(pattern, " ".join("".join(literal).split()))
 
 
 def main():
-    """Looks at all pages; returns an exit status."""
+    """Checks all pages; returns an exit status."""
     made = text_of(os.path.join(TOP, "Makefile"))
     targets = set(re.findall(r"^([a-z-]+):", made, re.M))
     suites = output(os.path.join(TOP, "tests", "run"), "none").split("there are ")[1].split()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Functions with static linkage have a name of their own in each program: a breakpoint, a profile
+"""Checks that static functions have unique names in each program, so that a breakpoint, a profile
 and a search find one function, not several. Usage: statics.py [TREE]"""
 import pathlib
 import re
@@ -8,7 +8,7 @@ import sys
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
 
-# program: what it is built from
+# program: its sources
 PROGRAMS = {
     "the PCI device in QEMU": ["qemu-model/front/*.c", "qemu-model/qemu/*.c"],
     "ohca-vfio-user": ["qemu-model/front/*.c", "qemu-model/link/*.c", "qemu-model/vfio-user/*.c"],
@@ -39,7 +39,7 @@ def statics(path):
 
 
 def clashes(files):
-    """Pairs of a name and the files that define it, where they are several."""
+    """(name, files) of each static function that several files define."""
     where = {}
     for path in files:
         for name in statics(path):
@@ -48,7 +48,7 @@ def clashes(files):
 
 
 def main():
-    """Checks each program of the tree that is named, or of this one."""
+    """Checks each program of the tree in the argument, or of this tree."""
     top = pathlib.Path(sys.argv[1]).resolve() if sys.argv[1:] else TOP
     bad = 0
     for what, patterns in PROGRAMS.items():

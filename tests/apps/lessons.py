@@ -9,22 +9,22 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
 LAB = os.path.join(TOP, "tools", "ohca-lab")
 NOT_DONE = 3      # the status of --check if a part of the task is missing
-SEED = "1"        # of what 'course --start' does by chance
+SEED = "1"        # for the random choice of 'course --start'
 PAGES = {os.path.basename(p)[:-4]: p
          for p in glob.glob("Documentation/course/[0-9]*.rst", root_dir=TOP)}
 
 
 class LessonError(Exception):
-    """A check or a solution does not do what it should."""
+    """A check or a solution has a wrong result."""
 
 
 def number(name):
-    """The number of a lesson by the name of its page."""
+    """The number of a lesson, from the name of its page."""
     return int(name.partition("-")[0])
 
 
 def has_all():
-    """Refuses a lesson without a page or a solution, and the other way round."""
+    """Raises LessonError if a lesson lacks its page or solution, or one of these its lesson."""
     listed = subprocess.run([LAB, "course"], check=True, capture_output=True, text=True).stdout
     lessons = {int(n) for n in re.findall(r"^ *(\d+)  ", listed, re.M)}
     solutions = {int(os.path.basename(p)[:-3])
@@ -44,7 +44,7 @@ def _check(lesson, env, expected):
 
 
 def prove(name, env):
-    """In the lab that is up: the check fails, the solution works, the check passes."""
+    """In the running lab: the check fails, the solution works, the check passes."""
     lesson = number(name)
     _check(lesson, env, NOT_DONE)
     status = subprocess.run([LAB, "status", "--name", "default"], env=env, check=True,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A recipe: what its page says is typed, what is printed then, and how much goes over verbs."""
+"""A page as a recipe: its commands, their expected output, and the amount of data over verbs."""
 import re
 
 PROMPT = re.compile(r"(host\$|node(\d+)#) (.*)")
@@ -10,11 +10,11 @@ ANY = "..."
 
 
 class PageError(Exception):
-    """The page is not of the form that the runner knows."""
+    """The page does not have the format of recipes."""
 
 
 class Step:
-    """A line that is typed: where (node 0 is the host), the text, and the lines printed then."""
+    """A command: the node that runs it (0 is the host), its text, and the expected lines."""
 
     def __init__(self, number, node, prompt, text):
         self.number, self.node, self.prompt = number, node, prompt
@@ -23,27 +23,27 @@ class Step:
 
     @property
     def command(self):
-        """What the shell gets."""
+        """The command for the shell."""
         return "\n".join(self.lines)
 
     @property
     def background(self):
-        """Whether the shell does not wait for it."""
+        """Whether the shell does not wait for the end of the command."""
         return self.command.endswith(" &")
 
     def accepts(self, output):
-        """Whether the output is what the page says; a page that says nothing accepts all."""
+        """Whether the output is the expected one; without expected lines, any output is right."""
         return not self.printed or bool(pattern(self.printed).fullmatch(plain(output)))
 
 
 def plain(text):
-    """Lines without the blanks that nobody counts, each with its end."""
+    """Lines without spaces that do not matter, each with its end."""
     lines = (" ".join(line.split()) for line in text.splitlines())
     return "".join(line + "\n" for line in lines if line)
 
 
 def pattern(lines):
-    """The printed lines of a page as an expression: '...' alone is any number of lines."""
+    """The expected lines as a regular expression; a line '...' matches any number of lines."""
     parts = []
     for line in plain("\n".join(lines)).splitlines():
         if line == ANY:
@@ -54,7 +54,7 @@ def pattern(lines):
 
 
 def blocks(lines):
-    """The lines of the console blocks with their numbers, without their indentation."""
+    """The lines of the console blocks with their numbers, without indentation."""
     inside, indent = False, None
     for number, line in enumerate(lines, 1):
         depth = len(line) - len(line.lstrip())
@@ -69,10 +69,10 @@ def blocks(lines):
 
 
 class Page:
-    """The steps of a page, and what its nodes send at least: (node, bytes)."""
+    """The steps of a page, and the data that its nodes must send: (node, bytes)."""
 
     def __init__(self, path, sends=True):
-        """sends says whether the page must name an amount of data."""
+        """sends: whether the page must have an amount of data."""
         with open(path, encoding="utf-8") as f:
             text = f.read()
         self.steps = []

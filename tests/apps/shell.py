@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A shell that stays, which gets one command after the other as a user would type them."""
+"""A shell that runs one command after the other, as a user would type them."""
 import os
 import select
 import signal
@@ -8,11 +8,11 @@ import time
 
 
 class ShellError(Exception):
-    """The shell ended, or a command takes too long."""
+    """The shell has ended, or a command is too slow."""
 
 
 class Shell:
-    """A bash behind a pipe; what commands print to either stream is one text."""
+    """A bash at a pipe; both output streams of its commands are one text."""
 
     def __init__(self, argv, cwd, env):
         # pylint: disable-next=consider-using-with  # close() ends it
@@ -23,8 +23,8 @@ class Shell:
         os.write(self.child.stdin.fileno(), b"exec 2>&1\n")
 
     def run(self, command, limit):
-        """Runs a command, whose input is empty; returns its status and its output."""
-        # the mark is put together by the shell, so that an echo of the line is none
+        """Runs a command with an empty input; returns its status and its output."""
+        # the shell assembles the mark, so that an echo of the line does not contain it
         text = f"{{ {command}\n}} </dev/null\nprintf '\\n%s %d\\n' {self.mark} $?\n"
         deadline, got = time.monotonic() + limit, b""
         try:
@@ -45,7 +45,7 @@ class Shell:
         return int(status), output.decode("utf-8", "replace")
 
     def close(self):
-        """Ends the shell and what it has in the background."""
+        """Ends the shell and its background processes."""
         if self.child.poll() is None:
             try:
                 os.killpg(self.child.pid, signal.SIGTERM)

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The machine that measures: what it is, and whether it does other things."""
+"""The machine that measures: its properties, and whether other programs use it."""
 import os
 import platform
 import re
 import resource
 import time
 
-# A machine is busy beyond these: the part of its processors that others use, and what the average
-# of the last minute says, for each processor. The average counts ourselves once we have begun.
+# A machine is busy beyond these limits: the part of its processors that others use, and the load
+# average of the last minute for each processor. The average includes the benchmark once it runs.
 BUSY = 0.05
 LOAD = 0.25
 LOOK_S = 2.0
 
 
 class Refused(Exception):
-    """Why there is no report."""
+    """The reason why there is no report."""
 
 
 def read(path):
@@ -24,26 +24,26 @@ def read(path):
 
 
 def processors(text=None):
-    """Ticks of all processors since boot: busy, taken by the hypervisor, all. TEXT: /proc/stat."""
+    """Ticks of all processors since boot: busy, stolen by the hypervisor, all. TEXT: /proc/stat."""
     # user nice system idle iowait irq softirq steal; those of guests are in user and nice
     ticks = [int(x) for x in (text or read("/proc/stat")).splitlines()[0].split()[1:9]]
     return sum(ticks) - ticks[3] - ticks[4], ticks[7], sum(ticks)
 
 
 def load_average(text=None):
-    """Of the last minute, and the tasks that run now. TEXT: /proc/loadavg."""
+    """The average of the last minute, and the number of running tasks. TEXT: /proc/loadavg."""
     words = (text or read("/proc/loadavg")).split()
     return float(words[0]), int(words[3].partition("/")[0])
 
 
 def used(before, after):
-    """What was used between two results of processors(): busy and stolen parts of all."""
+    """The use between two results of processors(): busy and stolen parts of all."""
     whole = max(after[2] - before[2], 1)
     return (after[0] - before[0]) / whole, (after[1] - before[1]) / whole
 
 
 def look(seconds=LOOK_S):
-    """The machine's load while we do nothing."""
+    """The machine's load while the benchmark does nothing."""
     before = processors()
     time.sleep(seconds)
     busy, steal = used(before, processors())
@@ -58,7 +58,7 @@ def own_seconds():
 
 
 class Watch:
-    """What others use while a part runs, whose processes are our children and have ended then."""
+    """The use by others while a part runs; all processes of the part are ended children then."""
 
     def __init__(self):
         self.ticks, self.own = processors(), own_seconds()
@@ -74,7 +74,7 @@ class Watch:
 
 
 def too_busy(load, average=False):
-    """Why a load is too much, as a list of sentences. AVERAGE: that of a minute counts, too."""
+    """Why a load is too high, as a list of sentences. AVERAGE: check that of a minute, too."""
     why = []
     if load["busy"] > BUSY:
         why.append(f"others use {load['busy']:.0%} of the processors (at most {BUSY:.0%})")
@@ -93,7 +93,7 @@ def wait_quiet(patience, average, observe=look, clock=time.monotonic):
 
 
 def describe():
-    """What the figures depend on."""
+    """The properties of the machine on which the figures depend."""
     cpu = re.search(r"^model name\s*: (.*)$", read("/proc/cpuinfo"), re.M)
     memory = re.search(r"^MemTotal:\s+(\d+)", read("/proc/meminfo"), re.M)
     return {"cpu": cpu[1] if cpu else platform.machine(), "cpus": os.cpu_count(),

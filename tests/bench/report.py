@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The figures of a part: as JSON, as tables for Sphinx and for a terminal, and as plots.
 
-A table has a row for each thing that was measured and a column for each way, of which one is a
-peer's. A cell has a value of each run.
+A table has a row for each measurement and a column for each program; one column is that of a peer.
+A cell has a value of each run.
 """
 import json
 
@@ -13,7 +13,7 @@ SCHEMA = 1
 
 
 def collect(text, tables):
-    """Adds what a program has printed to tables: TABLE, ROW, COLUMN and VALUE, with tabs."""
+    """Adds a program's output to tables: lines of TABLE, ROW, COLUMN and VALUE, with tabs."""
     by_name = {t.name: t for t in tables}
     for line in text.splitlines():
         words = line.split("\t")
@@ -22,9 +22,9 @@ def collect(text, tables):
 
 
 class Table:
-    """NAME is that of its files; ROWS says what a row is; COLUMNS are units by name.
+    """A table. NAME: the name of its files; ROWS: what a row is; COLUMNS: {name: unit}.
 
-    PLOT is None, "bars", or "lines", whose rows are numbers then; LOG names axes.
+    PLOT: None, "bars", or "lines", for rows that are numbers; LOG: the logarithmic axes.
     """
 
     def __init__(self, name, title, rows, columns, plot=None, log="", shown=None, note=""):
@@ -33,18 +33,18 @@ class Table:
         self.cells = {}
 
     def add(self, row, column, value):
-        """A value of one more run."""
+        """Adds a value of one more run."""
         if column not in self.columns:
             raise KeyError(f"{self.name} has no column {column}")
         self.cells.setdefault(row, {}).setdefault(column, []).append(float(value))
 
     def runs(self):
-        """How many values a cell has at the most."""
+        """The largest number of values in a cell."""
         return max((len(v) for columns in self.cells.values() for v in columns.values()),
                    default=0)
 
     def as_json(self):
-        """What is kept of it."""
+        """The table as an object for JSON."""
         cells = [{"row": r, "column": c, "values": v, "median": stats.median(v),
                   "spread": round(stats.spread(v), 4)}
                  for r, columns in self.cells.items() for c, v in columns.items()]
@@ -53,7 +53,7 @@ class Table:
                 "shown": self.shown, "cells": cells}
 
     def row_name(self, row):
-        """A row's number with its unit of 1,024, if it is one of bytes."""
+        """The name of a row; a number of bytes gets a unit of 1,024."""
         if self.rows != "bytes":
             return f"{int(row):,}" if row.isdigit() else row
         size, units = int(row), ["B", "KiB", "MiB", "GiB"]
@@ -74,12 +74,12 @@ class Table:
                 line.append("\u2014" if not v else number(stats.median(v)) + (
                     f" ({stats.spread(v):.0%})" if max(v) != min(v) else ""))
             rows.append(line)
-        # a simple table takes an empty first column for a line that goes on
+        # a simple table needs text in the first column, unless a line continues
         header[0] = header[0] or "size"
         return simple_table(header, rows)
 
     def figure(self):
-        """The plot: medians, least and greatest."""
+        """The plot: medians, least and greatest values."""
         units = list(dict.fromkeys(self.columns[c] for c in self.shown))
         found = Figure(self.title, self.rows, " or ".join(u for u in units if u), self.plot,
                        self.log)
@@ -92,13 +92,13 @@ class Table:
 
 
 class Report:
-    """One part's tables, and what is known of the machine and of its load."""
+    """The tables of one part, with the properties and the load of the machine."""
 
     def __init__(self, part, tables, facts):
         self.part, self.tables, self.facts = part, tables, facts
 
     def as_json(self):
-        """All of it, as text."""
+        """The report as JSON text."""
         return json.dumps({"license": LICENSE, "schema": SCHEMA, "part": self.part, **self.facts,
                            "tables": [t.as_json() for t in self.tables]}, indent=1) + "\n"
 
@@ -107,7 +107,7 @@ class Report:
         return [(t, f"{self.part}-{t.name}.svg") for t in self.tables if t.plot and t.cells]
 
     def source(self):
-        """Where the figures are from, in a sentence or two."""
+        """The source of the figures, in a sentence or two."""
         f, load = self.facts, self.facts["load"]
         m = f["machine"]
         said = (f"{f['date']}, commit {f['commit']}: {m['cpus']} processors ({m['cpu']}"
@@ -119,7 +119,7 @@ class Report:
         return said
 
     def rst(self, where):
-        """For a page of the documentation, whose plots are in the folder WHERE."""
+        """The report for a page of the documentation; the plots are in the folder WHERE."""
         out = [f".. {LICENSE}\n.. Written by tests/bench/run.\n\n{self.source()}\n"]
         if self.facts["busy"]:
             out.append(".. warning::\n\n   From a busy machine: " +

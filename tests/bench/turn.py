@@ -13,7 +13,7 @@ TOP = os.path.dirname(os.path.dirname(HERE))
 
 
 def main(tree, column):
-    """Measures."""
+    """Measures, and prints the figures."""
     sys.path[:0] = [os.path.join(tree, "tools"), os.path.dirname(HERE)]
     # pylint: disable=import-outside-toplevel
     import ohca_lab
@@ -31,7 +31,7 @@ def main(tree, column):
 
 
 if __name__ == "__main__":
-    # the lab ends, however this does
+    # end the lab in any case
     for s in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(s, lambda number, _: sys.exit(128 + number))
     main(*sys.argv[1:])

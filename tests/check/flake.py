@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""System tests that failed in a way that a busy host may cause: each runs once more.
+"""Runs system tests once more that failed in a way that a busy host may cause.
 
 Only failures by time or by a tool's status are tried again. A report of a kernel or a
-sanitizer, a crash, wrong data and a leak are failures at once.
+sanitizer, a crash, wrong data and a leak are never tried again.
 """
 from check.job import Job
 
@@ -15,8 +15,8 @@ def retry(jobs, run):
     """Runs the failed tests of jobs once more if they may be flakes; returns (job, case) of those
     that pass then. Their outcome becomes "flaky".
 
-    run(job) runs a job. Nothing is tried again if there are more failures than flakes may be, or
-    one of them cannot be a flake: the run has failed then in any case.
+    run(job) runs a job. If there are too many failures, or one of them cannot be a flake, nothing
+    is tried again, because the run has failed in any case.
     """
     failed = [(j, c) for j in jobs for c in j.cases if c.outcome == "failed"]
     if not 0 < len(failed) <= MOST or not all(

@@ -25,11 +25,11 @@ def say(text):
 class Job:
     """One command.
 
-    name: of the log, too. needs: names of jobs that must have succeeded. build: it makes
-    something and has no cases. beside: a build for the time that others leave of the
-    processors. machines: it boots virtual machines. least: so many cases must pass. show: its
-    lines are shown as they come. limit: minutes, of what is no build. again: (argv, tests) of a
-    command that runs single ones of these tests once more.
+    name: also the name of the log. needs: names of jobs that must have succeeded. build: it builds
+    and has no cases. beside: a build at the lowest priority, beside other jobs. machines: it boots
+    virtual machines. least: the number of cases that must pass. show: print its lines at once.
+    limit: minutes, except for builds. again: (argv, tests) of a command that runs single ones of
+    these tests once more.
     """
 
     def __init__(self, name, argv, needs=(), *, build=False, beside=False, machines=False, least=1,

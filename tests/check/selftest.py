@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Tests of what counts the tests: tests/check/selftest.py prints PASS or FAIL for each."""
+"""Tests of tests/check: tests/check/selftest.py prints PASS or FAIL for each."""
 import os
 import sys
 import tempfile
@@ -42,7 +42,7 @@ def read(text):
 
 
 def run(script, **args):
-    """A job that ran a shell script."""
+    """A job that has run a shell script."""
     job = Job("part", ["/bin/sh", "-c", script], **args)
     with tempfile.TemporaryDirectory() as logs:
         Schedule([job], "/", logs, 1).run()
@@ -50,12 +50,12 @@ def run(script, **args):
 
 
 def failures(job):
-    """Why each case failed."""
+    """The reason of each case that failed."""
     return [c.why for c in job.cases if c.outcome == "failed"]
 
 
 class Reading(unittest.TestCase):
-    """Cases in the output of a part."""
+    """Reading cases from the output of a part."""
 
     def test_cmocka(self):
         """Each test once, although a failed one is listed twice."""
@@ -64,7 +64,7 @@ class Reading(unittest.TestCase):
             ("skipped", "test_a.three", "", "")])
 
     def test_crash_within_a_test(self):
-        """A test that began and did not end has failed, at the end and before a program."""
+        """A test that began and did not end has failed, also if another program follows."""
         text = "== a\n[ RUN      ] one\nAddressSanitizer\n== b\n[ RUN      ] two\n"
         self.assertEqual([c[:2] for c in read(text)], [("failed", "a.one"), ("failed", "b.two")])
 
@@ -82,7 +82,7 @@ class Reading(unittest.TestCase):
             ("failed", "life.kill", "node1: BUG: x", "kernel"), ("skipped", "a.b", "no card", "")])
 
     def test_junit(self):
-        """All outcomes reach the XML, also with characters that XML does not have."""
+        """The XML has all outcomes, also with characters that XML does not allow."""
         cases = [Case("", "a", "passed", "", 1.5), Case("p", "b", "failed", "[time] \x1b late"),
                  Case("", "c", "skipped", "no card")]
         with tempfile.NamedTemporaryFile() as f:
@@ -94,7 +94,7 @@ class Reading(unittest.TestCase):
 
 
 class Judging(unittest.TestCase):
-    """What a part's end says beside its lines."""
+    """Failures that no line of the output reports."""
 
     def test_good(self):
         """A part that passes."""
@@ -102,33 +102,33 @@ class Judging(unittest.TestCase):
         self.assertTrue(job.good)
 
     def test_silent(self):
-        """A part that reports no test has failed."""
+        """A part without tests has failed."""
         self.assertEqual(failures(run("echo done")), ["reported no test"])
 
     def test_too_few(self):
-        """A part with fewer tests than there are has failed."""
+        """A part with fewer tests than expected has failed."""
         self.assertIn("at least 2", failures(run("echo PASS: a", least=2))[0])
 
     def test_status(self):
-        """A part that ends badly after good tests has failed."""
+        """A part that exits with an error after good tests has failed."""
         self.assertEqual(failures(run("echo PASS: a; exit 3")), ["ended with status 3"])
 
     def test_signal(self):
-        """So has one that a signal ended."""
+        """A part that a signal ended has failed."""
         self.assertEqual(failures(run("echo PASS: a; kill -KILL $$")), ["ended with status -9"])
 
     def test_skip_without_reason(self):
-        """A skip says why."""
+        """A skip needs a reason."""
         self.assertEqual(failures(run("echo PASS: a; echo SKIP: b")), ["skipped without a reason"])
 
     def test_limit(self):
-        """A part that is not done in time is ended, and has failed."""
+        """A part that exceeds its time is ended, and has failed."""
         job = run("echo PASS: a; exec sleep 100", limit=0.01)
         self.assertEqual([c.kind for c in job.cases if c.outcome == "failed"], ["time"])
         self.assertIsNotNone(job.process.returncode)
 
     def test_needs(self):
-        """A part whose need failed does not run, and has failed."""
+        """A part does not run if a part that it needs has failed; it has failed, too."""
         jobs = [Job("a", ["false"], build=True), Job("b", ["echo", "PASS: x"], ["a"])]
         with tempfile.TemporaryDirectory() as logs:
             Schedule(jobs, "/", logs, 1).run()
@@ -137,10 +137,10 @@ class Judging(unittest.TestCase):
 
 
 class Ordering(unittest.TestCase):
-    """When parts run."""
+    """The order of parts."""
 
     def test_machines_wait_for_builds(self):
-        """Machines start when nothing is left to build, other tests beside it."""
+        """Machines start after all builds; other tests run beside the builds."""
         jobs = [Job("build", ["true"], build=True), Job("m", ["echo", "PASS: x"], machines=True),
                 Job("late", ["sleep", "0.3"], ["build"], build=True), Job("u", ["echo", "PASS: y"])]
         with tempfile.TemporaryDirectory() as logs:
@@ -150,7 +150,7 @@ class Ordering(unittest.TestCase):
         self.assertLess(jobs[3].begin, jobs[2].begin + 0.3)
 
     def test_beside(self):
-        """A build beside the others keeps no machine waiting, but those that need it."""
+        """A build with the lowest priority delays no machines, except those that need it."""
         jobs = [Job("m", ["sh", "-c", "echo PASS: x; exec sleep 0.3"], machines=True),
                 Job("n", ["sh", "-c", "echo PASS: y; exec sleep 0.3"], machines=True),
                 Job("one", ["sh", "-c", "[ $(nice) = 19 ] && exec sleep 0.2"], build=True,
@@ -167,10 +167,10 @@ class Ordering(unittest.TestCase):
 
 
 class Retrying(unittest.TestCase):
-    """What may be a flake."""
+    """Failures that may be flakes."""
 
     def retried(self, kinds, good=True, may=True):
-        """(flakes, what ran again, the job) after failures of some kinds."""
+        """(flakes, tests that ran again, the job) after failures of some kinds."""
         job = Job("part", ["run"], again=(["one"], ["g.0"]) if may else None)
         job.status = 1
         job.cases = [Case("", f"g.{i}", "failed", f"[{k}] why") for i, k in enumerate(kinds)]
@@ -183,29 +183,29 @@ class Retrying(unittest.TestCase):
         return flake.retry([job], again), ran, job
 
     def test_flake(self):
-        """One that passes then is counted apart."""
+        """A test that passes the second time is counted as flaky."""
         flakes, ran, job = self.retried(["time", "status"])
         self.assertEqual((len(flakes), ran), (2, ["g.0", "g"]))
         self.assertEqual([c.outcome for c in job.cases], ["flaky", "flaky"])
         self.assertTrue(job.good)
 
     def test_fails_again(self):
-        """One that fails again has failed."""
+        """A test that fails twice has failed."""
         flakes, ran, job = self.retried(["time"], good=False)
         self.assertEqual((flakes, ran, job.count("failed")), ([], ["g.0"], 1))
 
     def test_never(self):
-        """A report, a crash, wrong data and a leak are never tried again."""
+        """Reports, crashes, wrong data and leaks are never tried again."""
         for kind in ("kernel", "sanitizer", "crash", "data", "leak", "other"):
             self.assertEqual(self.retried([kind])[:2], ([], []))
             self.assertEqual(self.retried(["time", kind])[:2], ([], []))
 
     def test_too_many(self):
-        """Neither are more than a run may have."""
+        """More failures than a run may have flakes are not tried again."""
         self.assertEqual(self.retried(["time"] * 3)[:2], ([], []))
 
     def test_units(self):
-        """Units have no flakes."""
+        """Failures of units are not tried again."""
         self.assertEqual(self.retried(["time"], may=False)[:2], ([], []))
 
 

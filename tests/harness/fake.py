@@ -37,15 +37,15 @@ class FakeVM:
         self.leaks = ""
 
     def alive(self):
-        """As of VM."""
+        """The same as VM.alive()."""
         return self.process.poll() is None
 
     def last_words(self):
-        """As of VM."""
+        """The same as VM.last_words()."""
         return []
 
     def says(self, text, ring=True, console=True):
-        """The kernel says something; ring: where dmesg finds it."""
+        """The kernel prints a line; ring: whether dmesg finds it, too."""
         line = f"[{len(self.records) + 5:5d}.000000] {text}"
         self.records.append(line if ring else None)
         if console:
@@ -53,11 +53,11 @@ class FakeVM:
                 f.write(line + "\r\n")
 
     def forgets(self, number):
-        """The ring has overwritten that many records."""
+        """Drops that many records from the ring, as if others had overwritten them."""
         self.first += number
 
     def kmsg(self, start):
-        """What the script that reads the log prints."""
+        """The output of the script that reads the log."""
         new = range(max(start, self.first), len(self.records))
         lost = new.start - start
         lines = [self.records[i] for i in new if self.records[i]]
@@ -65,7 +65,7 @@ class FakeVM:
 
 
 class FakeLab(real.Lab):
-    """What the harness takes for a lab; its scripts run here."""
+    """A lab for the harness; its scripts run on this host."""
 
     last = None
 
@@ -85,7 +85,7 @@ class FakeLab(real.Lab):
 
     @staticmethod
     def spawn(trap, log):
-        """A process with its output in a file that has set its traps, and sleeps."""
+        """Starts a process that has set its traps and sleeps, with its output in a file."""
         script = f"{trap}; echo ready; while :; do sleep 0.01; done"
         with open(log, "wb") as out:
             process = subprocess.Popen(["sh", "-c", script], stdin=subprocess.DEVNULL, stdout=out,
@@ -119,14 +119,14 @@ class FakeLab(real.Lab):
             return 124, ""
 
     def check_clocks(self):
-        """There is one clock only."""
+        """Does nothing: there is one clock only."""
 
     def save_logs(self, where):
         os.makedirs(where, exist_ok=True)
 
 
 class HarnessTest(unittest.TestCase):
-    """A case with a group of tests in a made-up lab of two nodes."""
+    """A case with a group of tests in a fake lab of two nodes."""
 
     def setUp(self):
         self.logs = tempfile.mkdtemp()

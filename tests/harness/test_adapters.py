@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What QEMU is told of the adapters, NUMA nodes and root ports of nodes; no lab is started."""
+"""QEMU's arguments for the adapters, NUMA nodes and root ports of nodes; no lab is started."""
 import contextlib
 import io
 import json
@@ -15,7 +15,7 @@ import fake
 
 from ohca_lab import attach, cli, lab, paths, places  # pylint: disable=wrong-import-order
 
-# what ohca-fabric hosts says of rails:1,2,2
+# the output of ohca-fabric hosts for rails:1,2,2
 RAILS = [places.Host(f"0x{10 * k + i}", 1, "4xEDR", f"0x{i}", f"node{k} ohca_{i}")
          for k in (1, 2) for i in (0, 1)]
 
@@ -42,23 +42,23 @@ class Machines(unittest.TestCase):
         return made
 
     def argv(self, k, *argv):
-        """The words for node k of a lab with these options."""
+        """The command line of node k of a lab with these options."""
         made = self.lab(*argv)
         return made.MACHINE(made, k).argv()
 
     def devices(self, k, *argv):
-        """Its adapters and what they are plugged into."""
+        """The adapters, and the devices at which they are."""
         words = self.argv(k, *argv)
         found = [b for a, b in zip(words, words[1:]) if a == "-device"]
         return [d for d in found if re.match("ohca|pcie-root-port|pxb-pcie", d)]
 
     def test_one(self):
-        """One adapter is on the first bus, without a name, for who has a place for it."""
+        """A single adapter is on the first bus, without an id."""
         self.assertEqual(self.devices(2, "--device", "bus=rp"),
                          [f"ohca,fabric={self.dir}/x/fabric,ports=1,node-desc=node2,bus=rp"])
 
     def test_two(self):
-        """Each of two has a root port, the GUID, rate and name of its place, and its properties."""
+        """Each of two adapters has a root port, and the GUID, rate and name of its place."""
         fabric = f"fabric={self.dir}/x/fabric,ports=1"
         self.assertEqual(
             self.devices(2, "--hcas", "2", "--device", "2.1:speed=hdr", "--device", "1.0:smp=off",
@@ -71,7 +71,7 @@ class Machines(unittest.TestCase):
              "node-desc=node2 ohca_1,speed=hdr,vls=4,mtu=2048"])
 
     def test_numa(self):
-        """Memory, processors and adapters are in both NUMA nodes."""
+        """Memory, processors and adapters are spread over both NUMA nodes."""
         words = self.argv(1, "--hcas", "2", "--numa", "2", "--memory", "1001", "--cpus", "4")
         text = " ".join(words)
         for part in ("-smp 4,sockets=2 -m 1001", "id=ram0,size=501M,", "id=ram1,size=500M,",
@@ -82,14 +82,14 @@ class Machines(unittest.TestCase):
                      "pxb-pcie,id=pxb1,bus=pcie.0,bus_nr=72,numa_node=1",
                      "pcie-root-port,id=rail1,bus=pxb1,chassis=101"):
             self.assertIn(part, text)
-        # Linux meets the one first that QEMU has last
+        # Linux finds the last one of QEMU's list first
         self.assertLess(text.index("id=pxb1"), text.index("id=pxb0"))
         self.assertNotIn("memory-backend=", text)
         self.assertIn("-smp 2,sockets=2", " ".join(self.argv(1, "--numa", "2")))
         self.assertIn("memory-backend=ram0", " ".join(self.argv(1)))
 
     def test_s390x(self):
-        """No root ports where there is no PCI Express."""
+        """A machine without PCI Express has no root ports."""
         self.assertEqual([d.split(",")[0] for d in self.devices(1, "--hcas", "2", "--arch",
                                                                 "s390x")], ["ohca", "ohca"])
         self.assertEqual([d.split(",")[0] for d in self.devices(1, "--hcas", "2", "--arch",
@@ -97,7 +97,7 @@ class Machines(unittest.TestCase):
                          ["pcie-root-port", "ohca", "pcie-root-port", "ohca"])
 
     def test_vfio_user(self):
-        """At Debian's QEMU each adapter is a process, which has the place, and QEMU a socket."""
+        """With Debian's QEMU, each adapter is a process, and QEMU has the path of its socket."""
         made = self.lab("--attach", "vfio-user")
         vm = made.MACHINE(made, 2)
         words = vm.argv()
@@ -113,7 +113,7 @@ class Machines(unittest.TestCase):
         self.assertEqual(made.MACHINE(self.lab(), 1).processes(), {})
 
     def test_vfio_user_rails(self):
-        """Each of two has a root port, and the GUID and rate of its place."""
+        """Each of two adapters has a root port, and GUID and rate of its place."""
         made = self.lab("--attach", "vfio-user", "--hcas", "2")
         vm = made.MACHINE(made, 1)
         self.assertEqual([json.loads(x)["bus"] for x in vm.argv() if x.startswith("{")],
@@ -123,7 +123,7 @@ class Machines(unittest.TestCase):
                           "--width", "4x", "--speed", "edr", "--uars", "256"])
 
     def test_vfio_user_refused(self):
-        """What does not go with it."""
+        """Options that cannot be combined with --attach vfio-user."""
         for argv, why in ((["--fabric", "rxe"], "have no adapter"), (["--device", "mtu=256"],
                           "properties of -device ohca"), (["--arch", "arm64"], "guests of amd64")):
             opt = cli.complete(cli.parser().parse_args(["up", "--attach", "vfio-user", *argv]))
@@ -140,7 +140,7 @@ class Machines(unittest.TestCase):
             made.migrate(1)
 
     def test_refused(self):
-        """What no machine can have, and what to do."""
+        """Options for machines that are impossible; the error says what to do."""
         for argv, why in ((["--hcas", "17"], "--hcas: give 1 to 16 adapters"),
                           (["--hcas", "0"], "--hcas: give 1 to 16 adapters"),
                           (["--hcas", "2", "--fabric", "rxe"], "no adapter with --fabric rxe"),
@@ -160,7 +160,7 @@ class Machines(unittest.TestCase):
         self.assertIn("domains of libvirt get no NUMA nodes", said.getvalue())
 
     def status(self, *argv):
-        """What 'ohca-lab status' says of a lab with these options."""
+        """The output of 'ohca-lab status' for a lab with these options."""
         made = self.lab(*argv)
         os.mkdir(made.dir)
         made.vms = [made.MACHINE(made, k + 1) for k in range(made.opt.nodes)]
@@ -174,19 +174,19 @@ class Machines(unittest.TestCase):
         return out.getvalue()
 
     def test_status(self):
-        """Each of several adapters has a line, with the name by which ohca-fabric knows it."""
+        """Each of several adapters has a line, with its name in ohca-fabric."""
         self.assertIn("  node2: run by libvirt, debian13\n"
                       "    ohca_0: at 'node2 ohca_0', NUMA node 0\n"
                       "    ohca_1: at 'node2 ohca_1', NUMA node 1\n",
                       self.status("--hcas", "2", "--numa", "2"))
 
     def test_status_of_one(self):
-        """A node with one adapter has its place in its own line, unless it is just itself."""
+        """A node with one adapter has its place in its own line, unless that is its own name."""
         self.assertIn("node1: run by libvirt, debian13, at 'node1 ohca_1'\n", self.status(
             "--topology", "t", "--place", "node1=node1 ohca_1", "--hcas", "1"))
 
     def test_status_of_itself(self):
-        """Without a topology."""
+        """A lab without a topology."""
         self.assertIn("node1: run by libvirt, debian13\n", self.status())
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What 'make bench' makes of figures, and that it reports none of a busy machine."""
+"""'make bench': it computes figures, writes reports, and reports nothing on a busy machine."""
 import contextlib
 import importlib.machinery
 import importlib.util
@@ -38,7 +38,7 @@ def program():
 
 
 def table(**more):
-    """Two rows, of which one has no peer, and three runs."""
+    """Two rows, of which one has no peer, with three runs."""
     made = report.Table("sizes", "Some_sizes", "bytes", {"ours": "GB/s", "peer": "GB/s"}, **more)
     for a, b in ((1.0, 10), (1.5, 10), (1.2, 10)):
         made.add("8", "ours", a)
@@ -48,7 +48,7 @@ def table(**more):
 
 
 def facts(busy=()):
-    """What is known of a machine that does not matter."""
+    """Properties of a machine that do not matter here."""
     return {"date": "2026-01-02", "commit": "abc", "runs": 3, "seconds": 0.1, "busy": list(busy),
             "machine": {"cpu": "Some CPU", "cpus": 2, "memory_mib": 7, "kernel": "6.1",
                         "virtual": True},
@@ -56,7 +56,7 @@ def facts(busy=()):
 
 
 class Statistics(unittest.TestCase):
-    """Of several values."""
+    """Statistics of several values."""
 
     def test_median_and_spread(self):
         self.assertEqual(stats.median([5, 1, 3]), 3)
@@ -67,7 +67,7 @@ class Statistics(unittest.TestCase):
 
 
 class Machine(unittest.TestCase):
-    """When it is too busy."""
+    """The check whether the machine is too busy."""
 
     def test_ticks(self):
         self.assertEqual(machine.processors(STAT), (180, 20, 1000))
@@ -100,7 +100,7 @@ class Machine(unittest.TestCase):
 
 
 class Report(unittest.TestCase):
-    """What is written."""
+    """The written report."""
 
     def test_json_has_everything(self):
         made = report.Report("some", [table(plot="lines", log="xy")], facts())
@@ -156,7 +156,7 @@ size  ours, GB/s  peer, GB/s
 
 
 class Parts(unittest.TestCase):
-    """What programs print becomes cells."""
+    """The output of programs becomes cells."""
 
     def test_lines_become_cells(self):
         tables = native.tables()
@@ -186,7 +186,7 @@ class Parts(unittest.TestCase):
 
 
 class Machines(unittest.TestCase):
-    """What programs of machines print, and what their threads did."""
+    """The output of programs in machines, and the activity of their threads."""
 
     def test_rows_of_perftest(self):
         self.assertEqual(perftest.row(
@@ -269,7 +269,7 @@ class Beside(unittest.TestCase):
         os.environ.pop("BENCH_BESIDE", None)
 
     def turns(self, code):
-        """What a turn does, which has its arguments in ARGS."""
+        """Writes the program of a turn, which has its arguments in ARGS."""
         with open(beside.TURN, "w", encoding="ascii") as f:
             f.write(f"import os, signal, sys, time\nARGS = sys.argv[1:]\n{code}\n")
 
@@ -337,7 +337,7 @@ class Beside(unittest.TestCase):
 
 
 class Scheduling(unittest.TestCase):
-    """What is changed for a variant is as it was after it."""
+    """Settings that a variant changes are restored after it."""
 
     def setUp(self):
         self.pair = types.SimpleNamespace(threads=lambda: {
@@ -373,7 +373,7 @@ class Scheduling(unittest.TestCase):
 
 
 class Run(unittest.TestCase):
-    """The command, with a part that is made up."""
+    """The command bench, with a fake part."""
 
     def setUp(self):
         self.run = program()
@@ -386,11 +386,11 @@ class Run(unittest.TestCase):
             NAME="made", tables=lambda: [table()], measure=self.measure)}
 
     def measure(self, _bench, _tables):
-        """Of the part."""
+        """The measurement of the fake part."""
         self.measured += 1
 
     def bench(self, loads, *argv):
-        """Status, and what was said of it, with these loads: before, meanwhile, after."""
+        """Runs bench with these loads before, during and after; returns status and messages."""
         before, during, after = ({**QUIET, "busy": b} for b in loads)
         said = io.StringIO()
         with mock.patch.object(machine, "look", side_effect=[after]), \

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""ohca-lab and an agent that does not talk, never stops, or talks nonsense."""
+"""ohca-lab with an agent that does not answer, sends without end, or sends wrong frames."""
 import json
 import os
 import socket
@@ -18,7 +18,7 @@ import fake
 from ohca_lab import channel, lab  # pylint: disable=wrong-import-order  # as above
 from ohca_lab.words import LabError  # pylint: disable=wrong-import-order
 
-BOUND_S = 20        # what should end at once must end within
+BOUND_S = 20        # seconds within which calls must end that should end at once
 LONG_S = 3600       # a deadline that no test reaches
 
 
@@ -28,7 +28,7 @@ def frame(kind, data=b""):
 
 
 class Channels(unittest.TestCase):
-    """A directory with one port, whose other side a test plays."""
+    """A directory with one port; the test is the agent at its other end."""
 
     def setUp(self):
         where = tempfile.TemporaryDirectory()
@@ -40,7 +40,7 @@ class Channels(unittest.TestCase):
         self.listener.listen(1)
 
     def bounded(self, work):
-        """What work() raises, in a thread that must end soon; None if it raises nothing."""
+        """The exception of work() or None; work() runs in a thread that must end soon."""
         raised = []
 
         def run():
@@ -57,14 +57,14 @@ class Channels(unittest.TestCase):
         return raised[0]
 
     def plays(self, agent):
-        """agent(peer, nonce) answers the first SYNC, in a thread of its own."""
+        """Starts a thread in which agent(peer, nonce) answers the first SYNC."""
         def serve():
             peer, _ = self.listener.accept()
             with peer:
                 head = peer.recv(24, socket.MSG_WAITALL)
                 try:
                     agent(peer, head[8:])
-                except OSError:     # the other side has had enough
+                except OSError:     # ohca-lab has closed the connection
                     pass
 
         thread = threading.Thread(target=serve, daemon=True)
@@ -72,7 +72,7 @@ class Channels(unittest.TestCase):
         self.addCleanup(thread.join, BOUND_S)
 
     def runs(self, *frames, deadline=None):
-        """Runs a command that the agent answers so; returns its status and what was written."""
+        """Runs a command to which the agent answers so; returns its status and output."""
         done, written = [], []
 
         def agent(peer, nonce):
@@ -94,14 +94,14 @@ class Channels(unittest.TestCase):
         return done[0], written
 
     def test_answers(self):
-        """What an agent sends arrives, also the longest frame and one of a kind that is unknown."""
+        """All frames of an agent arrive, also the longest, and one of an unknown type."""
         long = b"x" * channel.MAX_FRAME
         self.assertEqual(self.runs(frame(99, b"?"), frame(channel.OUT, long),
                                    frame(channel.ERR, b"e"), frame(channel.EXIT, b"\3\0\0\0")),
                          (3, [(False, long), (True, b"e")]))
 
     def test_rest(self):
-        """What an earlier user left unread is skipped, however long, and in the middle of it."""
+        """Bytes that an earlier user left unread are skipped, also from the middle of a frame."""
         def agent(peer, nonce):
             for _ in range(100):
                 peer.sendall(b"\x10\0\0\0\x10\0\0\0ohcasync" * 4000)
@@ -120,9 +120,9 @@ class Channels(unittest.TestCase):
         self.assertIsNone(self.bounded(work))
 
     def test_full_socket(self):
-        """Nobody reads: the deadline counts, also when the socket takes no more."""
+        """If the socket is full and the agent does not read, the deadline ends the wait."""
         def never_waits(*_args, **_kwargs):
-            """Thousands of seconds, in which nothing comes."""
+            """Simulates thousands of seconds in which nothing arrives."""
 
         ends = time.monotonic() + 0.5
         with mock.patch.object(channel.Channel, "_fill", never_waits):
@@ -130,7 +130,7 @@ class Channels(unittest.TestCase):
         self.assertIsInstance(raised, channel.Timeout)
 
     def test_flood(self):
-        """A guest that never stops talking is not waited for beyond the deadline, nor kept."""
+        """A guest that sends without end is waited for until the deadline, in bounded memory."""
         sizes = []
 
         def agent(peer, _nonce):
@@ -152,7 +152,7 @@ class Channels(unittest.TestCase):
         self.assertLess(max(sizes), 1 << 20)
 
     def test_nonsense(self):
-        """A frame that no agent sends ends the connection, with words that say so."""
+        """A wrong frame ends the connection, and the error describes it."""
         for data, why in (
                 (struct.pack("<II", channel.OUT, channel.MAX_FRAME + 1), "a frame of 32769 bytes"),
                 (struct.pack("<II", channel.OUT, 0xffffffff), "a frame of 4294967295 bytes"),
@@ -182,7 +182,7 @@ class Channels(unittest.TestCase):
                 come.extend(data)
                 on_way += len(data)
                 most[0] = max(most[0], on_way)
-                # late, so that the host goes on meanwhile
+                # late, so that the host continues meanwhile
                 if takes and on_way > channel.IN_WINDOW - channel.MAX_IN:
                     peer.sendall(frame(channel.TAKEN, struct.pack("<I", channel.MAX_IN)))
                     on_way -= channel.MAX_IN
@@ -202,19 +202,19 @@ class Channels(unittest.TestCase):
         return come, most[0], raised
 
     def test_input(self):
-        """All input arrives, and no more of it is on its way than the agent keeps."""
+        """All input arrives; at most IN_WINDOW bytes are unacknowledged."""
         come, most, raised = self.feeds(1000000, True)
         self.assertIsNone(raised)
         self.assertEqual(come, bytes(range(250)) * 4000)
         self.assertTrue(channel.IN_WINDOW - channel.MAX_IN < most <= channel.IN_WINDOW, most)
 
     def test_long_command(self):
-        """A command that fills the socket gets its input, too: its agent says nothing before."""
+        """A command that fills the socket gets its input; its agent sends nothing before."""
         waits, come = threading.Event(), []
 
         def agent(peer, nonce):
             peer.sendall(frame(channel.READY, nonce))
-            # the host has sent the command, and waits; there is no room for input
+            # the host has sent the command and waits; there is no room for input
             come.append(waits.wait(BOUND_S))
             while head := peer.recv(8, socket.MSG_WAITALL):
                 kind, length = struct.unpack("<II", head)
@@ -248,13 +248,13 @@ class Channels(unittest.TestCase):
         self.assertEqual(come, [True, b"input"])
 
     def test_reads_nothing(self):
-        """A command that reads nothing gets no more than that, and the deadline counts."""
+        """A command that reads nothing gets at most IN_WINDOW bytes, and the deadline ends it."""
         come, _, raised = self.feeds(1000000, False, time.monotonic() + 0.5)
         self.assertIsInstance(raised, channel.Timeout)
         self.assertEqual(len(come), channel.IN_WINDOW)
 
     def test_closed(self):
-        """'exec' without standard streams: the input is empty, and the output is lost."""
+        """'exec' without standard streams: the input is empty, and the output is dropped."""
         lab_dir = os.path.join(self.dir, f"ohca-lab-{os.getuid()}", "x")
         os.makedirs(lab_dir)
         os.symlink(self.dir, os.path.join(lab_dir, "n1"))
@@ -283,13 +283,13 @@ class Channels(unittest.TestCase):
             self.assertEqual(kinds, [channel.EXEC, channel.EOF], closed)
 
     def test_deadline(self):
-        """A command that writes without end is not done in time."""
+        """A command that writes without end ends at its deadline."""
         with self.assertRaises(channel.Timeout):
             self.runs(frame(channel.OUT, b"y"), deadline=time.monotonic() + 0.5)
 
 
 class Labs(unittest.TestCase):
-    """What becomes of a lab whose nodes say nonsense."""
+    """Labs with nodes that send wrong answers."""
 
     def setUp(self):
         self.lab = lab.Lab.__new__(lab.Lab)
@@ -297,7 +297,7 @@ class Labs(unittest.TestCase):
                                               last_words=lambda: [])]
 
     def test_each(self):
-        """A node of which something unexpected is raised is none that is done."""
+        """A node with an unexpected exception does not count as done."""
         def work(_vm):
             raise struct.error("unpack requires a buffer of 4 bytes")
 
@@ -305,7 +305,7 @@ class Labs(unittest.TestCase):
             self.lab.each(work, "it did not start")
 
     def test_date(self):
-        """A date that is no number is told."""
+        """A date that is no number is an error."""
         self.lab.clocks, self.lab.slow = {1: lab.clock.Clock()}, 1
         self.lab.capture = lambda *_: (0, "tomorrow\n")
         with self.assertRaisesRegex(LabError, "node1: its 'date .*'tomorrow'"):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Whether the launcher notices a guest whose clock runs wrongly, and only that."""
+"""The launcher detects a guest whose clock runs wrongly, and no other one."""
 import time
 import types
 import unittest
@@ -15,7 +15,7 @@ SECOND = 10 ** 9
 
 
 class Guest:
-    """A guest whose clock runs at a rate, and which answers late."""
+    """A guest whose clock runs at a given rate, and which answers late."""
 
     def __init__(self, rate, answer=0.0):
         self.rate, self.answer = rate, answer
@@ -23,7 +23,7 @@ class Guest:
         self.clock = clock.Clock()
 
     def read(self, after):
-        """One more reading, seconds after the last."""
+        """Adds a reading, seconds after the last one."""
         self.now += int(after * SECOND)
 
         def get():

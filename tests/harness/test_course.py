@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The checks of the course's lessons, without a machine: which lab they want, what they read."""
+"""The checks of the course's lessons, without a machine: the lab that they need, what they read."""
 import base64
 import contextlib
 import io
@@ -18,7 +18,7 @@ from ohca_lab import cli, course, paths  # pylint: disable=wrong-import-order  #
 
 
 def state(lesson, **other):
-    """What a lab says of itself that has the options of a lesson."""
+    """The state of a lab with the options of a lesson."""
     wanted = dict(zip(lesson.lab, lesson.lab[1:]))
     return {"nodes": int(wanted["-n"]), "first": 1, "fabric": "ohca",
             "topology": wanted.get("--topology"),
@@ -26,13 +26,13 @@ def state(lesson, **other):
 
 
 class WhichLab(unittest.TestCase):
-    """A check looks at a lab of its lesson, and refuses all others."""
+    """A check accepts a lab of its lesson, and refuses all others."""
 
     def setUp(self):
         where = tempfile.TemporaryDirectory()
         self.addCleanup(where.cleanup)
         self.dir = where.name
-        self.looked = []        # the lessons whose checks have looked at the lab
+        self.looked = []        # the lessons whose checks have run
         alike = {n: lesson._replace(check=lambda _, n=n: self.looks(n))
                  for n, lesson in course.LESSONS.items()}
         for target, name, value in ((paths, "runtime", lambda: self.dir),
@@ -47,13 +47,13 @@ class WhichLab(unittest.TestCase):
         return [(True, "all")]
 
     def up(self, said, name="default"):
-        """A lab is up that says this of itself."""
+        """Makes a lab with this state."""
         os.makedirs(os.path.join(self.dir, name), exist_ok=True)
         with open(os.path.join(self.dir, name, "state"), "w", encoding="ascii") as f:
             json.dump(said, f)
 
     def check(self, number, *argv):
-        """The status of 'ohca-lab course N --check', and what it says."""
+        """The status of 'ohca-lab course N --check', and its output."""
         said = io.StringIO()
         with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said), \
                 mock.patch.object(sys, "argv",
@@ -61,7 +61,7 @@ class WhichLab(unittest.TestCase):
             return cli.main(), said.getvalue()
 
     def refused(self, number, *remedy, name="default"):
-        """The check of this lesson does not look at the lab, and says each of these commands."""
+        """The check of this lesson refuses the lab, and prints each of these commands."""
         self.looked.clear()
         status, said = self.check(number, *(["--name", name] if name != "default" else []))
         self.assertEqual(status, 1, said)
@@ -70,7 +70,7 @@ class WhichLab(unittest.TestCase):
             self.assertIn(f"'{command}'", said)
 
     def test_own(self):
-        """The lab of the lesson is the right one; one more machine does no harm."""
+        """The lab of the lesson is accepted, also with one more machine."""
         for number, lesson in course.LESSONS.items():
             for more in (0, 1):
                 with self.subTest(lesson=number, more=more):
@@ -80,7 +80,7 @@ class WhichLab(unittest.TestCase):
         self.assertEqual(self.looked, [n for n in course.LESSONS for _ in (0, 1)])
 
     def test_of_another_lesson(self):
-        """The lab of a lesson with another topology is refused: what to do is said."""
+        """A lab with another topology is refused with an error that says what to do."""
         pairs = [(a, b) for a, one in course.LESSONS.items() for b, two in course.LESSONS.items()
                  if state(one)["topology"] != state(two)["topology"]]
         self.assertTrue(pairs)
@@ -90,7 +90,7 @@ class WhichLab(unittest.TestCase):
                 self.refused(number, "ohca-lab down", f"ohca-lab course {number} --start")
 
     def test_too_small(self):
-        """A lab with a machine less, or on another fabric, is refused."""
+        """A lab with too few machines, or with another --fabric, is refused."""
         for number, lesson in course.LESSONS.items():
             with self.subTest(lesson=number):
                 self.up(state(lesson, nodes=state(lesson)["nodes"] - 1))
@@ -99,17 +99,17 @@ class WhichLab(unittest.TestCase):
                 self.refused(number, "ohca-lab down", f"ohca-lab course {number} --start")
 
     def test_none(self):
-        """Without a lab the check says how to get one."""
+        """Without a lab, the error says how to start one."""
         self.refused(1, "ohca-lab course 1 --start")
 
     def test_name(self):
-        """The commands that are said are for the lab that was asked for."""
+        """The printed commands have the name of the lab."""
         self.up(state(course.LESSONS[11]), "mine")
         self.refused(1, "ohca-lab down --name mine", "ohca-lab course 1 --start --name mine",
                      name="mine")
 
     def test_no_fault(self):
-        """Lesson 9 looks at a lab that --start has broken, and at no other one."""
+        """Lesson 9 accepts only a lab in which --start has made the fault."""
         self.up(state(course.LESSONS[9]))
         whole = {n: lesson._replace(check=course.faults) for n, lesson in course.LESSONS.items()}
         with mock.patch.object(course, "LESSONS", whole):
@@ -117,7 +117,7 @@ class WhichLab(unittest.TestCase):
 
 
 class Captures(unittest.TestCase):
-    """What lesson 10 finds in a capture."""
+    """The check of lesson 10 on captures."""
 
     LIDS = {1: 3, 2: 5}
     WRITE, NAK, ACK = (6, b""), (0x11, b"\x60\0\0\1"), (0x11, b"\x1f\0\0\1")
@@ -129,7 +129,7 @@ class Captures(unittest.TestCase):
         return struct.pack("<I", kind) + size + body + size
 
     def packet(self, source, target, psn, what, qp=7):
-        """A packet as 'ohca-fabric capture' writes it; its CRCs are zeros."""
+        """A packet in the format of 'ohca-fabric capture'; its CRCs are zeros."""
         opcode, rest = what
         lrh = struct.pack(">BBHHH", 0, 2, self.LIDS[target], 0, self.LIDS[source])
         bth = struct.pack(">BBHII", opcode, 0, 0xffff, qp, psn)
@@ -138,7 +138,7 @@ class Captures(unittest.TestCase):
                           + bytes(-len(data) % 4))
 
     def parts(self, data, answer):
-        """Which parts of the task are done, with this file and this file of answers."""
+        """The parts of the task that are done, with this capture and this file of answers."""
         class Lab:
             """A lab whose node 1 has both files."""
             lid = staticmethod(self.LIDS.get)
@@ -154,7 +154,7 @@ class Captures(unittest.TestCase):
         self.assertEqual(self.parts(head + sent + nak + sent, "101"), [True] * 4 + [False])
 
     def test_not_repaired(self):
-        """A NAK and nothing behind it; an acknowledgement; a NAK of the other end."""
+        """A NAK without the packet behind it; an acknowledgement; a NAK of the other end."""
         sent, nak = self.packet(2, 1, 100, self.WRITE), self.packet(1, 2, 100, self.NAK)
         self.assertEqual(self.parts(sent + nak, "100"), [True] * 3 + [False] * 2)
         self.assertEqual(self.parts(sent + self.packet(1, 2, 100, self.ACK) + sent, "100"),
@@ -165,7 +165,7 @@ class Captures(unittest.TestCase):
         self.assertEqual(self.parts(other + nak + other, "100"), [True, False, True, False, False])
 
     def test_no_capture(self):
-        """No file, another file, MADs alone, a file that is cut in the middle of a block."""
+        """No file, another file, only MADs, a file that ends in the middle of a block."""
         mad, sent = self.packet(2, 1, 1, self.WRITE, qp=1), self.packet(2, 1, 100, self.WRITE)
         for data in (b"", b"psn=100\n" * 9, mad, sent[:-1], struct.pack("<II", 6, 12)):
             with self.subTest(data=data):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""ohca-lab doctor, with parts that are made up."""
+"""ohca-lab doctor with fake parts."""
 import contextlib
 import io
 import os
@@ -24,7 +24,7 @@ PROVIDER = "\0libohca: interface 1, uverbs ABI {}, rdma-core 56\0"
 
 
 class Parts(unittest.TestCase):
-    """A checkout and what is built in it."""
+    """A checkout with built parts."""
 
     def setUp(self):
         where = tempfile.TemporaryDirectory()
@@ -39,7 +39,7 @@ class Parts(unittest.TestCase):
             self.addCleanup(patch.stop)
 
     def put(self, name, text, age=0):
-        """Writes a file that can be executed, so many seconds old."""
+        """Writes an executable file that is so many seconds old."""
         path = os.path.join(self.top, name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w", encoding="ascii") as f:
@@ -48,7 +48,7 @@ class Parts(unittest.TestCase):
         os.utime(path, (1e9 - age,) * 2)
 
     def make(self, interface=1, front=2, abi=1, kernel="6.12", said=1):
-        """Builds everything, with these versions where parts of one kind have one."""
+        """Builds all parts; keywords change the versions of single ones."""
         self.put("build/kver", "")
         self.put("build/qemu", QEMU.format(said, 2))
         self.put("build/fabric", FABRIC.format(front))
@@ -60,7 +60,7 @@ class Parts(unittest.TestCase):
         self.put("build/provider/libohca-rdmav34.so", PROVIDER.format(1))
 
     def watch(self, part, *names):
-        """Notes the sources of a part, as tools/watch does."""
+        """Records the sources of a part, as tools/watch does."""
         lines = []
         for name in names:
             self.put(name, "x", 100)
@@ -76,7 +76,7 @@ class Parts(unittest.TestCase):
         return status, {name: (state, text) for state, name, text in lines if name != "tools"}
 
     def expect(self, status, part, state, pattern):
-        """One part has that state, and all others are well."""
+        """One part has that state; all others are ok."""
         got, parts = self.look()
         self.assertEqual(got, status)
         self.assertEqual(parts[part][0], state)
@@ -84,7 +84,7 @@ class Parts(unittest.TestCase):
         self.assertEqual({p: s for p, (s, _) in parts.items() if p != part and s != "ok"}, {})
 
     def test_nothing(self):
-        """Where nothing is built each part says what makes it."""
+        """If nothing is built, each part has the command that makes it."""
         status, parts = self.look()
         self.assertEqual(status, 1)
         for name, target in (("QEMU", "qemu"), ("fabric", "fabric"), ("guest", "lab")):
@@ -92,7 +92,7 @@ class Parts(unittest.TestCase):
             self.assertRegex(parts[name][1], f"run 'make {target}'$")
 
     def test_all(self):
-        """All is there: each part says its version."""
+        """If all parts exist, each one has its version."""
         self.make()
         self.watch("qemu", "qemu-model/a.c", "qemu-model/b.h")
         self.expect(0, "QEMU", "ok",
@@ -105,7 +105,7 @@ class Parts(unittest.TestCase):
         self.assertIn(parts["CPU"][1][:4], ("TCG:", "KVM:"))
 
     def test_front(self):
-        """Device and fabric speak two versions of the front protocol."""
+        """Device and fabric have different versions of the protocol of HCAs."""
         self.make(front=3)
         self.expect(1, "front", "differs", "QEMU has version 2 .*ohca-fabric has version 3 .*"
                     "run 'make qemu fabric'$")
@@ -128,7 +128,7 @@ class Parts(unittest.TestCase):
         self.expect(1, "QEMU", "missing", "^9.2.0 has no device ohca .*: run 'make qemu'$")
 
     def test_stale(self):
-        """A source that was changed, removed or added: a lab runs all the same."""
+        """A source was changed, removed or added: a lab can run all the same."""
         self.make()
         for change in (lambda: self.put("fab/b.c", "y"), lambda: os.remove(f"{self.top}/fab/b.c"),
                        lambda: self.put("fab/c.c", "")):
@@ -139,7 +139,7 @@ class Parts(unittest.TestCase):
         os.remove(f"{self.top}/fab/c.c")
 
     def test_layer(self):
-        """A module that was built and is not in the layer yet."""
+        """A built module that is not in the layer yet."""
         self.make()
         self.put("build/layer/ohca.squashfs", "", 10)
         _, parts = self.look()
@@ -148,13 +148,13 @@ class Parts(unittest.TestCase):
             self.assertRegex(parts[part][1], "debian13 has an older one: run 'make lab'$")
 
     def test_packages(self):
-        """Without a checkout there is no make."""
+        """Without a checkout, no text mentions make."""
         with mock.patch.object(paths, "CHECKOUT", False):
             _, parts = self.look()
         self.assertRegex(parts["QEMU"][1], "install the packages")
 
     def test_only_in_layer(self):
-        """What the layer was made of is gone: packages never have it, a checkout had it."""
+        """Parts that are only in the layer: as in a package, and in a checkout."""
         self.make()
         os.remove(f"{self.build}/modules-stock/kernel/ohca.ko")
         os.remove(f"{self.build}/provider/libohca-rdmav34.so")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Where gdb has the symbols of a guest's kernel, of its driver and of QEMU from."""
+"""The symbols for gdb of a guest's kernel, of its driver and of QEMU."""
 import os
 import re
 import subprocess
@@ -22,7 +22,7 @@ SECTIONS = ".text:0xffffffffc034b000\n.data:0xffffffffc035f900\n"
 
 
 class Symbols(unittest.TestCase):
-    """A guest that says what it is made to say."""
+    """A guest that prints what the test defines."""
 
     def setUp(self):
         where = tempfile.TemporaryDirectory()
@@ -48,7 +48,7 @@ class Symbols(unittest.TestCase):
             self.assertEqual(found.get(name), address)
 
     def test_driver(self):
-        """The driver's sections are where the guest has them."""
+        """The driver's sections have their addresses in the guest."""
         with_driver = self.commands(KALLSYMS, SECTIONS)
         self.assertEqual(len(with_driver), 3)
         self.assertRegex(with_driver[1], r"^add-symbol-file .*/modules-stock/kernel/ohca\.ko "
@@ -56,23 +56,23 @@ class Symbols(unittest.TestCase):
         self.assertEqual(self.commands(KALLSYMS, ""), [with_driver[0], with_driver[2]])
 
     def test_hidden(self):
-        """A kernel that hides its addresses, or says nothing, is an error."""
+        """A kernel that hides its addresses, or prints nothing, is an error."""
         for text in ("0000000000000000 T _stext\n", ""):
             with self.assertRaisesRegex(gdb.GdbError, "no addresses"):
                 self.commands(text, SECTIONS)
 
     def test_no_stub(self):
-        """A lab without --gdb is an error that says so."""
+        """A lab without --gdb is an error that names the option."""
         with self.assertRaisesRegex(gdb.GdbError, "--gdb"):
             gdb.kernel_commands(self.dir, paths.Guest("debian13"), "stock")
 
     def test_other_architecture(self):
-        """A kernel of another architecture is an error before the guest is asked."""
+        """A kernel of another architecture is an error; the guest is not asked."""
         with self.assertRaisesRegex(gdb.GdbError, "cannot debug programs of arm64; --qemu"):
             gdb.kernel_commands(self.dir, paths.Guest("arm64"), "stock")
 
     def test_qemu(self):
-        """QEMU for any machine has its symbols where it was loaded."""
+        """QEMU's symbols have the address at which it was loaded."""
         for machine in ("x86_64", "aarch64"):
             text = (f"7fa000-7fb000 r-xp 00001000 fe:00 5  /b/qemu-system-{machine}\n"
                     f"7f9000-7fa000 r--p 00000000 fe:00 5  /b/qemu-system-{machine}\n")

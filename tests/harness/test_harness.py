@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the harness of the system tests must not let pass."""
+"""The harness of the system tests: failures that it must detect."""
 import fcntl
 import os
 import signal
@@ -28,7 +28,7 @@ PAIR_OF_LOCKS = """WARNING: possible circular locking dependency detected
 
 
 class Names(HarnessTest):
-    """What is asked for and is not there is told, also beside what is."""
+    """An unknown name is reported, also beside known ones."""
 
     def test_unknown(self):
         @self.test
@@ -42,7 +42,7 @@ class Names(HarnessTest):
 
 
 class Kernel(HarnessTest):
-    """Every line that a kernel says is judged, and once."""
+    """Every line of a kernel is judged, and only once."""
 
     def test_nothing_said(self):
         @self.test
@@ -75,7 +75,7 @@ class Kernel(HarnessTest):
                          {"one": "kernel", "two": "passed", "lab": "passed"})
 
     def test_deprecated(self):
-        """What the next kernel will not have is a report; what a slow machine does is none."""
+        """A warning of a deprecated interface is a report; one of a slow machine is not."""
         @self.test
         def old(b):
             self.vm(1).says("workqueue: work func ohca_health_work enqueued on deprecated "
@@ -208,7 +208,7 @@ class Parts(HarnessTest):
     def test_machine_that_panics(self):
         @self.test
         def one(b):
-            os.kill(self.vm(2).process.pid, signal.SIGTERM)     # status 0, as -no-reboot
+            os.kill(self.vm(2).process.pid, signal.SIGTERM)     # status 0, as with -no-reboot
             self.vm(2).process.wait()
         found = self.run_all()
         self.assertEqual(found["one"][:2], ("failed", "crash"))
@@ -349,7 +349,7 @@ class Parts(HarnessTest):
 
 
 class Leaks(HarnessTest):
-    """kmemleak is asked at the end of every lab of the debug kernel."""
+    """The harness reads kmemleak at the end of every lab with the debug kernel."""
 
     LEAK = """unreferenced object 0xffff8880012ab000 (size 512):
   comm "modprobe", pid 99, jiffies 4294950000
@@ -359,7 +359,7 @@ class Leaks(HarnessTest):
 """
 
     def leaky(self):
-        """A test that passes, in a lab whose last scan finds what it leaked."""
+        """A test that passes, in a lab whose last scan finds leaked memory."""
         @self.test
         def one(b):
             self.vm(2).leaks = self.LEAK
@@ -384,10 +384,10 @@ class Leaks(HarnessTest):
 
 
 class Waiting(unittest.TestCase):
-    """until() leaves a node time for what it waits for."""
+    """until() gives a slow node enough time."""
 
     def waits(self, cost, seconds, asks):
-        """The pauses, and at most ASKS questions, of questions that take COST seconds each."""
+        """The pauses between at most ASKS questions that take COST seconds each."""
         now, pauses, left = [0.0], [], iter(range(asks))
 
         def question():
@@ -414,7 +414,7 @@ class Waiting(unittest.TestCase):
 
 
 class Directories(unittest.TestCase):
-    """What launchers that run side by side do with each other's directories."""
+    """Directories of launchers that run at the same time."""
 
     def test_one_that_is_being_made(self):
         with tempfile.TemporaryDirectory() as base, mock.patch.object(
@@ -437,7 +437,7 @@ class Directories(unittest.TestCase):
 
 
 class Verdicts(HarnessTest):
-    """Outcomes, their kinds, and who else hears of them."""
+    """Outcomes, their kinds, and where they are reported."""
 
     def test_kinds(self):
         wrong = {

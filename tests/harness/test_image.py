@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Nodes from disk images: which files are images, what goes with them, their QEMU and seed."""
+"""Nodes from disk images: accepted files and options, QEMU's arguments and the seed."""
 import contextlib
 import io
 import json
@@ -29,7 +29,7 @@ def qcow2(version=3, backing=0, crypt=0, features=0):
 
 
 class Images(unittest.TestCase):
-    """A directory with files that are images, or not."""
+    """A directory with files, some of which are images."""
 
     def setUp(self):
         where = tempfile.TemporaryDirectory()
@@ -43,7 +43,7 @@ class Images(unittest.TestCase):
             self.addCleanup(patch.stop)
 
     def write(self, name, data):
-        """A file; returns its path."""
+        """Writes a file; returns its path."""
         path = os.path.join(self.dir, name)
         with open(path, "wb") as f:
             f.write(data)
@@ -56,14 +56,14 @@ class Images(unittest.TestCase):
         return lab.Lab("x", opt)
 
     def refused(self, *argv):
-        """What ohca-lab says of options that make no lab, with status 2."""
+        """The error of ohca-lab for options that are wrong, with status 2."""
         said = io.StringIO()
         with contextlib.redirect_stderr(said), mock.patch.object(sys, "argv", ["ohca-lab", *argv]):
             self.assertEqual(cli.main(), 2)
         return said.getvalue().strip()
 
     def test_formats(self):
-        """What begins as qcow2 or with a partition table is an image; no other file is opened."""
+        """Files that begin as qcow2 or a partition table are images; no other file is opened."""
         self.assertEqual(image.format_of(self.good), "qcow2")
         self.assertEqual(image.format_of(self.write("old", qcow2(2, features=4))), "qcow2")
         self.assertEqual(image.format_of(self.write("raw", MBR + b"\0" * 512)), "raw")
@@ -82,7 +82,7 @@ class Images(unittest.TestCase):
             image.format_of(self.write("a b", b""))
 
     def test_refused(self):
-        """Files that are none, and options that an image leaves nothing to do."""
+        """Files that are no images, and options that have no effect with images."""
         gone, text = os.path.join(self.dir, "gone"), self.write("text", b"x")
         fifo = os.path.join(self.dir, "fifo")
         os.mkfifo(fifo)
@@ -106,7 +106,7 @@ class Images(unittest.TestCase):
                       self.refused("libvirt", "--image", self.good))
 
     def test_nodes(self):
-        """The last one that is for a node is its image; guests are those of the other nodes."""
+        """The last --image for a node has precedence; guests are those of the other nodes."""
         made = self.lab("-n", "3", "--image", self.good, "--image", f"2:{self.write('raw', MBR)}")
         self.assertEqual([os.path.basename(x) for x in made.images],
                          ["good.qcow2", "raw", "good.qcow2"])
@@ -117,7 +117,7 @@ class Images(unittest.TestCase):
                          + [image.ImageVM])
 
     def test_machine(self):
-        """The BIOS boots the image, of which QEMU writes nothing; no kernel is given to it."""
+        """The BIOS boots the image, which QEMU does not write; QEMU gets no kernel."""
         made = self.lab("--image", self.write("a,b", qcow2()), "--no-driver")
         argv = made.machine(2).argv()
         self.assertFalse({"-kernel", "-initrd", "-append"} & set(argv))
@@ -126,7 +126,7 @@ class Images(unittest.TestCase):
                                     "discard=unmap,snapshot=on")
         self.assertRegex(drives[1], r"^if=none,id=seed,.*readonly=on$")
         self.assertEqual(len(drives), 2)
-        # node 2 is of another architecture, which the image has not
+        # node 2 has another architecture than the image
         mixed = self.lab("--arch", "arm64", "--image", f"1:{self.good}")
         self.assertEqual([mixed.machine(k).guest.machine for k in (1, 2)], ["x86_64", "aarch64"])
         self.assertIsNone(cli.wrong_lab(mixed.opt))
@@ -136,7 +136,7 @@ class Images(unittest.TestCase):
             made.migrate(1)
 
     def test_seed(self):
-        """What cloud-init reads: name, address, and, what runs at each boot."""
+        """The files for cloud-init: name, address, commands at each boot."""
         made = self.lab("--image", self.good)
         seed = made.machine(2).seed()
         self.assertEqual(json.loads(seed["meta-data"])["local-hostname"], "node2")
@@ -149,7 +149,7 @@ class Images(unittest.TestCase):
         self.assertEqual(seed["ohca.env"], "OHCA_NODE=2\nOHCA_NODES=2\n")
 
     def test_seed_disk(self):
-        """The seed has the label by which cloud-init finds it, and all its files."""
+        """The seed has the label that cloud-init looks for, and all its files."""
         if not os.path.exists(paths.xorriso()[-1]):
             self.skipTest("no xorriso")
         files = [self.write(name, b"x") for name in ("image-init", "ohca-agent")]
@@ -167,7 +167,7 @@ class Images(unittest.TestCase):
             vm.write_seed()
 
     def test_installed(self):
-        """Where ohca-lab is installed xorriso may be missing, which no package of ours has."""
+        """An installed ohca-lab may lack xorriso, which its package only recommends."""
         with mock.patch.object(paths, "CHECKOUT", False), \
                 mock.patch.object(paths, "xorriso", lambda: [os.path.join(self.dir, "xorriso")]):
             self.assertRaisesRegex(LabError, "apt install xorriso", image.parts)
@@ -175,7 +175,7 @@ class Images(unittest.TestCase):
             self.assertIn(os.path.join(self.dir, "xorriso"), image.parts())
 
     def test_packages(self):
-        """Without packages a node that lacks the driver says where they come from."""
+        """Without packages, the error for a node that lacks the driver says how to make them."""
         made = self.lab("--image", self.good)
         made.vms = [made.machine(1)]
         with mock.patch.object(paths, "BUILD", self.dir), \
@@ -186,7 +186,7 @@ class Images(unittest.TestCase):
             image.install(made)
 
     def test_keys(self):
-        """The script prints the keys in base64 alone, whatever ssh-keygen says meanwhile."""
+        """The script prints only the keys in base64, whatever ssh-keygen prints."""
         for name in ("bin", "etc", "etc/ssh"):
             os.mkdir(os.path.join(self.dir, name))
         tool = self.write("bin/ssh-keygen", b"""#!/bin/sh
@@ -206,7 +206,7 @@ esac
         self.assertEqual(self.trusted(done.stdout).count("END\n"), 1)
 
     def trusted(self, keys):
-        """What the second of two nodes runs when the first one says that these are its keys."""
+        """The script that the second of two nodes runs if the first one printed these keys."""
         made, ran = self.lab("--image", self.good), []
         made.vms = [made.machine(k) for k in (1, 2)]
         made.capture = lambda *_: (0, keys)
@@ -215,11 +215,11 @@ esac
         return ran[-1]
 
     def test_hostile_keys(self):
-        """What a node calls its keys is no part of a script, whatever it is."""
+        """A node's keys cannot become a part of the script, whatever they contain."""
         for keys in ("END\nreboot\n", "'; reboot\n", "bm9uZQ==\nEND\nreboot\n", "a", "\xe9AAA"):
             with self.assertRaisesRegex(LabError, "node1: it printed no keys for ssh, but"):
                 self.trusted(keys)
-        # both are base64, of which another form has no line that ends the document
+        # both are base64; the other form has no line that could end the document
         self.assertNotIn("\nreboot", self.trusted("ENDA\nreboot\nAA\n"))
 
     def test_no_keys(self):
@@ -231,7 +231,7 @@ esac
         self.assertEqual((ran.call_count, asked.call_count), (1, 0))
 
     def prepared(self, source, *options, packages=("x.deb",), install=None):
-        """Runs 'prepare' where no machine boots; returns its status and what was said."""
+        """Runs 'prepare' without booting a machine; returns its status and messages."""
         new, said = os.path.join(self.dir, "new"), io.StringIO()
 
         def start(made):
@@ -247,7 +247,7 @@ esac
             return cli.main(), said.getvalue()
 
     def new(self):
-        """The files that 'prepare' has made or left: {name: what is in it}."""
+        """The files that 'prepare' has made or left: {name: contents}."""
         found = {}
         for name in os.listdir(self.dir):
             if name.startswith("new"):
@@ -256,7 +256,7 @@ esac
         return found
 
     def test_prepare(self):
-        """A copy of the image that is there when it is whole, and nothing where it failed."""
+        """The new image appears when it is complete; after a failure there is none."""
         for argv, packages, why in (((os.path.join(self.dir, "gone"),), ("x",), "gone: it cannot"),
                                     ((self.good,), (), "'make deb'"),
                                     ((self.good, "--memory", "99999999"), ("x",),
@@ -277,7 +277,7 @@ esac
         self.assertIn("new already exists", self.prepared(self.good)[1])
 
     def test_prepare_mode(self):
-        """Who may read the image may read the new one, and its owner may write it."""
+        """The new image has the mode of the image, and its owner can write it."""
         for mode, made in ((0o600, 0o600), (0o444, 0o644), (0o640, 0o640)):
             os.chmod(self.good, mode)
             self.assertEqual(self.prepared(self.good)[0], 0)
@@ -286,7 +286,7 @@ esac
             os.remove(path)
 
     def test_prepare_replaces_nothing(self):
-        """Files that others have, or make meanwhile, stay as they are."""
+        """Files that exist already, or that others make meanwhile, do not change."""
         mine = self.write("new.part", b"mine")
         self.assertEqual(self.prepared(self.good)[0], 0)
         self.assertEqual(self.new(), {"new": qcow2(), "new.part": b"mine"})
@@ -310,7 +310,7 @@ esac
         self.assertRegex(said.getvalue(), "(?s)usage: ohca-lab prepare.*--memory: '0' is not")
 
     def test_power_off(self):
-        """The disk is whole if the machine powers off, whatever becomes of its agent."""
+        """The disk is complete if the machine powers off, whatever happens to its agent."""
         made = self.lab("--image", self.good)
         made.vms = [made.machine(1)]
         process = made.vms[0].process = mock.Mock()

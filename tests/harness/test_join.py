@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Labs of several hosts on one fabric: options, what the fabric gets, numbers of nodes, routes."""
+"""Labs of several hosts on one fabric: options, arguments of ohca-fabric, node numbers, routes."""
 import os
 import subprocess
 import tempfile
@@ -46,16 +46,16 @@ def options(*argv, what="run"):
 
 
 class Join(unittest.TestCase):
-    """What becomes of the options."""
+    """The options --listen, --join, --number and --token."""
 
     def test_wrong(self):
-        """Options that do not fit together are refused, and it is said why."""
+        """Options that do not fit are refused with an error."""
         for argv, why in WRONG:
             with self.subTest(argv=argv):
                 self.assertIn(why, cli.wrong_lab(options(*argv)) or "nothing")
 
     def test_right(self):
-        """Neither, one or the other."""
+        """Neither option, or one of them."""
         for argv in ([], ["--listen", "localhost:0"], ["--listen", THERE, "--token", "x"],
                      ["--join", "[2001:db8::1]:7471", "--number", "64", "-n", "1"],
                      ["--join", THERE, "--number", "2", "-n", "35", "--memory", "1"]):
@@ -63,7 +63,7 @@ class Join(unittest.TestCase):
                 self.assertIsNone(cli.wrong_lab(options(*argv)))
 
     def test_node(self):
-        """node is a lab of one node, and it joins."""
+        """'node' is a lab of one node that joins another lab."""
         opt = options("--join", THERE, "--number", "7", "--", "true", what="node")
         self.assertEqual((opt.nodes, opt.number), (1, 7))
         for argv, why in (((), "--join HOST:PORT"),
@@ -72,7 +72,7 @@ class Join(unittest.TestCase):
                 cli.cmd_node(options(*argv, what="node"))
 
     def test_file(self):
-        """A file gives its first node to node; its names are not those of other labs' nodes."""
+        """'node' uses the first node of a file; its name must not be that of another lab's node."""
         with tempfile.TemporaryDirectory() as d:
             path = os.path.join(d, "lab.yaml")
 
@@ -90,7 +90,7 @@ class Join(unittest.TestCase):
                 cli.cmd_node(said("commands: ['true']", "node"))
 
     def test_address(self):
-        """The port that a lab got which asked for any is the one that its fabric's log has."""
+        """A lab that asked for any port prints the one in its fabric's log."""
         with tempfile.TemporaryDirectory() as d:
             with open(os.path.join(d, "fabric.log"), "w", encoding="ascii") as f:
                 f.write("ohca-fabric: wires come by tcp:127.0.0.1:35379\nohca-fabric: ready\n")
@@ -109,7 +109,7 @@ class Join(unittest.TestCase):
         self.assertEqual(join.serve(options()), [])
 
     def test_numbers(self):
-        """Nodes are called, and found, by the numbers that they have in all labs."""
+        """Nodes are named and found by their numbers among all labs."""
         with mock.patch.object(lab.Lab, "_check_parts"):
             joined = lab.Lab("x", options("-n", "2", "--join", THERE, "--number", "9",
                                           "--accel", "tcg"))
@@ -123,7 +123,7 @@ class Join(unittest.TestCase):
                 cli.number_of(state, wrong)
 
     def test_routes(self):
-        """The way to nodes of other labs is IPoIB; those of this lab are at the same network."""
+        """Nodes of other labs are reached by IPoIB, those of this lab by the management network."""
         for argv, own in ((["-n", "2", "--join", THERE, "--number", "9"], {9, 10}),
                           (["-n", "1", "--listen", THERE], {1})):
             opt, said = options(*argv), []
@@ -138,7 +138,7 @@ class Join(unittest.TestCase):
         join.routes(mock.Mock(opt=options(), sh_all=self.fail))
 
     def test_failure(self):
-        """A lab that does not become ACTIVE says how its wire is; another error is as it was."""
+        """If a port does not become ACTIVE, the error has the wire's state; others do not."""
         def wait():
             raise LabError("not ACTIVE")
 

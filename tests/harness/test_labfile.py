@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Labs that a file describes: what each key means, what is said of files that are wrong."""
+"""Labs that a file describes: the meaning of each key, and the errors of wrong files."""
 import builtins
 import contextlib
 import io
@@ -88,7 +88,7 @@ after:
 
 
 class Files(unittest.TestCase):
-    """A directory with a file that describes a lab, and what it names."""
+    """A directory with a file that describes a lab, and the files that it names."""
 
     def setUp(self):
         self.dir = tempfile.mkdtemp()
@@ -99,7 +99,7 @@ class Files(unittest.TestCase):
                 f.write("at 0 link up a:1\nat 1s link down a:1\n")
 
     def write(self, text):
-        """The file, of text or bytes; returns the option that names it."""
+        """Writes the file, of text or bytes; returns the option -f for it."""
         with open(self.path, "wb") as f:
             f.write(text if isinstance(text, bytes) else text.encode())
         return "-f", self.path
@@ -109,13 +109,13 @@ class Files(unittest.TestCase):
         return cli.options([what, *self.write(text), *argv])
 
     def error(self, text, *argv):
-        """What is said of a wrong file, without its name."""
+        """The errors of a wrong file, without its name."""
         with self.assertRaises(document.FileError) as caught:
             self.options(text, *argv)
         return str(caught.exception).replace(self.path + ":", "")
 
     def test_all_keys(self):
-        """Each key says what its option says."""
+        """Each key has the effect of its option."""
         opt = self.options(WHOLE)
         same = cli.parser().parse_args([
             "run", "-n", "3", "--guest", "debian12,arm64,arm64", "--memory", "2048,700,700",
@@ -147,7 +147,7 @@ class Files(unittest.TestCase):
             (["four", "five six"], [1, 3], [7], 8), ("nine", None, [0, 10], None)])
 
     def test_every_option_is_a_key(self):
-        """The schema has the long options of a lab, and guests, as they are; all has a text."""
+        """The schema has all long options of a lab, and all guests; every key has a description."""
         known = explain.schema()
         found = set()
         for what in ("run", "up"):
@@ -164,7 +164,7 @@ class Files(unittest.TestCase):
         explain.validator().check_schema(known)
 
     def test_nodes(self):
-        """Nodes without names, without a number, and with inline faults."""
+        """Nodes without names, files without a number of nodes, and faults in the file."""
         opt = self.options("nodes: 5\nmemory: 300\nfaults: [at 0 link up a:1, at 1s link up b:1]\n"
                            "commands: [{run: x, on: node5}]\n", what="up")
         self.assertEqual((opt.nodes, opt.names, opt.memory), (5, [], [300]))
@@ -176,7 +176,7 @@ class Files(unittest.TestCase):
         self.assertEqual(cli.complete(self.options("ports: 2\n")).nodes, 2)
 
     def test_command_line_wins(self):
-        """Where both say something the command line is right; what may be repeated is added."""
+        """The command line overrides the file; options that can be repeated are added."""
         text = ("nodes: {a: {place: host1, device: {speed: hdr}}, b: {place: host2}}\n"
                 "guest: arm64\ntopology: star:4\npackage: [gdb]\nshare: .\nkernel: debug\n"
                 "memory: 400\ntimeout: 5\nname: x\n")
@@ -194,9 +194,9 @@ class Files(unittest.TestCase):
         self.assertEqual(self.options(text + "commands: [a]\n", "--", "b").command, ["--", "b"])
 
     def test_fewer_nodes(self):
-        """-n may leave nodes out, but none that the file has something for."""
+        """-n may leave nodes out, except those that other parts of the file use."""
         self.options("nodes: 3\ncommands: [x]\n", "-n", "2")
-        # what differs of them is left out with them
+        # their settings are left out with them
         text = ("nodes:\n  a: {place: host1}\n  b:\n  c: {place: [host2, host3], guest: arm64, "
                 "memory: 1048576, cpus: 3}\nkernel: debug\n")
         opt = cli.complete(self.options(text, "-n", "2", "--accel", "tcg"))
@@ -215,20 +215,20 @@ class Files(unittest.TestCase):
                              "or no -n")
 
     def test_wrong(self):
-        """Each wrong file is told with line, column, and what to do."""
+        """Each error of a file has line, column, and what to do."""
         self.assertGreaterEqual(len(WRONG), 50)
         for text, expected in WRONG:
             with self.subTest(text=text[:60]):
                 self.assertEqual(self.error(text).split("\n"), expected.split("\n"))
 
     def test_many_errors(self):
-        """All errors are told at once, in their order, but not without end."""
+        """All errors are printed at once, in their order, up to a limit."""
         said = self.error("".join(f"key{k}: 1\n" for k in range(30))).split("\n")
         self.assertEqual([x.split(":")[0] for x in said[:20]], [str(k) for k in range(1, 21)])
         self.assertEqual(said[20:], [" 10 further errors"])
 
     def test_unreadable(self):
-        """There is no file, or no module that reads it."""
+        """The file does not exist, or a module to read it is missing."""
         with self.assertRaises(document.FileError) as caught:
             labfile.LabFile(self.path)
         self.assertEqual(str(caught.exception), f"{self.path}:1:1: it cannot be read: "
@@ -246,7 +246,7 @@ class Files(unittest.TestCase):
                               "python3-jsonschema", self.error("nodes: 2\n"))
 
     def test_status(self):
-        """A wrong file is a wrong command line: status 2, and the lines alone."""
+        """A wrong file is a wrong command line: status 2, and only the lines of the errors."""
         for text, said in (("nodes: x\n", "1:8: a whole number or"),
                            ("nodes: 2\nnuma: 3\ncpus: 4\n", "2:7: --numa: give 1 to 16 NUMA"),
                            ("no-sm: true\nopensm: [-v]\n",
@@ -270,7 +270,7 @@ class Files(unittest.TestCase):
             self.assertIn(f"{self.path}:{said}", err.getvalue())
 
     def test_located(self):
-        """An error of an option has the place in the file that it is of, and no other."""
+        """Errors of an option in the file have its place in the file; other errors have none."""
         text = "nodes:\n  a: {place: host1}\n  b: {place: [host9]}\nshare: none\ntopology: star:3\n"
         hosts = [places.Host(f"0x{k}", 1, "4xEDR", "0x1", f"host{k}") for k in (1, 2, 3)]
         with mock.patch.object(lab.Lab, "_check_parts", lambda _: None), \
@@ -290,7 +290,7 @@ class Files(unittest.TestCase):
                          f"{self.path}:5:11: --topology star:3: bad")
 
     def test_examples(self):
-        """The labs that come along are right, as are those of the tests."""
+        """The labs of tools/labs are right, and those of the tests."""
         found = [os.path.join(where, name) for where in (
             LABS, os.path.join(fake.TOP, "tests", "system", "suite")) for name in os.listdir(where)
             if name.endswith(".yaml")]
@@ -301,7 +301,7 @@ class Files(unittest.TestCase):
             self.assertTrue(opt.commands or LABS not in path, path)
 
     def test_mutants(self):
-        """Whatever a file has become by chance, it is right, or an error has its place."""
+        """A file with random changes is either right, or each error has a place."""
         rng = random.Random(SEED)
         lines = [re.compile(re.escape(self.path) + r":\d+:\d+: ."),
                  re.compile(re.escape(self.path) + r": \d+ further errors")]
@@ -330,7 +330,7 @@ PIECES = (b"&a ", b"*a", b"[", b"]", b"{", b"}", b": ", b"- ", b"\t", b"\n", b"'
 
 
 def mutated(rng, text):
-    """Text with a few changes by chance."""
+    """Text with a few random changes."""
     for _ in range(rng.randint(1, 3)):
         at, to = (rng.randrange(len(text)) for _ in range(2))
         end = min(len(text), at + rng.choice((1, 1, 2, 5, 40)))
@@ -345,10 +345,10 @@ def mutated(rng, text):
 
 
 class Jobs(unittest.TestCase):
-    """What nodes get and do, in a lab that is made up."""
+    """Files and commands of nodes, in a fake lab."""
 
     def lab(self, *statuses, **opt):
-        """A lab whose commands end with these statuses, as Lab.wrong_status() has them."""
+        """A lab whose commands end with these statuses, in the format of Lab.wrong_status()."""
         given = iter(statuses)
         self.asked = []
 
@@ -359,7 +359,7 @@ class Jobs(unittest.TestCase):
         return types.SimpleNamespace(wrong_status=wrong_status, opt=types.SimpleNamespace(**opt))
 
     def job(self, *statuses):
-        """The exit status of two commands and one for the end."""
+        """The exit status of a job with two commands, and one in 'after'."""
         def command(name, timeout=None):
             return labfile.Command([name], [2], [0], timeout, "f:1:1")
 
@@ -368,18 +368,18 @@ class Jobs(unittest.TestCase):
             return job.run_job(made, 9)
 
     def test_job(self):
-        """The first failure is the exit status; what is for the end is done all the same."""
+        """The first failure is the exit status; 'after' runs all the same."""
         self.assertEqual(self.job(None, None, None), 0)
         self.assertEqual(self.asked, [("a", 9, [2]), ("b", 3, [2]), ("c", 9, [2])])
         self.assertEqual(self.job(5, 6), 5)
         self.assertEqual([x[0] for x in self.asked], ["a", "c"])
         self.assertIn("f:1:1: 'a' ends with status 5; expected is 0\n", self.err.getvalue())
         self.assertEqual(self.job(None, None, 7), 7)
-        # success that was wrong
+        # status 0 was not expected
         self.assertEqual(self.job(0, None), 1)
 
     def test_programs(self):
-        """Text is a shell's; a list is a program and its arguments, as is one of a single word."""
+        """A text is run by a shell; a list is a program and its arguments, also with one word."""
         runs = ("a b; c", ["/opt/my program"], ["d", "e f"])
         made, argvs = self.lab(), []
         made.wrong_status = lambda argv, *_: argvs.append(argv)
@@ -390,7 +390,7 @@ class Jobs(unittest.TestCase):
                          ["a b; c", "/opt/my program", "d e f"])
 
     def test_partitions(self):
-        """OpenSM's file: the default partition stays, nodes are their ports."""
+        """OpenSM's file: the default partition is in it, and nodes are replaced by their ports."""
         red = labfile.Partition("red", 0x11, True, 2, [(1, "full"), ("ALL", "limited")])
         guids = {1: ["0xa", "0xb"]}
         self.assertEqual(job.partitions_text([red], guids),
@@ -403,7 +403,7 @@ class Jobs(unittest.TestCase):
         self.assertEqual([x.count("both") for x in text[1:]], [32, 8, 0])
 
     def test_archive(self):
-        """A node gets files and directories, with their modes, as root's."""
+        """A node gets files and directories with their modes, owned by root."""
         with tempfile.TemporaryDirectory() as d:
             os.mkdir(f"{d}/sub")
             with open(f"{d}/sub/x", "w", encoding="ascii") as f:
@@ -419,7 +419,7 @@ class Jobs(unittest.TestCase):
             self.assertEqual(tar.extractfile(run).read(), "é".encode())
 
     def test_faults(self):
-        """What the fabric says of a script has the place of the line in the file."""
+        """The fabric's errors of a script have the place of the line in the file."""
         made = types.SimpleNamespace(dir="/nowhere", opt=types.SimpleNamespace(
             faults=labfile.Faults("x\n", lambda line: f"lab.yaml:{line + 6}:3")))
         done = types.SimpleNamespace(returncode=1, stdout=b"-:1: no such thing\n-:2: nor this\n")
@@ -437,7 +437,7 @@ class Jobs(unittest.TestCase):
             job.play_faults(made)
 
     def test_unwritten(self):
-        """Files that cannot be written to the nodes: which one if it is known, and why."""
+        """Files that cannot be written to the nodes: the error has their name, if known."""
         files = [labfile.File("/x", None, "x", False, None, "f:1:2")]
         made = self.lab(files=files)
         made.vms = [types.SimpleNamespace(k=1)]
@@ -450,9 +450,9 @@ class Jobs(unittest.TestCase):
             self.assertEqual(str(caught.exception), f"f:1:2: files: {said}")
 
     def test_statuses(self):
-        """On which nodes a command runs, and which of their statuses is wrong."""
+        """The nodes on which a command runs, and which of their statuses are unexpected."""
         class Fake(fake.FakeLab):
-            """Commands whose status is the node's number."""
+            """A lab whose commands exit with the number of the node."""
 
         made = Fake("x", types.SimpleNamespace(nodes=3))
         made.print_lock = threading.Lock()
@@ -462,7 +462,7 @@ class Jobs(unittest.TestCase):
         argvs = []
 
         class Ends:
-            """A channel."""
+            """A channel whose command ends at once."""
 
             def __init__(self, where, *_):
                 self.k = int(where[-1])
@@ -476,7 +476,7 @@ class Jobs(unittest.TestCase):
             self.assertIsNone(made.wrong_status(["x"], 5, None, [1, 2, 3]))
             self.assertIsNone(made.wrong_status(["x"], 5, [2], [2]))
             self.assertEqual(made.wrong_status(["x"], 5, [3], [2]), 3)
-            # no word is a shell's, unless a command line has it alone
+            # a single word of a list is not run by a shell
             self.assertTrue(all(argv == ["x"] for argv in argvs), argvs)
             argvs.clear()
             self.assertIn(made.run(["x y"], 5), (1, 2, 3))
@@ -487,7 +487,7 @@ class Names(unittest.TestCase):
     """Nodes by their names."""
 
     def test_number(self):
-        """A node of a running lab is its number, or its name."""
+        """A node of a running lab is found by its number, or by its name."""
         state = {"nodes": 2, "names": ["server", "node2"], "first": 1}
         self.assertEqual([cli.number_of(state, x) for x in ("1", "2", "server", "node2")],
                          [1, 2, 1, 2])

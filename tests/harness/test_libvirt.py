@@ -34,7 +34,7 @@ class Domains(unittest.TestCase):
             self.addCleanup(patch.stop)
 
     def domain(self, *argv):
-        """Node 2 of a lab with these options: its XML, and what was printed."""
+        """Node 2 of a lab with these options: its XML, and the printed lines."""
         opt = cli.complete(cli.parser().parse_args(["libvirt", "--name", "x&y", *argv]))
         lab = libvirt.LibvirtLab("x&y", opt)
         os.mkdir(lab.dir)
@@ -46,7 +46,7 @@ class Domains(unittest.TestCase):
         return ET.parse(os.path.join(lab.dir, "node2.xml")).getroot(), out.getvalue()
 
     def test_domain(self):
-        """What the guest's init and agent count on."""
+        """The domain has all that the guest's init and agent need."""
         root, said = self.domain("--accel", "kvm", "--memory", "300", "--cpus", "3")
         self.assertEqual(shlex.split(said), ["virsh", "-c", "qemu:///session", "create",
                                              os.path.join(self.lab.dir, "node2.xml")])
@@ -66,7 +66,7 @@ class Domains(unittest.TestCase):
                          os.path.join(self.lab.dir, "n2", "cmd3"))
 
     def test_adapter(self):
-        """Devices that libvirt does not know have addresses at the end of the bus, unless given."""
+        """QEMU's own devices get addresses from the end of the bus, unless they have some."""
         root, _ = self.domain("--accel", "tcg", "--share", self.dir, "--device", "2:smp=off",
                               "--device", "1:smp=on", "--qemu", "-device edu,addr=0x9")
         self.assertEqual(root.get("type"), "qemu")
@@ -80,7 +80,7 @@ class Domains(unittest.TestCase):
                       devices[3])
 
     def test_rails(self):
-        """Each of two adapters is behind a root port, which has the address."""
+        """Each of two adapters is at a root port; the root ports have the addresses."""
         host = places.Host("0x1", 1, "-", "-", "node2 ohca_0")
         with mock.patch.object(places, "choose", return_value=[[], [host, host]]):
             root, _ = self.domain("--accel", "tcg", "--hcas", "2")
@@ -92,7 +92,7 @@ class Domains(unittest.TestCase):
                          ["0x1d", "0x0", "0x1c", "0x0"])
 
     def test_emulator(self):
-        """One program, with all arguments of both as they are."""
+        """The script runs one program, with the arguments of both unchanged."""
         root, _ = self.domain("--accel", "tcg")
         emulator = root.findtext("devices/emulator")
         out = subprocess.run([emulator, "c  d"], capture_output=True, check=True, text=True).stdout

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A node that does not migrate runs where it was; what its monitor is asked; its share."""
+"""Migration of a node: after a failure it runs as before; commands at the monitors; the share."""
 import json
 import os
 import socket
@@ -19,7 +19,7 @@ from ohca_lab.words import LabError  # pylint: disable=wrong-import-order
 
 
 class Node:
-    """A node whose QEMU is a program that waits, and of which no other one starts."""
+    """A node whose QEMU is a program that waits; another one cannot be started."""
     name = "node1"
 
     def __init__(self, where):
@@ -33,12 +33,12 @@ class Node:
             ["sleep", "60"])
 
     def start(self):
-        """As if there were no memory for a process."""
+        """Fails as if there were no memory for a process."""
         raise OSError("Cannot allocate memory")
 
 
 class FakeMonitor:
-    """The monitor of a QEMU: has a list of answers to each command, of which the last one stays."""
+    """The monitor of a QEMU: it has a list of answers to each command, and repeats the last one."""
 
     def __init__(self, where, late=False, **answers):
         self.answers = {name.replace("_", "-"): a for name, a in answers.items()}
@@ -50,12 +50,12 @@ class FakeMonitor:
             self.listen()
 
     def listen(self):
-        """From now on."""
+        """Starts to listen."""
         self.listener.listen()
         self.thread.start()
 
     def run(self):
-        """Until it is closed."""
+        """Answers until it is closed."""
         while True:
             try:
                 s = self.listener.accept()[0]
@@ -72,32 +72,32 @@ class FakeMonitor:
                     print(json.dumps({"return": said}), file=f, flush=True)
 
     def close(self):
-        """The QEMU ends."""
+        """Closes the monitor, as if QEMU had ended."""
         self.listener.shutdown(socket.SHUT_RDWR)
         self.thread.join()
         self.listener.close()
 
 
 class Leaver(Node):
-    """A node of which another QEMU starts, which runs, and takes no state."""
+    """A node for which a second QEMU starts and runs, but accepts no state."""
 
     def start(self):
-        """The other one; it ends when it is told to."""
+        """Starts the second QEMU; it ends when it is asked to."""
         self.process = subprocess.Popen(  # pylint: disable=consider-using-with
             ["sleep", "60"])
         self.monitor = FakeMonitor(self.dir)  # pylint: disable=attribute-defined-outside-init
         Leaver.other = self
 
     def alive(self):
-        """As of VM."""
+        """The same as VM.alive()."""
         return self.process.poll() is None
 
 
 class Failure(unittest.TestCase):
-    """Nothing happens to the first QEMU."""
+    """A failure does not harm the first QEMU."""
 
     def test_start(self):
-        """The other one cannot be started."""
+        """The second QEMU cannot be started."""
         with tempfile.TemporaryDirectory() as where:
             vm = Node(where)
             try:
@@ -109,7 +109,7 @@ class Failure(unittest.TestCase):
                 vm.process.wait()
 
     def test_middle(self):
-        """The state does not come through: the other one ends, and the machine goes on."""
+        """The transfer of the state fails: the second QEMU ends, and the machine continues."""
         with tempfile.TemporaryDirectory() as where:
             vm = Leaver(where)
             monitor = FakeMonitor(vm.dir, query_migrate=[
@@ -129,7 +129,7 @@ class Failure(unittest.TestCase):
 
 
 class Incoming(unittest.TestCase):
-    """The other QEMU is asked when it listens, which is later than its socket's file is there."""
+    """The second QEMU gets its command when it listens, which is after its socket's file exists."""
 
     def setUp(self):
         self.dir = self.enterContext(tempfile.TemporaryDirectory())
@@ -139,17 +139,17 @@ class Incoming(unittest.TestCase):
         self.monitor = None
 
     def incoming(self, sleeps, seconds=60):
-        """Has it asked; each sleep meanwhile calls one of these."""
+        """Calls _incoming(); each sleep in it calls one of these functions."""
         with mock.patch.object(move.time, "sleep", side_effect=lambda _: sleeps.pop(0)()):
             move._incoming(  # pylint: disable=protected-access
                 self.vm, self.there, "unix:x", time.monotonic() + seconds)
 
     def bound(self):
-        """The file of the monitor's socket is there."""
+        """Makes the file of the monitor's socket."""
         self.monitor = FakeMonitor(self.dir, late=True)
 
     def test_late(self):
-        """First there is no file, then nobody listens, then it does."""
+        """First there is no file, then no listener, then one."""
         sleeps = [self.bound, lambda: self.monitor.listen()]  # pylint: disable=unnecessary-lambda
         try:
             self.incoming(sleeps)
@@ -158,7 +158,7 @@ class Incoming(unittest.TestCase):
             self.monitor.close()
 
     def test_ended(self):
-        """It has ended before: its last words; and it may take too long."""
+        """The second QEMU has ended before: the error has its last lines. It may be too slow."""
         self.there.alive = lambda: False
         with self.assertRaisesRegex(LabError, "node1: no memory"):
             self.incoming([])
@@ -168,10 +168,10 @@ class Incoming(unittest.TestCase):
 
 
 class Back(unittest.TestCase):
-    """The first QEMU is asked to go on only when it has stopped for the other one."""
+    """The first QEMU gets 'cont' only when it has stopped for the second one."""
 
     def asked(self, *status, seconds=60):
-        """What is asked of a QEMU that is so, one after the other."""
+        """The commands for a QEMU with these states, one after the other."""
         with tempfile.TemporaryDirectory() as where:
             monitor = FakeMonitor(where, query_status=[{"status": x} for x in status])
             vm = types.SimpleNamespace(dir=where, name="node1")
@@ -182,28 +182,28 @@ class Back(unittest.TestCase):
         return monitor.asked
 
     def test_goes_on(self):
-        """It has given the other one up after a while."""
+        """It ends the migration after a while."""
         self.assertEqual(self.asked("finish-migrate", "finish-migrate", "postmigrate"),
                          3 * ["query-status"] + ["cont"])
 
     def test_runs(self):
-        """It has gone on by itself, or stands for another reason."""
+        """It continues by itself, or is stopped for another reason."""
         for status in ("running", "paused", "internal-error"):
             self.assertEqual(self.asked(status), ["query-status"])
 
     def test_late(self):
-        """It never gives the other one up."""
+        """It never ends the migration."""
         self.assertNotIn("cont", self.asked("finish-migrate", seconds=0.1))
 
     def test_gone(self):
-        """It has ended: that is no other error."""
+        """It has ended: this is no further error."""
         with tempfile.TemporaryDirectory() as where:
             move._back(types.SimpleNamespace(  # pylint: disable=protected-access
                 dir=where, name="node1"), time.monotonic() + 60)
 
 
 class Share(unittest.TestCase):
-    """A node whose share cannot be mounted again: whoever has asked is told."""
+    """A node whose share cannot be mounted again: the user gets an error."""
 
     def moved(self, mounted, *, moves=True, share="/somewhere"):
         """Moves a node; returns why not, or None. mounted: the status of mount."""
@@ -234,7 +234,7 @@ class Share(unittest.TestCase):
 
 
 class Monitor(unittest.TestCase):
-    """A monitor that says what it was asked."""
+    """A monitor that returns its command."""
 
     def test_path(self):
         """An argument of a command may have any name."""

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Whether lines are changed as 'make mutants' says, and what tests notice is told from the rest."""
+"""'make mutants': how it changes lines, and how it judges the results of tests."""
 import os
 import random
 import signal
@@ -86,13 +86,13 @@ $(OUT)/%.o: %.c Makefile
 
 
 class Changes(unittest.TestCase):
-    """What is changed of a source."""
+    """The changes of a source."""
 
     def setUp(self):
         self.all = [c for line in change.changes_of("x.c", SOURCE) for c in line]
 
     def new(self, kind, line):
-        """What a kind of change makes of a line, named by a text in it."""
+        """The results of one kind of change on the line that contains a text."""
         return [c.new.strip() for c in self.all if c.kind == kind and line in c.old]
 
     def test_kinds(self):
@@ -167,7 +167,7 @@ out:
 
 
 class Trials(unittest.TestCase):
-    """A part that is made up."""
+    """A fake part."""
 
     def setUp(self):
         here = tempfile.TemporaryDirectory()
@@ -185,7 +185,7 @@ class Trials(unittest.TestCase):
         self.files = dict(part.files(self.top))
 
     def verdict(self, tried, new):
-        """What becomes of the change that makes a line be this."""
+        """The verdict on the change that replaces a line by this one."""
         path = "tests/part/limited.c"
         one = next(c for line in change.changes_of(path, self.files[path]) for c in line
                    if c.new.strip() == new)
@@ -207,7 +207,7 @@ class Trials(unittest.TestCase):
                              ("return (LIMIT + 1);", "noticed"),
                              ("int spare = 1;", "same"),
                              ("(void)0;", "survived"),
-                             # runs for ever, until its time is up
+                             # runs until its time is over
                              ("while (n != 50)", "noticed"),
                              ("return (LIMIT + 1);", "noticed"),
                              ("if (n > LIMIT && n < 101)", "survived"),
@@ -341,7 +341,7 @@ class Trials(unittest.TestCase):
 
 
 class Accepted(unittest.TestCase):
-    """Changes that no test needs to notice."""
+    """Changes that no test needs to detect."""
 
     def test_read(self):
         one = next(change.changes_of("a/b/x.c", SOURCE))[0]
@@ -350,7 +350,7 @@ class Accepted(unittest.TestCase):
             f.flush()
             entries = accepted.read(f.name)
         self.assertEqual(entries, {accepted.key("part", one): "it is harmless"})
-        # in another folder and on another line, but not when the line itself has changed
+        # accepted in another folder and on another line, but not if the line itself has changed
         self.assertEqual(accepted.stale(entries, "part", [("c/x.c", "\n" + SOURCE)],
                                         change.changes_of), [])
         self.assertEqual(accepted.stale(entries, "part", [("c/x.c", "")], change.changes_of),

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Which hosts of a topology the nodes of a lab are, with which adapters, and at what rate."""
+"""The hosts of a topology in whose places nodes are, their adapters and rates."""
 import argparse
 import unittest
 from unittest import mock
@@ -23,8 +23,8 @@ HOSTS = [
     Host("0x8", 2, "1xSDR", "0xc", "c1"),
     Host("0x9", 1, "-", "-", "free"),
 ]
-# in the order in which ibnetdiscover came across them: machines of three adapters and of two, a
-# login node, adapters without a driver and two machines that do not say who they are
+# in the order in which ibnetdiscover found them: machines of three adapters and of two, a
+# login node, adapters without a driver and two machines without a name of their own
 RAILS = [
     Host("0x12", 1, "4xNDR", "0xc", "node001 mlx5_10"),
     Host("0x22", 1, "4xNDR", "0xb", "node002 mlx5_1"),
@@ -59,31 +59,31 @@ def adapters(nodes, *place, **more):
 
 
 class Places(unittest.TestCase):
-    """places.choose() and what a place gives -device ohca."""
+    """places.choose(), and the properties of -device ohca for a place."""
 
     def test_order(self):
-        """One at each switch, then the second ones; aggregation nodes never, doubles last."""
+        """One host of each switch, then second ones; no aggregation nodes; equal names last."""
         self.assertEqual(chosen(7), ["0x2", "0x7", "0x8", "0x9", "0x3", "0x6", "0x4"])
         with self.assertRaises(places.PlaceError):
             chosen(8)
 
     def test_given(self):
-        """What --place takes is not free."""
+        """The host of a --place is not free."""
         self.assertEqual(chosen(3, "node2=a1"), ["0x7", "0x2", "0x8"])
         self.assertEqual(chosen(1, f"node1={AGGREGATION}"), ["0x5"])
 
     def test_ports(self):
-        """Nodes with two ports are at hosts with two."""
+        """Nodes with two ports are in places of hosts with two."""
         self.assertEqual(chosen(1, ports=2), ["0x8"])
 
     def test_rate(self):
-        """Width and speed of the link; FDR10 is QDR; without a link: the device's own."""
+        """Width and speed of the link; QDR for FDR10; without a link, the device's defaults."""
         for rate, want in (("4xNDR", "width=4x,speed=ndr,"), ("2xXDR", "width=2x,speed=xdr,"),
                            ("12xFDR10", "width=12x,speed=qdr,"), ("-", "")):
             self.assertEqual(places.rate_properties(HOSTS[0]._replace(rate=rate)), want)
 
     def test_site(self):
-        """Places have the GUIDs that they have in the fabric that --serve makes."""
+        """Places have the same GUIDs as in the fabric with --serve."""
         for serve, more in (([], ()), (["--mtu=2048", "--site=7"], ("--site", "7")),
                             (["--site", "1", "--seed=3", "--sit=2"], ("--site", "2"))):
             for topology, first in (("t", ("--generate", "t")),
@@ -93,7 +93,7 @@ class Places(unittest.TestCase):
                 asked.assert_called_once_with(first + more)
 
     def test_lines(self):
-        """What ohca-fabric hosts prints, names with spaces included."""
+        """The output of ohca-fabric hosts, also with spaces in names."""
         text = "0x00000000000000aa 2 4xHDR 0x00000000000000bb node1 mlx5_0\n0xcc 1 - - x\n"
         done = mock.Mock(returncode=0, stdout=text)
         with mock.patch.object(places.subprocess, "run", return_value=done):
@@ -106,21 +106,21 @@ class Rails(unittest.TestCase):
     """Machines with several adapters."""
 
     def refused(self, why, *argv, **more):
-        """These options are an error that says why."""
+        """Options that are an error, and its text."""
         with self.assertRaisesRegex(places.PlaceError, why):
             adapters(*argv, **more)
 
     def test_machines(self):
-        """A node has all adapters of its host, in the order of their numbers."""
+        """A node has all adapters of its host, sorted by their numbers."""
         self.assertEqual(adapters(2, "node1=node001", "node2=node002"),
                          [[0x10, 0x11, 0x12], [0x20, 0x22]])
-        # who has no name of his own is alone, and comes last
+        # a machine without a name of its own is single, and last
         self.assertEqual(adapters(7), [[0x10, 0x11, 0x12], [0x20, 0x22], [0x30], [0x41], [0x51],
                                        [0x40], [0x50]])
         self.refused("are too few for 8 nodes", 8)
 
     def test_hcas(self):
-        """--hcas takes hosts that have so many, and the first ones of those that have more."""
+        """--hcas chooses hosts with at least so many adapters, and the first ones of each."""
         self.assertEqual(adapters(2, hcas=2), [[0x10, 0x11], [0x20, 0x22]])
         self.assertEqual(adapters(1, hcas=3), [[0x10, 0x11, 0x12]])
         self.assertEqual(adapters(1, "node1=node001", hcas=1), [[0x10]])
@@ -129,7 +129,7 @@ class Rails(unittest.TestCase):
         self.refused("rails:UNITS,NODES,4,2", 1, hcas=2, ports=2)
 
     def test_named(self):
-        """One adapter, several that are named one by one, and a host of which none is free."""
+        """One adapter, several adapters by name, and a host of which no adapter is free."""
         self.assertEqual(adapters(1, "node1=node001 mlx5_2"), [[0x11]])
         self.assertEqual(adapters(2, "node2=node002 mlx5_1", "node2=login", "node2=node001"),
                          [[0x41], [0x22, 0x30, 0x10, 0x11, 0x12]])
@@ -140,7 +140,7 @@ class Rails(unittest.TestCase):
         self.refused("this lab has nodes 1 to 1", 1, "node2=login")
 
     def test_default(self):
-        """Without --topology: a leaf for each port, and links to the spines that come out even."""
+        """Without --topology: a leaf for each port, with the same number of links to each spine."""
         for opt, spec in ((options(4, topology=None), "star:36,4,1,1"),
                           (options(4, topology=None, hcas=1), "star:36,4,1,1"),
                           (options(20, topology=None, ports=2), "star:40,20,2,1"),
@@ -154,7 +154,7 @@ class Rails(unittest.TestCase):
         self.refused("--place: use it with --topology only", 1, "node1=a", topology=None, hcas=2)
 
     def test_many(self):
-        """A host may have more adapters than a node can."""
+        """A host may have more adapters than a node can have."""
         many = [Host(f"0x{i}", 1, "4xNDR", "0xa", f"big mlx5_{i}") for i in range(20)]
         with mock.patch.object(places, "hosts", return_value=many):
             with self.assertRaisesRegex(places.PlaceError, "20 adapters; a node can have .*--hcas"):

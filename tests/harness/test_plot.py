@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What ohca-plot makes of traffic: runs, numbers, tables, figures, and clear errors."""
+"""ohca-plot: runs of traffic, numbers, tables, figures, and clear errors."""
 import contextlib
 import io
 import os
@@ -15,7 +15,7 @@ import fake
 # pylint: disable=wrong-import-order
 from ohca_plot import cli, draw, series, sweep
 
-# It has a rate that falls with the load, and more with --adaptive; it cannot run with a load of 7.
+# Its rate falls with the load, and is higher with --adaptive; it fails with a load of 7.
 FABRIC = """#!/bin/sh
 [ "$1" = traffic ] || exit 9
 shift
@@ -41,7 +41,7 @@ echo "circle: none"
 
 
 class Plot(unittest.TestCase):
-    """With a program in the place of ohca-fabric."""
+    """ohca-plot with a program in place of ohca-fabric."""
 
     def setUp(self):
         self.dir = tempfile.TemporaryDirectory()

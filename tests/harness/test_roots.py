@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Roots of Debian, made by a program in the place of mmdebstrap."""
+"""Roots of Debian, made by a program in place of mmdebstrap."""
 import os
 import subprocess
 import tempfile
@@ -9,7 +9,7 @@ import unittest
 import fake
 
 LIB = os.path.join(fake.TOP, "tools/lib.sh")
-# As mmdebstrap it mounts a directory of the host in the root; it does not come to unmount it.
+# Like mmdebstrap, it mounts a directory of the host in the root; it is killed before it unmounts.
 KILLED = """#!/bin/sh
 for root; do :; done
 mkdir -p "$root/shm"
@@ -17,8 +17,8 @@ mount --bind "$HOST" "$root/shm" || exit 3
 [ -e "$root/shm/file" ] || exit 4
 kill -9 $$
 """
-# A process that wants its own mounts needs a mount at /, which the build root is not here.
-# Prints the status of make_root, and what it has left.
+# unshare needs a mount at /, and the build root here is none.
+# Prints the status of make_root, and the files that it has left.
 TOP = """
 mkdir "$0/top"
 mount --rbind / "$0/top"
@@ -43,7 +43,7 @@ class Roots(unittest.TestCase):
             os.chmod(path, mode)
 
     def test_killed(self):
-        """One that is killed leaves nothing mounted, so what removes the root removes it alone."""
+        """If make_root is killed, no mount remains; removing the root removes nothing else."""
         root = os.path.join(self.dir, "root")
         env = dict(os.environ, HOST=os.path.join(self.dir, "host"),
                    PATH=os.path.join(self.dir, "bin") + ":" + os.environ["PATH"],

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What ohca-lab traffic makes of a node's counters, without a machine; the check of lesson 12."""
+"""ohca-lab traffic with fake counters of nodes, without a machine; the check of lesson 12."""
 import contextlib
 import io
 import json
@@ -33,7 +33,9 @@ def histogram(keys, entries):
 
 
 def counted(port=0, ib0=(0, 0), eth0=0, sent=None, order="little", **lists):
-    """What READ prints: bytes of the port, bytes and packets of ib0; sent: [(program, address, n)].
+    """The output of READ: bytes of the port, bytes and packets of ib0.
+
+    sent: [(program, address, bytes)]
     """
     sent = sent if sent is None else [
         (name, int.from_bytes(map(int, to.split(".")), order), n) for name, to, n in sent]
@@ -53,7 +55,7 @@ def counted(port=0, ib0=(0, 0), eth0=0, sent=None, order="little", **lists):
 
 
 class Lab(unittest.TestCase):
-    """A lab of two nodes, of which a test says what their counters are."""
+    """A lab of two nodes, with counters that a test defines."""
 
     def setUp(self):
         where = tempfile.TemporaryDirectory()
@@ -70,7 +72,7 @@ class Lab(unittest.TestCase):
             self.addCleanup(patch.stop)
 
     def sh(self, k, script):
-        """A node answers."""
+        """The output of a command on a node."""
         self.scripts.append((k, script))
         if script == traffic.START:
             return self.started, ""
@@ -79,7 +81,7 @@ class Lab(unittest.TestCase):
         return 0, self.files.get(script.split()[1], "")
 
     def traffic(self, *argv):
-        """The status of 'ohca-lab traffic', and the lines that it prints, without more blanks."""
+        """The status of 'ohca-lab traffic', and its lines with single spaces."""
         said = io.StringIO()
         with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said), \
                 mock.patch.object(sys, "argv", ["ohca-lab", "traffic", *argv]):
@@ -88,10 +90,10 @@ class Lab(unittest.TestCase):
 
 
 class Counters(Lab):
-    """What was sent, by what."""
+    """What was sent, and by which transport."""
 
     def test_ipoib(self):
-        """Packets of IPoIB are counted by the port, too, and are no verbs."""
+        """The port counts packets of IPoIB, too; they do not count as verbs."""
         wire = 40 * MIB + 20000 * 32
         self.counters[1] = counted(wire, (40 * MIB, 20000), 2 * MIB,
                                    [("python3", "10.77.0.2", 30 * MIB), ("y", "10.79.0.2", MIB),
@@ -99,7 +101,7 @@ class Counters(Lab):
                                     ("sshd", "10.76.0.2", MIB), ("sshd", "127.0.0.1", 5 * MIB),
                                     ("iperf3", "10.77.0.1", 5 * MIB), ("x", "1.2.3.4", 5 * MIB)])
         status, lines = self.traffic("--expect", "verbs")
-        # who sends to itself uses no interface; the second node counts no programs
+        # packets to itself use no interface; the second node does not count by program
         self.assertEqual(lines[:4], ["sent since the nodes' boot", "node1 verbs 0.0 MiB",
                                      "node1 eth0 (Ethernet) 2.0 MiB sshd 1.0",
                                      "node1 ib0 (IPoIB, UD) 40.0 MiB python3 39.0"])
@@ -114,7 +116,7 @@ class Counters(Lab):
         self.assertEqual(self.traffic("--expect", "ipoib", "--limit", "3")[0], 0)
 
     def test_large_segments(self):
-        """A packet of an interface that the device cuts has more headers on the wire."""
+        """Packets that the device cuts have more headers on the wire than the interface counts."""
         # 640 times 64 KiB, cut into 33 parts
         self.assertEqual(traffic.wire(640 * 65536, 640, 2044), 640 * 65536
                          + 20521 * 32 + (20521 - 640) * 56)
@@ -122,7 +124,7 @@ class Counters(Lab):
         self.assertEqual(traffic.wire(0, 0, 2044), 0)
 
     def test_verbs(self):
-        """Verbs as expected, with QPs that are there and that were; not those of IPoIB and MADs."""
+        """Verbs by program, for QPs that exist and that have ended; without IPoIB and MADs."""
         ended = [("ib_write_bw", 2, MIB), ("ib_write_bw", 2, MIB), ("ib_send_bw", 4, MIB // 2),
                  ("rping", 2, 640), ("x", -1, MIB // 40)]
         self.counters = {1: counted(50 * MIB, sent=[], ended=ended, **BUSY),
@@ -132,7 +134,7 @@ class Counters(Lab):
         self.assertEqual(lines[1], "node1 verbs 50.0 MiB RC ib_write_bw 11.0, "
                                    "UD ib_send_bw 0.5, RC rping 640 bytes, RC nvme_rdma has QPs")
         self.assertEqual(lines[5], "node2 verbs 0.5 MiB")
-        # what goes on counts, what has ended before does not
+        # existing QPs are counted, those that ended before are not
         self.assertEqual(self.traffic("--start")[0], 0)
         more = {**BUSY, "sets": [{"ifname": "ohca_0", "lqpn": [20, 21], "tx_bytes": 12 * MIB}]}
         self.counters[1] = counted(60 * MIB, sent=[], ended=ended, **more)
@@ -140,7 +142,7 @@ class Counters(Lab):
                                                "RC nvme_rdma has QPs")
 
     def test_order(self):
-        """Addresses of a node that is big endian, and of one that is not."""
+        """Addresses of a big-endian node, and of a little-endian one."""
         for guest, order in (("s390x", "big"), ("debian13", "little")):
             self.state["guests"] = [guest] * 2
             for other in ("little", "big"):
@@ -149,7 +151,7 @@ class Counters(Lab):
                     self.assertEqual("a 1.0" in self.traffic()[1][3], order == other)
 
     def test_hostile_names(self):
-        """A program's name can not control the terminal; answers that are no JSON are no QPs."""
+        """A program's name cannot control the terminal; an answer that is no JSON means no QPs."""
         text = counted(0, (MIB, 9), 0, [("a\x1b[2Jb", "10.77.0.2", MIB)])
         self.counters[1] = text.replace("== qps\n[]", "== qps\nerror [")
         self.assertIn("a?[2Jb 1.0", self.traffic()[1][3])
@@ -165,7 +167,7 @@ class Since(Lab):
     """--start begins anew."""
 
     def test_start(self):
-        """What was sent before counts no more, of a node that counts programs and of one not."""
+        """Bytes sent before --start do not count, with and without counts by program."""
         for sent, after in (([("p", "10.77.0.2", 7 * MIB)], [("p", "10.77.0.2", 8 * MIB)]),
                             (None, None)):
             self.counters[1] = counted(90 * MIB, (9 * MIB, 9), 9 * MIB, sent)
@@ -182,14 +184,14 @@ class Since(Lab):
         self.assertEqual([k for k, s in self.scripts if s == traffic.START], [1, 2, 1, 2])
 
     def test_kernel_cannot(self):
-        """A kernel without the probe is said, and the rest counts."""
+        """A kernel without the probe is reported; the other counts work."""
         self.started = 1
         status, lines = self.traffic("--start")
         self.assertEqual((status, len(lines)), (0, 2))
         self.assertIn("node2 cannot count by program", lines[1])
 
     def test_refused(self):
-        """No lab for it; --expect before there was a job."""
+        """--start together with --expect; a lab without adapters of OpenHCA."""
         self.assertEqual(self.traffic("--start", "--expect", "verbs")[0], 1)
         self.state["fabric"] = "rxe"
         for argv in ((), ("--start",), ("--expect", "verbs")):
@@ -197,14 +199,14 @@ class Since(Lab):
 
 
 class Lesson(Lab):
-    """What lesson 12 finds done."""
+    """The parts of lesson 12 that are done."""
 
     def parts(self):
-        """Whether each part is."""
+        """Whether each part is done."""
         return [bool(done) for done, _ in course.training(Running("default", self.state))]
 
     def test_steps(self):
-        """Nothing; the job over IPoIB; with another loss; over verbs; as it should be."""
+        """No job; a job over IPoIB; one with another loss; one over verbs; all correct."""
         self.assertEqual(self.parts(), [False] * 6)
         self.files["/root/one"] = "step 1: loss 1.0\nstep 16: loss 0.25\n1 ranks on node1\n"
         self.files["/root/two"] = "step 16: loss 0.25\n2 ranks on node1 node1\n"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What makes a part of the build stale: tools/watch and make, on a part that is made up."""
+"""tools/watch and make with a fake part: changes after which a part must be made again."""
 import os
 import shutil
 import subprocess
@@ -20,7 +20,7 @@ FORCE:
 
 
 class Stale(unittest.TestCase):
-    """A part that joins the files of a directory."""
+    """A part that concatenates the files of a directory."""
 
     def setUp(self):
         where = tempfile.TemporaryDirectory()
@@ -40,7 +40,7 @@ class Stale(unittest.TestCase):
         return path
 
     def make(self):
-        """What make leaves in the result."""
+        """Runs make; returns the contents of the result."""
         subprocess.run(["make", "-s"], cwd=self.dir, check=True)
         with open(os.path.join(self.dir, "out"), encoding="ascii") as f:
             return f.read()
@@ -52,25 +52,25 @@ class Stale(unittest.TestCase):
         self.assertEqual(sorted(os.listdir(self.dir)), ["Makefile", "list", "out", "src"])
 
     def test_edit(self):
-        """An edit, and a new file."""
+        """A changed file, and a new one."""
         self.put("src/a", "x")
         self.put("src/c", "c")
         self.assertEqual(self.make(), "xbc")
 
     def test_gone(self):
-        """A file is gone; no file has become newer."""
+        """A removed file; no file is newer."""
         os.remove(os.path.join(self.dir, "src/b b"))
         self.assertEqual(self.make(), "a")
 
     def test_older(self):
-        """A file's older version comes back with its old time, which builds inside notice."""
+        """An older version of a file with its old time; builds that compare times are rebuilt."""
         path = self.put("src/b b", "c")
         os.utime(path, (1, 1))
         self.assertEqual(self.make(), "ac")
         self.assertGreater(os.stat(path).st_mtime, 1)
 
     def test_during(self):
-        """An edit while the part is made comes with the next make."""
+        """A change while the part is made is used by the next make."""
         self.put("during", "echo -n x >src/a")
         self.put("src/a", "y")
         self.assertEqual(self.make(), "yb")
@@ -79,7 +79,7 @@ class Stale(unittest.TestCase):
 
 
 class Own(unittest.TestCase):
-    """The Makefile of this checkout, with programs that only say that they ran."""
+    """The Makefile of this checkout, with programs that only print their names."""
 
     def setUp(self):
         where = tempfile.TemporaryDirectory()
@@ -99,16 +99,16 @@ class Own(unittest.TestCase):
             os.mkdir(os.path.join(self.dir, name))
 
     def made(self, *arguments):
-        """What make runs."""
+        """The programs that make runs."""
         argv = ["make", "-s", "-C", self.dir, "OHCA_BUILD=build", *arguments]
-        # nothing of the make that runs this test, which has a BUILD of its own
+        # without the variables of the make that runs this test, which has its own BUILD
         env = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         done = subprocess.run(argv, check=True, stdout=subprocess.PIPE, text=True, env=env)
         self.assertTrue(os.path.isdir(os.path.join(self.dir, "build", "stamp")))
         return sorted(line.strip() for line in done.stdout.splitlines())
 
     def test_twice(self):
-        """All is made once. Nothing is made if nothing differs, whichever the guest is."""
+        """Everything is made once. If nothing differs, nothing is made, for any guest."""
         for guest in ("debian13", "debian14", "arm64"):
             first = self.made("lab", f"GUEST={guest}")
             self.assertEqual([x for x in first if x.startswith("mkguest")], [f"mkguest {guest}"])
@@ -116,7 +116,7 @@ class Own(unittest.TestCase):
             self.assertEqual(self.made("lab", f"GUEST={guest}"), [])
 
     def test_edit(self):
-        """A change of the driver makes the driver and the layer."""
+        """A change of the driver's source rebuilds the driver and the layer."""
         self.made("lab")
         with open(os.path.join(self.dir, "kernel", "main.c"), "w", encoding="ascii"):
             pass

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Chromium without a screen, by WebDriver's requests to chromedriver."""
+"""Chromium without a screen, controlled by WebDriver requests to chromedriver."""
 import base64
 import http.client
 import json
@@ -36,7 +36,7 @@ class Browser:
         self.send("POST", "/window/rect", {"width": width, "height": height})
 
     def send(self, method, path, body=None):
-        """A request of the protocol. Return: its value"""
+        """Sends a request of the protocol. Return: its value"""
         self.http.request(method, self.path + path, None if body is None else json.dumps(body))
         value = json.loads(self.http.getresponse().read())["value"]
         if isinstance(value, dict) and "error" in value:
@@ -44,15 +44,15 @@ class Browser:
         return value
 
     def open(self, url):
-        """Waits until the page and its script are there."""
+        """Opens a URL; waits until the page and its script are loaded."""
         self.send("POST", "/url", {"url": url})
 
     def run(self, script, *args):
-        """What a function of this text returns."""
+        """The result of a function with this text in the page."""
         return self.send("POST", "/execute/sync", {"script": script, "args": list(args)})
 
     def until(self, script, *args):
-        """The first value of a function that is true."""
+        """Waits for the first value of a function that is true."""
         end = time.monotonic() + PATIENCE
         while not (value := self.run(script, *args)):
             if time.monotonic() > end:
@@ -60,11 +60,11 @@ class Browser:
         return value
 
     def text(self, selector):
-        """What an element shows."""
+        """The text of an element."""
         return self.run("return document.querySelector(arguments[0])?.innerText || ''", selector)
 
     def click(self, x, y, key=None):
-        """At a place of the window, perhaps with a key held."""
+        """Clicks at a place of the window, with a key held if one is given."""
         keys = [{"type": kind, "value": CODES[key]} if key else {"type": "pause"}
                 for kind in ("keyDown", "keyUp")]
         self.actions([keys[0], {"type": "pause"}, {"type": "pause"}, keys[1]], [
@@ -73,35 +73,35 @@ class Browser:
             {"type": "pause"}])
 
     def press(self, *keys):
-        """Keys, one after the other."""
+        """Presses keys, one after the other."""
         self.actions([{"type": kind, "value": CODES.get(key, key)} for key in keys
                       for kind in ("keyDown", "keyUp")])
 
     def actions(self, keys, pointer=()):
-        """Of a keyboard and a mouse, side by side."""
+        """Performs actions of a keyboard and a mouse at the same time."""
         devices = [{"type": "key", "id": "keys", "actions": list(keys)}]
         if pointer:
             devices.append({"type": "pointer", "id": "mouse", "actions": list(pointer)})
         self.send("POST", "/actions", {"actions": devices})
 
     def push(self, name, within="body"):
-        """Clicks the button that is called so."""
+        """Clicks the button with this text."""
         self.run("const b = [...document.querySelectorAll(arguments[1] + ' button')].find("
                  "b => b.textContent === arguments[0]);"
                  "if (!b) throw new Error('no button ' + arguments[0]); b.click();", name, within)
 
     def picture(self, path):
-        """A PNG of the window."""
+        """Takes a PNG of the window."""
         with open(path, "wb") as f:
             f.write(base64.b64decode(self.send("GET", "/screenshot")))
 
     def complaints(self):
-        """What the console has that is an error or a warning."""
+        """The errors and warnings of the console."""
         return [entry["message"] for entry in self.send("POST", "/se/log", {"type": "browser"})
                 if entry["level"] in ("SEVERE", "WARNING")]
 
     def end(self):
-        """Of the browser and its driver."""
+        """Ends the browser and its driver."""
         try:
             self.send("DELETE", "")
         finally:

@@ -23,12 +23,12 @@ FABRIC, LOGS = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 LIBRARY = "/usr/lib/x86_64-linux-gnu/umad2sim/libumad2sim.so"
 LARGE = "fat-tree:36,3"         # 11,664 hosts
 LARGEST = "fat-tree:54,3"       # 39,366 hosts, 3,645 switches
-LONG = 20                       # seconds on a busy host; the figures say more
+LONG = 20                       # seconds, also for a busy host; printed figures are more precise
 DRAWN = "return nodes.length && performance.getEntriesByName('drawn').length"
 STATE = "return document.querySelector('#state').textContent.includes(arguments[0])"
 EVENT = "return [...document.querySelectorAll('#events li')].find(" \
         "e => e.textContent.includes(arguments[0]))?.querySelector('time').dateTime"
-# when the map was drawn with it, in ms
+# ms until the map was drawn with it
 DRAWN_EVENT = "const from = performance.timeOrigin, at = (() => { " + EVENT + "; })();" \
               "const drawn = performance.getEntriesByName('drawn').find(" \
               "e => from + e.startTime >= Date.parse(at)); return drawn && from + drawn.startTime"
@@ -38,7 +38,7 @@ class Page(rest.Case):
     """A fabric, ohca-map and a window."""
 
     def begin(self, spec, opensm=True):
-        """All of them; with OpenSM links are Active."""
+        """Starts all of them; with OpenSM, waits until links are Active."""
         self.control = os.path.join(self.dir, "control")
         name = f"map-{os.getpid()}"
         self.fabric = self.process([FABRIC, "serve", "-q", "--generate", spec, f"--umad2sim={name}",
@@ -58,7 +58,7 @@ class Page(rest.Case):
         self.browser.until(DRAWN)
 
     def process(self, argv):
-        """Until the test's end."""
+        """A process that runs until the end of the test."""
         process = subprocess.Popen(argv, cwd=self.dir, stdin=subprocess.DEVNULL,
                                    stdout=subprocess.PIPE, encoding="utf-8")
         self.addCleanup(process.stdout.close)
@@ -76,22 +76,22 @@ class Page(rest.Case):
                 return json.loads(f.readline())
 
     def state_of(self, node, number):
-        """That of a port, as the fabric has it."""
+        """The state of a port in the fabric."""
         found = self.ask(command="topology", node=node)["nodes"][0]["ports"]
         return next(p["state"] for p in found if p["port"] == number)
 
     def click(self, name, key=None):
-        """A node."""
+        """Clicks a node."""
         self.browser.click(*self.browser.run("return where(arguments[0])", name), key)
 
     def picture(self, name):
-        """When what was asked for is drawn."""
+        """Takes a picture after the page has drawn everything."""
         self.browser.send("POST", "/execute/async", {"args": [], "script":
                           "requestAnimationFrame(() => requestAnimationFrame(arguments[0]))"})
         self.browser.picture(os.path.join(LOGS, name + ".png"))
 
     def tearDown(self):
-        """The console has no error, whatever was done."""
+        """Checks that the console has no error."""
         self.assertEqual(self.browser.complaints(), [])
 
     def test_click(self):
@@ -136,7 +136,7 @@ class Page(rest.Case):
         b.until(EVENT, "Init to Down")
 
     def fault(self, node, port, text, want):
-        """One that is made by a click; the line of a script that it is."""
+        """Makes a fault by a click; returns its line in the script."""
         b = self.browser
         self.click(node)
         b.push(str(port), "#ports")
@@ -150,7 +150,7 @@ class Page(rest.Case):
         b.until(EVENT, f"Fault: {want}")
 
     def test_faults(self):
-        """Each kind is made by a click, and is in the script."""
+        """Each kind of fault is made by a click, and is in the script."""
         self.begin("fat-tree:4")
         b = self.browser
         b.until(STATE, "16 of 16 links Active")
@@ -178,12 +178,12 @@ class Page(rest.Case):
         script = b.run("return document.querySelector('#script').value")
         self.assertEqual([line.split(" ", 2)[2] for line in script.splitlines()], lines)
         self.picture("map-faults")
-        # what was recorded can be played
+        # the recorded script can be run
         b.push("Play")
         b.until(EVENT, "The script plays")
 
     def test_keys(self):
-        """Nothing needs a mouse."""
+        """Everything works without a mouse."""
         self.begin("dragonfly:4,2,2")
         b = self.browser
         b.run("document.querySelector('#canvas').focus()")
@@ -210,7 +210,7 @@ class Page(rest.Case):
         self.picture("map-dragonfly")
 
     def changes(self, leaf, nodes):
-        """Ten cables are pulled, each of which is an event; how long until it is drawn."""
+        """Pulls ten cables one after the other; returns the times until each change is drawn."""
         took = []
         for number in range(1, 11):
             begin = time.time()
@@ -221,7 +221,7 @@ class Page(rest.Case):
         self.assertLess(sorted(took)[5], LONG)
 
     def test_events(self):
-        """A change is on the screen soon, one that is a node's, too; a fabric that ends is told."""
+        """A change is drawn soon, also that of a node; the end of the fabric is shown."""
         self.begin("fat-tree:36")
         self.changes("leaf1", 702)
         self.ask(command="node", node="spine2", state="kill")
@@ -230,11 +230,11 @@ class Page(rest.Case):
         self.fabric.terminate()
         self.fabric.wait()
         self.browser.until(STATE, "Lost")
-        # the browser itself tells its console of each request that fails
+        # the browser logs each request that fails
         self.assertTrue(all("503" in text for text in self.browser.complaints()))
 
     def test_names(self):
-        """Machines choose their names: none of them is more than a name of a script."""
+        """Machines choose their names: a name cannot become more than a name in a script."""
         self.begin("star:2")
         for name, want in (("host1", "host1"), ("node 1", "'node 1'"), ("", "G"), (" a", "G"),
                            ("a\nb", "G"), ("a'b", "G"), ('a"', "G"), ("a#", "G"), ("a\tb", "G"),
@@ -270,7 +270,7 @@ class Page(rest.Case):
                 self.assertTrue(look.startswith(name), look)
 
     def test_large(self):
-        """11,664 hosts, and 39,366 as groups."""
+        """11,664 hosts, and 39,366 hosts as groups."""
         for spec, name, nodes in (LARGE, "map-large", 13284), (LARGEST, "map-largest", 43011):
             with self.subTest(spec=spec):
                 begin = time.time()
@@ -293,7 +293,7 @@ class Page(rest.Case):
                 self.fabric.terminate()
                 self.fabric.wait()
                 self.assertLess(time.time() - begin, rest.PATIENCE)
-                # of requests that came in between
+                # of the requests that were sent in between
                 self.assertTrue(all("503" in text for text in self.browser.complaints()))
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""ohca-map without a browser: the page, requests, who may send them, and 200 wrong ones."""
+"""ohca-map without a browser: the page, requests, access, and 200 wrong requests."""
 import contextlib
 import http.client
 import io
@@ -26,7 +26,7 @@ SEED = 11
 
 
 def deep(n):
-    """A request with that many lists, each in the one before."""
+    """A request with that many nested lists."""
     return b'{"command": "status", "a": ' + b"[" * n + b"]" * n + b"}"
 
 
@@ -40,7 +40,7 @@ class Map(rest.Case):
         self.token, self.netloc = self.begin()
 
     def serve(self):
-        """A fabric at the control socket. Return: its process"""
+        """Starts a fabric at the control socket. Return: its process"""
         fabric = subprocess.Popen([FABRIC, "serve", "-q", "--generate", "fat-tree:4,3", "--control",
                                    self.control], stdout=subprocess.PIPE, encoding="utf-8")
         self.addCleanup(fabric.stdout.close)
@@ -50,7 +50,7 @@ class Map(rest.Case):
         return fabric
 
     def begin(self, *args):
-        """Another server. Return: its token, and where it listens"""
+        """Starts another server. Return: its token and its address"""
         server = subprocess.Popen([sys.executable, PROGRAM, "--control", self.control, "--listen",
                                    "0", *args], stdout=subprocess.PIPE, encoding="utf-8")
         self.addCleanup(server.stdout.close)
@@ -62,7 +62,7 @@ class Map(rest.Case):
         return url.fragment, url.netloc
 
     def raw(self, method, path, body=None, headers=None, netloc=None):
-        """Return: the status, the headers, and the body as text"""
+        """Sends a request. Return: the status, the headers, and the body as text"""
         c = http.client.HTTPConnection(netloc or self.netloc, timeout=rest.PATIENCE)
         try:
             c.request(method, path, body, headers or {})
@@ -72,19 +72,19 @@ class Map(rest.Case):
             c.close()
 
     def ask(self, request, token=None, netloc=None, **headers):
-        """Return: the status, and the replies, or the error"""
+        """Sends a request of the page. Return: the status, and the replies or the error"""
         status, _, text = self.raw("POST", "/ask", json.dumps(request), {
             "Authorization": f"Bearer {token or self.token}", **headers}, netloc)
         return status, [json.loads(line) for line in text.splitlines()]
 
     def refused(self, answer, status, text=""):
-        """An error, with a sentence."""
+        """Checks for an error with a sentence."""
         self.assertEqual(answer[0], status, answer)
         self.assertEqual(list(answer[1][0]), ["error"])
         self.assertIn(text, answer[1][0]["error"])
 
     def test_page(self):
-        """It is there for all, with a policy that names its script, and nothing of elsewhere."""
+        """The page needs no token, its policy allows its own script, and it loads nothing else."""
         status, headers, text = self.raw("GET", "/")
         self.assertEqual(status, 200)
         self.assertEqual(headers["Content-Type"], "text/html; charset=utf-8")
@@ -98,7 +98,7 @@ class Map(rest.Case):
         self.assertNotIn(self.token, text)
 
     def test_fabric(self):
-        """All of it in parts, a fault, and what that has changed."""
+        """The whole fabric in parts, a fault, and the change that it makes."""
         status, parts = self.ask({"command": "topology"})
         self.assertEqual(status, 200)
         self.assertEqual(sum(len(p["nodes"]) for p in parts), 36)
@@ -112,14 +112,14 @@ class Map(rest.Case):
         self.assertEqual(wrong[1][0]["errors"][0]["line"], 1)
 
     def test_parts(self):
-        """An answer has so much, and says where the rest is."""
+        """An answer has a limited size; 'next' continues it."""
         with mock.patch.object(site, "ROOM", 1):
             here = site.Site(cli.Control(self.control), "t")
             lines = here.answer("POST", "/ask", b'{"command": "topology"}').data.splitlines()
         self.assertEqual(len(lines), 1)
 
     def test_restarted(self):
-        """A moment of a fabric that has ended is long ago for the next one."""
+        """After a restart of the fabric, a position in the old changes is too old."""
         since = self.ask({"command": "changes"})[1][0]["since"]
         os.unlink(self.control)
         self.refused(self.ask({"command": "changes", "since": since}), 503, "does not answer")
@@ -127,7 +127,7 @@ class Map(rest.Case):
         self.assertTrue(self.ask({"command": "changes", "since": since})[1][0]["all"])
 
     def test_who(self):
-        """The token, Host and Origin."""
+        """The token, Host and Origin are checked."""
         status = {"command": "status"}
         self.assertEqual(self.ask(status)[0], 200)
         for token in "x", self.token[:-1], self.token + "x", "\u00e9":
@@ -145,7 +145,7 @@ class Map(rest.Case):
             self.assertIn(b" 403 ", s.recv(1 << 16))
 
     def test_read_only(self):
-        """Commands that make faults are refused, others are not; the page knows it."""
+        """Commands that make faults are refused, others are not; the page has the flag."""
         token, netloc = self.begin("--read-only")
         for at, want in ((netloc, True), (self.netloc, False)):
             text = self.raw("GET", "/", netloc=at)[2]
@@ -156,7 +156,7 @@ class Map(rest.Case):
                          403, "--read-only")
 
     def test_wrong(self):
-        """Each of 200 wrong requests has an error, and the fabric is as it was."""
+        """Each of 200 wrong requests gets an error, and the fabric does not change."""
         chance = random.Random(SEED)
         good = {"Authorization": f"Bearer {self.token}"}
         kinds = (
@@ -188,7 +188,7 @@ class Map(rest.Case):
         self.assertEqual((status, found["links_up"]), (200, 48))
 
     def test_options(self):
-        """An address that others reach needs TLS."""
+        """An address that other hosts can reach needs TLS."""
         for args, want in (((), "--control"), (("--control", "c", "--listen", "0.0.0.0:0"), "TLS"),
                            (("--control", "c", "--certificate", "gone"), "gone: No such file")):
             said = io.StringIO()

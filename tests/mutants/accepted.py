@@ -8,15 +8,15 @@ An entry is four lines, and an empty one after it:
 	+ the line as it becomes
 	reason
 
-The file is named without its folder and its line has no number, so that an entry outlives what
-moves lines and files. Of equal lines in a function, the second is named with a 2, and so on. An
-entry that fits no line is an error: its line has been changed.
+The file is named without its folder and the line has no number, so that an entry remains valid when
+lines and files are moved. The second of equal lines in a function has NTH 2, and so on. An entry
+that fits no line is an error: the line has been changed.
 """
 import os
 
 
 def key(part, change):
-    """What identifies a change."""
+    """The identity of a change."""
     nth = f" {change.nth}" if change.nth > 1 else ""
     return (f"{part}/{os.path.basename(change.path)} {change.function}{nth}", change.old.strip(),
             change.new.strip())
@@ -42,7 +42,7 @@ def read(path):
 
 
 def stale(entries, part, files, changes_of):
-    """The keys of a part's entries that are no change of any file."""
+    """The keys of a part's entries that fit no change of any file."""
     known = {key(part, c) for path, text in files
              for line in changes_of(path, text) for c in line}
     return [k for k in entries if k[0].startswith(part + "/") and k not in known]

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Changes of single lines of C: what could be changed in a file, and each change by itself.
+"""Changes of single lines of C: all possible changes of a file, and each change by itself.
 
 Only lines of functions' bodies are changed, in sources and in headers. Comments, strings,
-preprocessor lines, assertions, declarations without a value, and statements that only log are not.
+preprocessor lines, assertions, declarations without a value, and statements that only log are not
+changed.
 """
 import re
 from dataclasses import dataclass
 
-# Statements that start with one of these only say something.
+# Statements that start with one of these only log.
 SILENT = re.compile(r"\s*(?:\(void\))?\s*(?:assert|static_assert|_Static_assert|link_err|sw_log|"
                     r"sw_print_stats|log_\w+|log|ohca_trace|trace\w*|printf|fprintf|vfprintf|"
                     r"verbs_err|perror|fputs|puts)\s*\(")
@@ -25,7 +26,7 @@ STATEMENT = re.compile(r"\s+(?:(?:break|continue|return|goto \w+);|"
 NO_CALL = re.compile(r"\s+\(void\)|\s+(?:if|for|while|switch|return|sizeof|case|else|do)\b")
 # A line after which a statement starts; so does a function's first one.
 ENDS = re.compile(r"(?:^|[;{})]|\b(?:else|do)|^\s*(?:case\b.*|\w+):)$")
-# One whose statement goes on with the parts of a value in braces.
+# A line whose statement continues with the parts of a value in braces.
 PARTS = re.compile(r"(?:=|\breturn) (?:\([\w ]+\))?\{")
 CONDITION = re.compile(r"(?:\} else )?(?:else )?(?:if|while) \(")
 
@@ -53,7 +54,7 @@ class Change:
 
 
 def blank(text):
-    """Text with comments and what is in quotes replaced by as many spaces; lines stay."""
+    """Text with comments and quoted parts replaced by as many spaces; lines stay."""
     pattern = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
 
     def spaces(match):
@@ -158,9 +159,9 @@ def changes_of(path, text):
 
 
 def draw(files, random):
-    """Changes of files at random, without end or repetition until there is none left.
+    """Yields changes of files at random, without repetition, until none is left.
 
-    files: pairs of a path and its text. Each line is as likely as any other, then each kind of
+    files: pairs of a path and its text. All lines have the same probability, and then all kinds of
     change that the line allows.
     """
     lines = [found for path, text in files for found in changes_of(path, text)]
@@ -175,9 +176,9 @@ def draw(files, random):
 
 
 def unrun(files, covered):
-    """A change of each line that no program runs.
+    """Yields a change of each line that no program runs.
 
-    files: as for draw(); covered: what ran each line, by its path and number.
+    files: as for draw(); covered: {(path, number of a line): programs that run it}.
     """
     for path, text in files:
         for found in changes_of(path, text):

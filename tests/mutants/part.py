@@ -11,11 +11,11 @@ import time
 from dataclasses import dataclass, field
 
 HERE = os.path.dirname(os.path.realpath(__file__))
-# What a part's tests are built from.
+# Sources of a part's tests.
 SOURCES = ("firmware-if", "qemu-model", "userspace", "kernel/include", "tests")
-# How cmocka says that a case has failed.
+# cmocka's line for a failed case.
 FAILED = "[  FAILED  ]"
-# of a build; a change of a header builds most of a part
+# seconds for a build; a change of a header builds most of a part
 BUILD_SECONDS = 900
 
 
@@ -50,7 +50,7 @@ class Part:
                         yield os.path.relpath(path, top), f.read()
 
     def without_sanitizers(self):
-        """Variables of make."""
+        """Variables of make for a build without sanitizers."""
         return [f"{name}=" for name in self.sanitizers]
 
     def owns(self, path):
@@ -89,12 +89,12 @@ PARTS = {p.name: p for p in (
 
 @dataclass
 class Program:
-    """A test: what make builds, and what runs it."""
+    """A test: its target of make, and the command that runs it."""
     name: str
     tests: str              # folder of its Makefile, in which it runs, too
     target: str
     command: str
-    seconds: float = 0      # how long it takes by itself, and of a processor's time
+    seconds: float = 0      # seconds by the clock, and of processor time
     processor: float = 0
 
 
@@ -109,7 +109,7 @@ class Level:
 
 
 class Broken(Exception):
-    """The tests do not pass, or are not built, without any change."""
+    """The tests fail, or cannot be built, without any change."""
 
 
 class Tree:
@@ -125,10 +125,10 @@ class Tree:
             self._take(top)
 
     def _take(self, top):
-        """Makes the sources those of a directory; what is the same keeps its time, and its objects.
+        """Copies the sources of a directory; equal files keep their times, and so their objects.
 
-        Nothing is kept of a run that did not come to its end, which may leave objects of a change,
-        nor of builds that were made in another way.
+        It removes everything of a run that did not reach its end, which may have left objects of a
+        change, and of builds that were made in another way.
         """
         if not self._is_whole():
             shutil.rmtree(self.where, ignore_errors=True)
@@ -146,11 +146,11 @@ class Tree:
                 for one in names:
                     path, ours = os.path.join(folder, one), os.path.join(other, one)
                     if not os.path.exists(ours) or not filecmp.cmp(path, ours, shallow=False):
-                        # its time is now: objects of what was there before are older
+                        # its time is now: objects of the old content are older
                         shutil.copy(path, ours)
 
     def _way(self):
-        """What says how builds are made."""
+        """The text that describes how builds are made."""
         text = repr(self.part.options)
         for name in ("part.py", "run"):
             with open(os.path.join(HERE, name), encoding="utf-8") as f:
@@ -165,7 +165,7 @@ class Tree:
             return False
 
     def whole(self, is_whole):
-        """Notes whether sources and objects are without a change."""
+        """Records whether sources and objects are without a change."""
         path = os.path.join(self.where, "whole")
         if is_whole:
             with open(path, "w", encoding="utf-8") as f:
@@ -189,7 +189,7 @@ class Tree:
         return status, out
 
     def _programs(self, level, tests, programs, prefix=""):
-        """Those of a folder of tests, as its Makefile names them."""
+        """The programs of a folder of tests, from its Makefile."""
         status, out = self._make(level, tests, f"--eval=names: ; @echo $(OUT): {programs}", "names")
         if status:
             raise Broken(f"{self.part.name}: {out}")
@@ -228,7 +228,7 @@ class Tree:
                         yield path, f.read()
 
     def copy(self, where):
-        """The same tree with the builds of its levels elsewhere."""
+        """The same tree with the builds of its levels at another place."""
         builds = {os.path.basename(level.build) for level in self.levels}
         shutil.rmtree(where, ignore_errors=True)
         shutil.copytree(self.where, where, symlinks=True, ignore=lambda folder, names: [
@@ -256,7 +256,7 @@ class Tree:
         return tree
 
     def measure(self, level):
-        """Runs each program once, notes its time, and sees that it passes."""
+        """Runs each program once, records its time, and checks that it passes."""
         for p in level.programs:
             begin, processor = time.monotonic(), os.times()
             status, out = self.run(p, 600, 600)
@@ -270,7 +270,7 @@ class Tree:
                 processor.children_user - processor.children_system
 
     def run(self, program, seconds, processor, env=None):
-        """Runs a test for at most so long; returns its status and output."""
+        """Runs a test within a limit of time; returns its status and output."""
         return self._run(["sh", "-c", f"ulimit -c 0; ulimit -S -t {int(processor)}; "
                                       f"exec {program.command}"], seconds, program.tests, env)
 
@@ -293,19 +293,19 @@ class Tree:
                 out.append(line.decode(errors="replace"))
                 failed = FAILED in out[-1]
                 if failed:
-                    # cmocka would go on with its other cases
+                    # cmocka would continue with its other cases
                     end()
                     break
             status = p.wait()
             timer.cancel()
-            # what the test has left running
+            # processes that the test has left running
             end()
             return 1 if failed else status, "".join(out)
 
     def covered(self, level):
-        """For each line of the part's files, (path, number), the names of programs that run it.
+        """{(path, number of a line): names of the programs that run it} for the part's files.
 
-        Under None are those that did not end as they should: they may run any line.
+        The entry of None has the programs that did not end correctly: they may run any line.
         """
         lines, here = {}, os.path.join(self.where, "build", "runs")
         for p in level.programs:
@@ -315,7 +315,7 @@ class Tree:
             for folder, _, names in os.walk(into):
                 data = [n for n in names if n.endswith(".gcda")]
                 for name in data:
-                    # notes of the compiler are looked for beside the counts
+                    # the notes of the compiler are looked for beside the counts
                     notes = os.path.join(folder, name[:-len("gcda")] + "gcno")
                     shutil.copy(os.path.join("/", os.path.relpath(notes, into)), notes)
                 if not data:
@@ -323,7 +323,7 @@ class Tree:
                 gcov = subprocess.run(["gcov", "-t", "--json-format", *data], cwd=folder,
                                       stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                                       check=False)
-                # a process that was killed while it wrote leaves half of its counts
+                # a process that was killed while it wrote leaves incomplete counts
                 if gcov.returncode:
                     lines.setdefault(None, set()).add(p.name)
                 for text in gcov.stdout.decode().splitlines():

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Whether a part's tests notice a change."""
+"""Tries whether a part's tests detect a change."""
 import os
 import signal
 import time
 from dataclasses import dataclass
 
-# A changed program may take so many times its time, and some seconds: by a busy host's clock,
-# and of a processor.
+# The limits for a changed program: a multiple of its time, and some seconds more, by the clock of a
+# busy host and by processor time.
 TIMES, SECONDS, PROCESSOR_SECONDS = 5, 30, 5
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a change."""
+    """The result for a change."""
     change: object
     outcome: str        # noticed, survived, refused by the compiler, same
     by: str = ""        # the level and program that noticed it
@@ -41,7 +41,7 @@ class Trial:
 
     def enter(self, change):
         """Names of the programs that run a line of the function up to the changed one."""
-        # of tables and the like gcov counts no line at all
+        # gcov counts no lines of tables and the like
         names = set().union(*(self.covered.get((change.path, line), ())
                               for line in range(change.begin, change.line + 1)))
         return names | self.covered.get(None, set()) if names else ()
@@ -49,7 +49,7 @@ class Trial:
     def programs(self, change, level):
         """The programs that run the changed line, the shortest first.
 
-        If none is known to, those that run its function; else all.
+        If no program is known to run it, those that run its function; else all.
         """
         names = self.runs(change) or self.enter(change)
         # those under ThreadSanitizer have the same names and a suffix
@@ -57,7 +57,7 @@ class Trial:
         return sorted(some or level.programs, key=lambda p: p.processor)
 
     def judge(self, change):
-        """Builds and tests one change, and takes it back."""
+        """Builds and tests one change, and undoes it."""
         path = os.path.join(self.tree.where, change.path)
         stat = os.stat(path)
         with open(path, encoding="utf-8") as f:
@@ -75,7 +75,7 @@ class Trial:
                 self._restore(level, begin, stat.st_mtime)
 
     def _restore(self, level, begin, old):
-        """Puts objects back that are newer than the change; what was made of them must go."""
+        """Restores objects that are newer than the change, and removes files made from them."""
         for path, _ in list(self.tree.contents(level, begin)):
             if path in level.objects:
                 with open(path, "wb") as f:
@@ -89,15 +89,15 @@ class Trial:
                 os.unlink(p.target)
 
     def _differs(self, level, begin):
-        """Whether an object that was built since then is another one than without the change."""
+        """Whether an object that was built since then differs from the one without the change."""
         return any(level.objects.get(path) != data
                    for path, data in self.tree.contents(level, begin))
 
     def _fails(self, program):
-        """What a program says when it fails twice; None if it does not.
+        """The output of a program that fails twice, or None if it does not.
 
-        What fails once is as likely the busy host's doing. Time of a processor is no other when the
-        host is busy: a program that has used up its own is not run again.
+        A busy host may cause a single failure. It has no effect on processor time: a program that
+        exceeds its limit of that is not run again.
         """
         for _ in range(2):
             status, out = self.tree.run(program, SECONDS + TIMES * program.seconds,
@@ -114,13 +114,13 @@ class Trial:
                 if self.tree.make(level, [p])[0]:
                     # with other options the compiler may see more
                     return Verdict(change, "refused by the compiler")
-                # a program of the same objects needs not run
+                # a program of the same objects does not have to run
                 differs = differs or self._differs(level, begin)
                 how = self._fails(p) if differs else None
                 if how is not None:
                     return Verdict(change, "noticed", f"{level.name} {p.name}: {how}")
             if number == 0 and not differs:
-                # an inline function's line may be in objects of programs that do not run it
+                # objects of programs that do not run an inline function may contain its line
                 if self.tree.make(level, level.programs)[0]:
                     return Verdict(change, "refused by the compiler")
                 if not self._differs(level, begin):
@@ -129,7 +129,7 @@ class Trial:
 
 
 def why(status, out):
-    """A line of a failed test's output that says most."""
+    """The line of a failed test's output with the most information."""
     lines = [x.strip() for x in out.splitlines()]
     for sign in ("[  ERROR   ]", "FAIL", "ERROR: ", "runtime error", "[  FAILED  ]"):
         for line in lines:

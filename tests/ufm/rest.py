@@ -20,7 +20,7 @@ REMOVE = "/ufmRest/actions/remove_guids_from_pkey"
 
 
 class Ufm:
-    """A server in a directory; conf is its partitions.conf."""
+    """A server in a directory; conf is the path of its partitions.conf."""
 
     def __init__(self, directory, *args, how=("--reload", "echo >>reloads")):
         self.directory = directory
@@ -35,13 +35,13 @@ class Ufm:
         self.url = urlsplit(line.split()[2])
 
     def connection(self, context=None):
-        """A new one."""
+        """A new connection to the server."""
         if self.url.scheme == "https":
             return http.client.HTTPSConnection(self.url.netloc, timeout=PATIENCE, context=context)
         return http.client.HTTPConnection(self.url.netloc, timeout=PATIENCE)
 
     def call(self, method, path, body=None, headers=None, context=None):
-        """A request on a connection of its own. Return: the status and the JSON value"""
+        """Sends a request on a new connection. Return: the status and the JSON value"""
         c = self.connection(context)
         try:
             return ask(c, method, path, body, headers)
@@ -49,18 +49,18 @@ class Ufm:
             c.close()
 
     def text(self):
-        """What partitions.conf has."""
+        """The text of partitions.conf."""
         return read(self.conf)
 
     def end(self, number=signal.SIGTERM):
-        """Return: the status, and what it has said"""
+        """Ends the server. Return: its status and its messages"""
         self.process.send_signal(number)
         _, err = self.process.communicate(timeout=PATIENCE)
         return self.process.returncode, err
 
 
 def ask(connection, method, path, body=None, headers=None):
-    """A request. Return: the status and the JSON value, or (kind, text) of what is no JSON"""
+    """Sends a request. Return: the status and the JSON value, or (kind, text) if it is no JSON"""
     if body is not None and not isinstance(body, (bytes, str)):
         body = json.dumps(body)
     connection.request(method, path, body, headers or {})
@@ -70,13 +70,13 @@ def ask(connection, method, path, body=None, headers=None):
 
 
 def read(path):
-    """A file."""
+    """The text of a file."""
     with open(path, encoding="utf-8") as f:
         return f.read()
 
 
 def write(path, text, mode=0o600):
-    """A file."""
+    """Writes a file."""
     with open(path, "w", encoding="utf-8") as f:
         os.fchmod(f.fileno(), mode)
         f.write(text)
@@ -91,7 +91,7 @@ class Case(unittest.TestCase):
         self.dir = d.name
 
     def started(self, *args, **more):
-        """A server, until the test's end."""
+        """A server that runs until the end of the test."""
         server = Ufm(self.dir, *args, **more)
         self.addCleanup(server.process.stderr.close)
         self.addCleanup(server.process.stdout.close)
@@ -100,23 +100,23 @@ class Case(unittest.TestCase):
         return server
 
     def good(self, answer):
-        """Status 200. Return: the value"""
+        """Checks for status 200. Return: the value"""
         self.assertEqual(answer[0], 200, answer)
         return answer[1]
 
     def bad(self, answer, status, text=""):
-        """An error in its shape."""
+        """Checks for an error in the right format."""
         self.assertEqual(answer[0], status, answer)
         self.assertEqual(list(answer[1]), ["error"])
         self.assertIn(text, answer[1]["error"])
 
 
 class Lines(unittest.TextTestResult):
-    """A line of each test, as tests/run counts them."""
+    """Prints a line for each test, as tests/run counts them."""
 
     def stopTest(self, test):
         super().stopTest(test)
-        # of a subtest, too
+        # also for a subtest
         bad = [text for t, text in self.failures + self.errors
                if getattr(t, "test_case", t) is test]
         print("\n".join([*bad, f"{'FAIL' if bad else 'PASS'}: {test.id().partition('.')[2]}"]),

@@ -31,7 +31,7 @@ def below(conf, store):
 
 
 class Files(rest.Case):
-    """Store, with its two files."""
+    """Store with its two files."""
 
     def setUp(self):
         super().setUp()
@@ -39,17 +39,17 @@ class Files(rest.Case):
         self.told = 0
 
     def tell(self):
-        """OpenSM is told."""
+        """Called to make OpenSM read partitions.conf."""
         self.told += 1
 
     def store(self):
-        """A new one."""
+        """A new Store."""
         made = Store(self.conf, self.state, self.tell)
         self.addCleanup(made.close)
         return made
 
     def test_new(self):
-        """A file that is not there gets the default partition that OpenSM has without a file."""
+        """A file that does not exist gets OpenSM's default partition."""
         store = self.store()
         store.change(lambda p: p.with_pkey(1, True, True, {5: True}))
         self.assertEqual(rest.read(self.conf), f"{HEAD}{MARK}\napi_pkey_0x1=0x0001, ipoib, indx0 : "
@@ -57,7 +57,7 @@ class Files(rest.Case):
         self.assertEqual(os.stat(self.state).st_mode & 0o777, 0o600)
 
     def test_administrator(self):
-        """What is above the mark stays, also what is changed later; its mode stays, too."""
+        """Lines above the mark do not change, also if they are edited later; nor does the mode."""
         rest.write(self.conf, ADMIN, 0o640)
         store = self.store()
         self.assertEqual(rest.read(self.conf), f"{ADMIN}\n{MARK}\n")
@@ -68,7 +68,7 @@ class Files(rest.Case):
         with self.assertRaises(HttpError) as e:
             store.change(lambda p: p.with_pkey(0x300, True))
         self.assertEqual(e.exception.status, 400)
-        # now without an end: nothing is written, and the state file has what it had
+        # now without a ';': nothing is written, and the state file does not change
         rest.write(self.conf, "A=5 : ALL\n")
         with self.assertRaises(HttpError) as e:
             store.change(lambda p: p.with_pkey(2, True))
@@ -80,7 +80,7 @@ class Files(rest.Case):
         self.assertEqual(rest.read(self.conf), below("", store))
 
     def test_told(self):
-        """OpenSM is told of each change once, of none never, and again after it was not told."""
+        """OpenSM reads each change once, nothing without a change, and again after a failure."""
         store = self.store()
         self.assertTrue(store.untold)
         store.read_again()
@@ -94,7 +94,7 @@ class Files(rest.Case):
         self.assertEqual((self.told, list(store.partitions.found)), (3, [1, 2]))
 
     def test_full_disk(self):
-        """A write that fails changes nothing; the next one is a new one."""
+        """A write that fails changes nothing; the next one works."""
         store = self.store()
         store.change(lambda p: p.with_pkey(9, True))
         was = rest.read(self.state), rest.read(self.conf)
@@ -109,7 +109,7 @@ class Files(rest.Case):
         self.assertEqual(rest.read(self.conf), below(HEAD, store))
 
     def failing_after(self, path):
-        """A disk that fails when @path was renamed, before that is on the disk."""
+        """A disk that fails after @path was renamed, before the directory is on the disk."""
         renamed, rename, fsync = [], os.rename, os.fsync
 
         def rename_it(old, new):
@@ -123,7 +123,7 @@ class Files(rest.Case):
         return mock.patch.multiple(module.os, rename=rename_it, fsync=fsync_it)
 
     def test_failed_after_rename(self):
-        """OpenSM is told of a partitions.conf that was renamed, whatever failed after that."""
+        """OpenSM reads a partitions.conf that was renamed, whatever failed after that."""
         store = self.store()
         store.read_again()
         with self.failing_after(self.conf), self.assertRaises(HttpError):
@@ -133,7 +133,7 @@ class Files(rest.Case):
         self.assertEqual(self.told, 2)
 
     def test_state_after_rename(self):
-        """A change that failed is not in the state file once a later one was made."""
+        """A change that failed is not in the state file after a later change."""
         store = self.store()
         with self.failing_after(self.state), self.assertRaises(HttpError):
             store.change(lambda p: p.with_pkey(1, True))
@@ -143,7 +143,7 @@ class Files(rest.Case):
         self.assertEqual(self.store().partitions, Partitions())
 
     def test_links(self):
-        """Others may write in the directory: no link of theirs is written or read through."""
+        """Others can write in the directory: their links are neither written nor read through."""
         victim = os.path.join(self.dir, "victim")
         rest.write(victim, "Mine=0x44 : ALL ;\n")
         for path in self.conf, self.state:
@@ -172,13 +172,13 @@ class Files(rest.Case):
         self.assertEqual(rest.read(victim), "Mine=0x44 : ALL ;\n")
 
     def test_fifo(self):
-        """One in place of a file does not hold the program."""
+        """A FIFO in place of a file does not block the program."""
         os.mkfifo(self.conf)
         with self.assertRaisesRegex(ConfError, "not a regular file"):
             self.store()
 
     def test_wrong_state(self):
-        """It is not written over."""
+        """A wrong state file is not overwritten."""
         for text in ("", "{", "[]", "\0", "[" * 100000, '{"version": 9, "pkeys": {}}'):
             rest.write(self.state, text)
             with self.assertRaises(ConfError) as e:
@@ -187,13 +187,13 @@ class Files(rest.Case):
             self.assertEqual(rest.read(self.state), text)
 
     def test_only_one(self):
-        """Two processes do not write the same files."""
+        """Two processes cannot write the same files."""
         self.started(how=("--reload", "true"))
         with self.assertRaisesRegex(ConfError, "another ohca-ufm uses "):
             Store(self.conf, self.state, self.tell)
 
     def test_between_writes(self):
-        """Whatever call is the last one, both files are whole, and the next start has one state."""
+        """After any call, both files are complete, and the next start has one of the two states."""
         rest.write(self.conf, ADMIN + "\n")
         old = Partitions().with_pkey(1, True, True, {5: True, 6: True})
         new = old.with_pkey(2, False, True, {5: False})
@@ -222,7 +222,7 @@ class Files(rest.Case):
         self.assertEqual((len(lengths), states), (2, {1, 2}))
 
     def die_at(self, last, new):
-        """Return: whether the change had fewer calls than that."""
+        """Makes a change and kills itself at that call. Return: whether it had fewer calls"""
         pid = os.fork()
         if not pid:
             counted = 0
@@ -248,10 +248,10 @@ class Files(rest.Case):
         return status == 0
 
     def test_killed(self):
-        """kill -9 of the server: what was answered with 200 is there; the files are whole."""
+        """kill -9 of the server: changes answered with 200 are kept; the files are complete."""
         chance = random.Random(SEED)
         rest.write(self.conf, ADMIN + "\n")
-        kept = set()                    # P_Keys that were answered
+        kept = set()                    # P_Keys whose requests were answered
         for turn in range(ROUNDS):
             server = self.started(how=("--reload", "true"))
             pkeys = self.good(server.call("GET", rest.PKEYS))
@@ -259,7 +259,7 @@ class Files(rest.Case):
             tried = set(range(turn * 100 + 1, turn * 100 + 31))
             enough = chance.randrange(1, 25)
             for count, pkey in enumerate(sorted(tried)):
-                if count == enough:     # while the next ones are on their way
+                if count == enough:     # while the next requests are sent
                     threading.Timer(chance.random() / 20, server.process.kill).start()
                 try:
                     self.good(server.call("POST", rest.PKEYS, {

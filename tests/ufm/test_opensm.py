@@ -42,7 +42,7 @@ class Fabric(rest.Case):
         self.within(lambda: all(p["logical_state"] == "Active" for p in self.get("ports")))
 
     def process(self, argv, **more):
-        """Until the test's end."""
+        """A process that runs until the end of the test."""
         # pylint: disable=consider-using-with
         process = subprocess.Popen(argv, cwd=self.dir, stdin=subprocess.DEVNULL, **more)
         self.addCleanup(process.wait)
@@ -50,18 +50,18 @@ class Fabric(rest.Case):
         return process
 
     def within(self, true):
-        """It becomes true."""
+        """Waits until it becomes true."""
         end = time.monotonic() + rest.PATIENCE
         while not true():
             self.assertLess(time.monotonic(), end)
             time.sleep(0.05)
 
     def get(self, what):
-        """Of the fabric."""
+        """The answer of a GET to ohca-ufm."""
         return self.good(self.server.call("GET", f"/ufmRest/resources/{what}"))
 
     def post(self, path, **members):
-        """A change."""
+        """Makes a change by POST."""
         self.good(self.server.call("POST", path, members))
 
     def table(self, port):
@@ -73,11 +73,11 @@ class Fabric(rest.Case):
             line.partition(":")[2] for line in done.stdout.splitlines()))
 
     def held(self, port):
-        """Its P_Keys, whatever their indices are."""
+        """The P_Keys of a port, at any index."""
         return sorted(key for key in self.table(port) if key != "0x0000")
 
     def test_metrics(self):
-        """Those of each port, as text of OpenMetrics that ends where it should."""
+        """Metrics of each port, as text of OpenMetrics with the right end."""
         kind, text = self.good(self.server.call("GET", "/metrics"))
         self.assertEqual(kind, "application/openmetrics-text; version=1.0.0; charset=utf-8")
         self.assertTrue(text.endswith("\n# EOF\n"))
@@ -89,7 +89,7 @@ class Fabric(rest.Case):
         self.assertTrue(all(int(n) for _, _, n in sent))
 
     def test_partitions(self):
-        """A GUID moves from a partition to another one, as ib-kubernetes moves it."""
+        """A GUID moves from one partition to another, as ib-kubernetes does it."""
         ports = {p["system_name"]: p for p in self.get("ports?sys_type=Computer")}
         one, two = ports["host2"], ports["host3"]
         self.within(lambda: self.held(one) == ["0x0300", DEFAULT])
@@ -99,14 +99,14 @@ class Fabric(rest.Case):
         for port in one, two:
             self.within(lambda p=port: self.table(p)[:1] == ["0x8001"])
             self.assertEqual(self.held(port), ["0x0300", "0x8001", DEFAULT])
-        # and that of host2 moves to network 2
+        # and the pod on host2 moves to network 2
         self.post(rest.REMOVE, pkey="0x0001", guids=[one["guid"]])
         self.within(lambda: self.held(one) == ["0x0300", DEFAULT])
         self.post(rest.PKEYS, pkey="0x0002", index0=True, ip_over_ib=True, membership="full",
                   guids=[one["guid"], "00:00:00:00:00:00:00:99"])
         self.within(lambda: self.table(one)[:1] == ["0x8002"])
         self.assertEqual(self.table(two)[:1], ["0x8001"])
-        # a limited one, then none of ours
+        # a limited member, then no P_Key of ours
         self.post(rest.PKEYS, pkey="0x8001", membership="limited", guids=[two["guid"]])
         self.within(lambda: "0x0001" in self.table(two) and "0x8001" not in self.table(two))
         for pkey in "0x1", "0x2":

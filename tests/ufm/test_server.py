@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The calls over HTTP: answers, errors, bounds, who may come, TLS, and 200 wrong requests."""
+"""The calls over HTTP: answers, errors, bounds, access, TLS, and 200 wrong requests."""
 import argparse
 import base64
 import contextlib
@@ -28,12 +28,12 @@ SEED = 7
 
 
 def basic(user):
-    """The header of a user with a password."""
+    """The Authorization header of a user with a password."""
     return {"Authorization": "Basic " + base64.b64encode(user.encode()).decode()}
 
 
 def garbage(chance):
-    """Bytes that are no JSON, or JSON that is no request."""
+    """Bytes that are not JSON, or JSON that is not a request."""
     return chance.choice((
         lambda: chance.randbytes(chance.randrange(1, 300)),
         lambda: b"[" * chance.randrange(1, 200000),
@@ -42,7 +42,7 @@ def garbage(chance):
 
 
 def value(chance, deep):
-    """Any JSON value but those that a request may have."""
+    """A JSON value that no request may have."""
     kind = chance.randrange(8 if deep else 6)
     if kind == 6:
         return [value(chance, deep - 1) for _ in range(chance.randrange(5))]
@@ -54,7 +54,7 @@ def value(chance, deep):
 
 
 def wrong_member(chance):
-    """A body that is right but for one member."""
+    """A body with one wrong member."""
     members = {"pkey": "0x22", "guids": [H], "index0": True, "ip_over_ib": True,
                "membership": "full"}
     name, wrong = chance.choice((
@@ -69,7 +69,7 @@ def wrong_member(chance):
 
 
 def raw_request(chance):
-    """A request that is wrong before its body: bytes."""
+    """A request with an error in front of its body, as bytes."""
     return chance.choice((
         chance.randbytes(60) + b"\r\n\r\n",
         b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"GET  HTTP/1.1\r\n\r\n",
@@ -84,7 +84,7 @@ def raw_request(chance):
 
 
 def wrong_request(chance):
-    """(method, path, body), or bytes."""
+    """A wrong request: (method, path, body), or bytes."""
     kind = chance.randrange(5)
     if kind == 0:
         return raw_request(chance)
@@ -107,14 +107,14 @@ def wrong_request(chance):
 
 
 class Calls(rest.Case):
-    """Without users."""
+    """Calls of a server without users."""
 
     def setUp(self):
         super().setUp()
         self.server = self.started()
 
     def call(self, *args, **more):
-        """Of the server."""
+        """Sends a call to the server."""
         return self.server.call(*args, **more)
 
     def members(self, pkey):
@@ -123,7 +123,7 @@ class Calls(rest.Case):
         return {m["guid"]: (m["membership"], m["index0"]) for m in found["guids"]}
 
     def test_ib_kubernetes(self):
-        """Its three calls, and the version."""
+        """The three calls of ib-kubernetes, and the version."""
         self.assertEqual(list(self.good(self.call("GET", "/ufmRest/app/ufm_version"))),
                          ["ufm_release_version"])
         for pkey in "0x0001", "0x8002":
@@ -136,14 +136,14 @@ class Calls(rest.Case):
         text = self.server.text()
         self.assertIn(f"api_pkey_0x1=0x0001, ipoib : 0x{H}=full ;\n", text)
         self.assertIn(f"api_pkey_0x2=0x0002, ipoib, indx0 : 0x{G}=full, 0x{H}=full ;\n", text)
-        # one that is not in it, and one that is in none
+        # one that is no member, and one that is in no partition
         self.good(self.call("POST", rest.REMOVE, {"pkey": "0x0001", "guids": [G]}))
         self.good(self.call("POST", rest.REMOVE, {"pkey": "0x0111", "guids": [G]}))
-        # at the start, and for each of the changes
+        # at the start, and after each of the changes
         self.assertEqual(rest.read(os.path.join(self.dir, "reloads")), "\n" * 4)
 
     def test_shapes(self):
-        """All P_Keys and one, with GUIDs and QoS and without; one that there is not is {}."""
+        """All P_Keys and one, with and without GUIDs and QoS; {} for one that does not exist."""
         self.good(self.call("POST", rest.PKEYS + "/add", {"pkey": "5", "ip_over_ib": False}))
         self.good(self.call("PUT", rest.PKEYS, {"pkey": "0x8001", "guids": [G, H],
                                                "memberships": ["full", "limited"]}))
@@ -178,7 +178,7 @@ class Calls(rest.Case):
         self.assertEqual(self.members("1"), {H: ("full", True)})
 
     def test_bounds(self):
-        """Of a body, of GUIDs, of connections; a place that is free again is given."""
+        """Bounds of a body, of GUIDs, of connections; a closed connection frees its place."""
         many = [f"{n:016x}" for n in range(1, words.MAX_GUIDS + 2)]
         self.bad(self.call("POST", rest.PKEYS, {"pkey": "1", "guids": many}), 400, "too many")
         self.good(self.call("POST", rest.PKEYS, {"pkey": "1", "guids": many[1:]}))
@@ -194,7 +194,7 @@ class Calls(rest.Case):
             self.assertLess(time.monotonic(), end)
 
     def test_browser(self):
-        """A page of another site, and one whose name was bound to this host: nothing changes."""
+        """A page of another site, and one whose name resolves to this host, change nothing."""
         body = {"pkey": "1", "guids": [G]}
         for headers, want in (({"Origin": "http://evil.example"}, "browsers"),
                               ({"Origin": "null", "Content-Type": "text/plain"}, "browsers"),
@@ -209,7 +209,7 @@ class Calls(rest.Case):
             self.good(self.call("GET", rest.PKEYS, headers={"Host": host}))
 
     def test_no_fabric(self):
-        """Without --control there is nothing to show."""
+        """Without --control there are no systems, ports and links."""
         for path in ("/ufmRest/resources/systems", "/ufmRest/resources/ports",
                      "/ufmRest/resources/links", "/metrics"):
             self.bad(self.call("GET", path), 503, "--control")
@@ -218,7 +218,7 @@ class Calls(rest.Case):
             self.bad(self.call("GET", path), 404)
 
     def raw(self, data):
-        """What comes back for bytes."""
+        """The answer to these bytes."""
         with socket.create_connection((self.server.url.hostname, self.server.url.port),
                                       rest.PATIENCE) as s:
             s.sendall(data)
@@ -230,7 +230,7 @@ class Calls(rest.Case):
         return int(head.split()[1]), json.loads(text)
 
     def test_wrong(self):
-        """Each wrong request has an error in its shape, and a valid one works after it."""
+        """Each wrong request gets an error in the right format; a valid one works after it."""
         chance = random.Random(SEED)
         good = self.server.connection()
         text = None
@@ -254,17 +254,17 @@ class Others(rest.Case):
     """Reload, users, TLS, options."""
 
     def test_reload(self):
-        """A command that fails is an error of its call; the change is kept, and told again."""
+        """A failed command is an error of its call; the change is kept, OpenSM gets it later."""
         server = self.started(how=("--reload", "test -e ready"))
         body = {"pkey": "1", "guids": [G]}
         self.bad(server.call("POST", rest.PKEYS, body), 500, "status of --reload is 1")
         self.assertIn(G, server.text())
         rest.write(os.path.join(self.dir, "ready"), "")
         self.good(server.call("POST", rest.PKEYS, body))
-        self.assertIn("tried again", server.end()[1])
+        self.assertIn("tries again", server.end()[1])
 
     def test_metrics(self):
-        """What the program prints, its error, and one that takes too long or is not there."""
+        """The program's output, its error, and a program that is too slow or does not exist."""
         program = os.path.join(self.dir, "fabric")
         server = self.started("--control", "c", "--fabric", "./fabric")
         self.bad(server.call("GET", "/metrics"), 503, "No such file")
@@ -286,20 +286,20 @@ class Others(rest.Case):
         self.assertIn("timed out", raised.exception.text)
 
     def test_pid(self):
-        """A number of a process that is no OpenSM gets no signal."""
+        """If the number in the file is not that of OpenSM, the process gets no signal."""
         with subprocess.Popen(["sleep", "100"]) as sleep:
             self.addCleanup(sleep.kill)
             pid = os.path.join(self.dir, "pid")
             server = self.started(how=("--opensm-pid", "pid"))
             body = {"pkey": "1", "guids": [G]}
-            self.bad(server.call("POST", rest.PKEYS, body), 500, "has no number")
+            self.bad(server.call("POST", rest.PKEYS, body), 500, "does not have the number")
             rest.write(pid, f"{sleep.pid}\n")
             self.bad(server.call("POST", rest.PKEYS, body), 500, "not opensm")
             sleep.kill()
             self.assertEqual(sleep.wait(rest.PATIENCE), -signal.SIGKILL)
 
     def test_starting(self):
-        """OpenSM that does not catch SIGHUP yet is not ended by it, as this program would be."""
+        """OpenSM that does not catch SIGHUP yet does not get it: the signal would end it."""
         opensm = os.path.join(self.dir, "opensm")
         shutil.copy("/bin/sleep", opensm)
         with subprocess.Popen([opensm, "100"]) as process:
@@ -311,7 +311,7 @@ class Others(rest.Case):
             self.assertEqual(process.wait(rest.PATIENCE), -signal.SIGKILL)
 
     def test_name(self):
-        """The one process called opensm gets SIGHUP; two are an error, none is not."""
+        """The one process named opensm gets SIGHUP; two are an error; none is no error."""
         pids = [str(2 ** 22 + n) for n in range(3)]
         names = dict.fromkeys(pids, "sleep")
         told = []
@@ -331,7 +331,7 @@ class Others(rest.Case):
         self.assertIn("2 processes", e.exception.text)
 
     def test_users(self):
-        """A user by /ufmRest, a token by the others; nobody else."""
+        """A user at /ufmRest, a token at the others; no other access."""
         rest.write(os.path.join(self.dir, "users"), "# who\nadmin:12:34\nb:x\n")
         rest.write(os.path.join(self.dir, "tokens"), "sesame\n")
         server = self.started("--users", "users", "--tokens", "tokens")
@@ -354,7 +354,7 @@ class Others(rest.Case):
             self.bad(server.call("DELETE", rest.PKEYS + "/0x1", headers=wrong), 401, "wrong")
 
     def test_unknown_closed(self):
-        """Who has no password is told before a body has come, and keeps no connection."""
+        """A request without a password gets an error before its body is sent, and is closed."""
         rest.write(os.path.join(self.dir, "users"), "b:x\n")
         server = self.started("--users", "users")
         with socket.create_connection((server.url.hostname, server.url.port), rest.PATIENCE) as s:
@@ -365,13 +365,13 @@ class Others(rest.Case):
                 answer += some
         self.assertTrue(answer.startswith(b"HTTP/1.1 401 "), answer)
         self.assertIn(b"\r\nConnection: close\r\n", answer)
-        # with users a name is as good as an address; a page is not
+        # with users, a name in Host is allowed; a page is not
         named = {**basic("b:x"), "Host": "ufm.example"}
         self.good(server.call("GET", rest.PKEYS, headers=named))
         self.bad(server.call("GET", rest.PKEYS, headers={**named, "Origin": "http://a"}), 403)
 
     def test_hosts(self):
-        """One other host has some of the places; this host, and the others, have the rest."""
+        """One other host can use some of the connections; this host and others the rest."""
         with module.Server(("127.0.0.1", 0), site.Site(None, site.Access({}, []))) as server:
             def connected(address):
                 ours, theirs = socket.socketpair()
@@ -393,7 +393,7 @@ class Others(rest.Case):
                 self.assertLess(time.monotonic(), end)
 
     def test_tls(self):
-        """With a certificate; what speaks no TLS harms nobody."""
+        """With a certificate; a client without TLS does no harm."""
         names = [os.path.join(self.dir, x) for x in ("key", "cert")]
         subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
                         "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=ufm", "-addext",
@@ -414,7 +414,7 @@ class Others(rest.Case):
         self.assertEqual(server.end(), (0, ""))
 
     def test_options(self):
-        """What would be no protection, or nothing to begin with, is refused at once."""
+        """Options without protection, or with wrong files, are refused at the start."""
         rest.write(os.path.join(self.dir, "open"), "a:b\n", 0o644)
         rest.write(os.path.join(self.dir, "none"), "# nobody\n")
         rest.write(os.path.join(self.dir, "bad"), "ab\n")
@@ -426,7 +426,7 @@ class Others(rest.Case):
                            (("--users", "open"), "chmod 600"), (("--users", "none"), "must have"),
                            (("--users", "bad"), "USER:PASSWORD"), (("--tokens", "gone"), "No such"),
                            (("--key", "bad"), "--certificate"), (("--certificate", "bad"), "bad: "),
-                           (("--listen", "here:1"), "with numbers"),
+                           (("--listen", "here:1"), "use numbers"),
                            (("--state", "gone/x"), "No such file")):
             said = io.StringIO()
             with self.subTest(args=args), contextlib.chdir(self.dir), \
@@ -439,7 +439,7 @@ class Others(rest.Case):
                 self.assertIn(want, said.getvalue())
 
     def test_listen(self):
-        """An address of IPv6 has no port, or brackets."""
+        """An IPv6 address is without a port, or in brackets."""
         for text, want in (("8", ("127.0.0.1", 8)), ("192.0.2.1", ("192.0.2.1", 8080)),
                            ("192.0.2.1:0", ("192.0.2.1", 0)), ("::1", ("::1", 8080)),
                            ("[::1]", ("::1", 8080)), ("[1::2]:3", ("1::2", 3)),

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""P_Keys, GUIDs and bodies, and the lines that OpenSM gets."""
+"""P_Keys, GUIDs and bodies, and the lines for OpenSM."""
 import json
 import unittest
 
@@ -14,22 +14,22 @@ G = 0x0011223344556677
 
 
 def body(**members):
-    """Of a request."""
+    """The body of a request."""
     return json.dumps({"pkey": "0x1", "guids": ["0011223344556677"], **members}).encode()
 
 
 class Words(unittest.TestCase):
-    """What clients say."""
+    """P_Keys, GUIDs and bodies in requests."""
 
     def refused(self, call, *args):
-        """400, with a sentence of ASCII that is not long."""
+        """Checks for status 400 and a short sentence in ASCII."""
         with self.assertRaises(HttpError) as e:
             call(*args)
         self.assertEqual(e.exception.status, 400)
         self.assertTrue(e.exception.text.isascii() and len(e.exception.text) < 200)
 
     def test_pkeys(self):
-        """With and without 0x and the bit of full membership; 0 and the default one are refused."""
+        """With and without 0x and the membership bit; 0 and the default one are refused."""
         for text, want in (("0x1", 1), ("1", 1), ("0x8001", 1), ("0X0001", 1), ("0x7ffe", 0x7FFE),
                            ("0xFFFE", 0x7FFE), ("7FfE", 0x7FFE), ("0x8A12", 0xA12)):
             self.assertEqual(words.pkey_to_change(text), want)
@@ -39,7 +39,7 @@ class Words(unittest.TestCase):
         self.assertEqual(words.pkey_of("0xffff"), words.DEFAULT)
 
     def test_guids(self):
-        """All forms of one GUID; each once; 0 is none."""
+        """All formats of a GUID; each GUID once; 0 is refused."""
         forms = ["0011223344556677", "0x0011223344556677", "0X0011223344556677",
                  "0011:2233:4455:6677", "00:11:22:33:44:55:66:77"]
         self.assertEqual(words.guids_of(forms), [G])
@@ -55,7 +55,7 @@ class Words(unittest.TestCase):
         self.refused(words.guids_of, many)
 
     def test_bodies(self):
-        """Members that are left out have UFM's defaults; those of a wrong kind are refused."""
+        """Missing members have UFM's defaults; those of a wrong type are refused."""
         m = words.Members(body())
         self.assertEqual((m.pkey, m.index0, m.ip_over_ib, m.full), (1, False, None, {G: True}))
         m = words.Members(body(index0=True, ip_over_ib=False, membership="limited"))
@@ -72,10 +72,10 @@ class Words(unittest.TestCase):
 
 
 class Definitions(unittest.TestCase):
-    """Partitions and partitions.conf."""
+    """Partitions and their lines in partitions.conf."""
 
     def test_lines(self):
-        """Members of each index have a definition; a line is short enough for OpenSM."""
+        """Members of each index have a definition; lines are short enough for OpenSM."""
         p = Partitions().with_pkey(1, True, True, {G: True})
         p = p.with_pkey(1, None, False, {G + 1: False})
         self.assertEqual(list(p.lines()), [
@@ -88,14 +88,14 @@ class Definitions(unittest.TestCase):
                          ["api_pkey_0x2=0x0002, ipoib : NONE ;"])
 
     def test_index0(self):
-        """A port has one P_Key at index 0: the last one for which a client has said so."""
+        """A port has one P_Key at index 0: the last one that a client has put there."""
         p = Partitions().with_pkey(1, None, True, {G: True, 5: True})
         p = p.with_pkey(2, None, True, {G: True})
         self.assertEqual(p.found[1].members, {G: (True, False), 5: (True, True)})
         self.assertEqual(p.found[2].members, {G: (True, True)})
 
     def test_bounds(self):
-        """Of P_Keys, and of members in all."""
+        """Bounds of P_Keys, and of members in all."""
         p = Partitions({pkey: Partition(True) for pkey in range(1, 1024)}).with_pkey(1024, None)
         with self.assertRaises(HttpError):
             p.with_pkey(1025, None)
@@ -104,7 +104,7 @@ class Definitions(unittest.TestCase):
             p.with_pkey(2, None, False, {1: True})
 
     def test_kept(self):
-        """The state file has all of it, and another file is none."""
+        """The state file keeps everything, and a wrong one is refused."""
         p = Partitions().with_pkey(1, False, True, {G: True, 5: False}).with_pkey(2, None)
         self.assertEqual(Partitions.from_json(p.to_json()), p)
         for wrong in ({}, [], None, {"version": 2, "pkeys": {}}, {"version": 1},
@@ -113,7 +113,7 @@ class Definitions(unittest.TestCase):
                 Partitions.from_json(wrong)
 
     def test_administrators(self):
-        """P_Keys by number; a definition without an end would go on in ours."""
+        """P_Keys by number; a definition without a ';' is refused."""
         self.assertEqual(administrators("Default=0x7fff, ipoib : ALL ;\n# A=1 : ALL ;\n"
                                         "B = 0x8005:\n SELF ; 300 : ALL; C, ipoib : ALL;"),
                          {0x7FFF, 5, 300})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Two machines of this checkout, and of another one, in turns.
+"""Two machines of this checkout and two of another one, in turns.
 
 Each turn has a lab of its own, in a process of its own (tests/bench/turn.py). The other checkout,
 BENCH_BESIDE, is built already.
@@ -21,12 +21,12 @@ TCP_PORT = 5201
 
 
 def beside():
-    """The other checkout, or an empty text."""
+    """The path of the other checkout, or an empty text."""
     return os.environ.get("BENCH_BESIDE", "")
 
 
 def note():
-    """Which commit the other checkout is at."""
+    """The commit of the other checkout."""
     try:
         commit = subprocess.run(["git", "-C", beside() or "/", "rev-parse", "--short=12", "HEAD"],
                                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
@@ -37,7 +37,7 @@ def note():
 
 
 def tables():
-    """What is measured."""
+    """The tables of this part."""
     return [
         Table("bandwidth", "This commit and another one: bandwidth", "program",
               {c: "GB/s" for c in COLUMNS}, "bars", note=note()),
@@ -54,7 +54,7 @@ def tables():
 
 
 def tcp(pair, by_name, column):
-    """A stream over IPoIB, and processor time for its bytes."""
+    """A stream over IPoIB, and the processor time for its bytes."""
     for k in (1, 2):
         status, text = pair.lab.capture(k, f"ip addr replace 10.77.0.{k}/24 dev ib0")
         if status:
@@ -72,7 +72,7 @@ def tcp(pair, by_name, column):
 
 
 def one(pair, by_name, column):
-    """All programs in one lab."""
+    """Runs all programs in one lab."""
     machines.bandwidth(pair, by_name, column, "ib_write_bw", "ohca")
     machines.rate(pair, by_name, column, "ib_write_bw", "ohca")
     machines.latencies(pair, by_name, column, "ohca")
@@ -80,7 +80,7 @@ def one(pair, by_name, column):
 
 
 def turn(column, top):
-    """What turn.py has measured for a column, as collect() takes it."""
+    """The output of turn.py for a column, as collect() reads it."""
     env, tree = dict(os.environ), top
     if column == BESIDE:
         # it has a build of its own
@@ -91,7 +91,7 @@ def turn(column, top):
         try:
             text, _ = process.communicate()
         finally:
-            # it takes its lab down
+            # it ends its lab
             if process.poll() is None:
                 process.terminate()
     if process.returncode:
@@ -100,14 +100,14 @@ def turn(column, top):
 
 
 def fault():
-    """Why it cannot be measured here, or None."""
+    """The reason why this part cannot run here, or None."""
     if beside() and os.path.exists(os.path.join(beside(), "tools", "ohca-lab")):
         return None
     return f"needs another checkout: BENCH_BESIDE={beside()} is none"
 
 
 def measure(bench, found):
-    """Both in turns: A B, B A."""
+    """Measures both in turns: A B, B A."""
     for n in bench.rounds():
         for column in COLUMNS[::1 if n % 2 else -1]:
             collect(turn(column, bench.top), found)

@@ -11,18 +11,18 @@ from bench.report import Table
 NAME = "machines"
 FABRICS = {"ohca": "-d ohca_0", "rxe": "-d rxe0 -x 1"}
 LIMIT_S = 300
-# perftest gives up, or says 0, when it cannot measure the clock's rate.
+# perftest ends, or prints 0, if it cannot measure the clock's rate.
 TRIES = 3
 IDLE_S = 3
-# How many messages a run has, and one whose begin and end are subtracted from its processor time.
-# Those of 1 MiB: rxe takes too long for as many.
+# Messages of a run, and of a short one, whose processor time for start and end is subtracted.
+# Messages of 1 MiB; rxe is too slow for as many as above.
 MANY_BYTES, FEW_BYTES = {"ohca": 2100, "rxe": 220}, {"ohca": 100, "rxe": 20}
 MANY, FEW = 22000, 2000
 MIB = 1 << 20
 
 
 def tables():
-    """What is measured."""
+    """The tables of this part."""
     both = tuple(FABRICS)
     return [
         Table("bandwidth", "perftest between two machines: bandwidth", "program",
@@ -45,7 +45,7 @@ class Machines:
     """A lab of two nodes, and the threads of its processes."""
 
     def __init__(self, *options):
-        # QEMU names its threads only if it is asked to
+        # QEMU gives its threads names only with this option
         self.opt = cli.complete(cli.parser().parse_args(
             ["up", "-n", "2", "--qemu=-name debug-threads=on", *options]))
         self.opt.log = None
@@ -66,17 +66,17 @@ class Machines:
         self.lab.teardown()
 
     def add_rxe(self):
-        """rxe in both nodes, beside our device."""
+        """Adds rxe in both nodes, beside our device."""
         self.lab.sh_all(SETUP_RXE + "\nsleep 0.5\n", 60, "rxe cannot be set up")
 
     def processes(self):
-        """The names of those that count, and their numbers; the management network does not."""
+        """{name: number} of the processes that count; the management network does not."""
         found = {vm.name: vm.process.pid for vm in self.lab.vms}
         found.update({p.what: p.pid for p in self.lab.helpers if p.what == "fabric"})
         return found
 
     def threads(self):
-        """By process, name and number of a thread: seconds that it ran and waited so far."""
+        """{(process, name, number of the thread): (seconds that it ran, seconds that it waited)}"""
         found = {}
         for name, pid in self.processes().items():
             for tid in os.listdir(f"/proc/{pid}/task"):
@@ -92,7 +92,7 @@ class Machines:
         return found
 
     def perf(self, command, fabric):
-        """The row of a run of a program, and by process and thread what they ran and waited."""
+        """The row of a program's run, and the times that each thread ran and waited."""
         command = f"{command} -F {FABRICS[fabric]}"
         for _ in range(TRIES):
             before = self.threads()
@@ -104,7 +104,7 @@ class Machines:
         raise SystemExit(f"bench: {command}: status {status}\n{server}\n{client}")
 
     def idle(self, seconds):
-        """By process: ms of processor time a second."""
+        """Milliseconds of processor time in a second, by process."""
         before, begin = self.threads(), time.monotonic()
         time.sleep(seconds)
         spent = used(before, self.threads())
@@ -114,7 +114,7 @@ class Machines:
 
 
 def role(process, comm):
-    """What a thread is, by its name."""
+    """The role of a thread, from its name."""
     if process == "fabric":
         return "fabric"
     if comm.startswith("CPU"):
@@ -123,7 +123,7 @@ def role(process, comm):
 
 
 def used(before, after):
-    """By process and role: seconds that threads ran and waited between two looks at them."""
+    """{(process, role): times that threads ran and waited} between two results of threads()."""
     found = {}
     for (process, what, tid), now in after.items():
         then = before.get((process, what, tid), (0, 0))
@@ -133,12 +133,12 @@ def used(before, after):
 
 
 def difference(many, few):
-    """What the longer run took beyond the shorter one, of used()."""
+    """The difference of the times of a longer and a shorter run, each from used()."""
     return {k: tuple(a - b for a, b in zip(v, few.get(k, (0, 0)))) for k, v in many.items()}
 
 
 def bandwidth(machines, by_name, column, program, fabric):
-    """Bandwidth of 1 MiB, and of WRITEs processor time for the bytes."""
+    """Bandwidth of 1 MiB, and for WRITEs the processor time for the bytes."""
     row, many = machines.perf(f"{program} -s {MIB} -n {MANY_BYTES[fabric]}", fabric)
     by_name["bandwidth"].add(f"{program}, 1 MiB", column, row[3] * MIB / 1e9)
     if program != "ib_write_bw":
@@ -153,13 +153,13 @@ def bandwidth(machines, by_name, column, program, fabric):
 
 
 def rate(machines, by_name, column, program, fabric):
-    """Messages of 8 bytes."""
+    """The rate of messages of 8 bytes."""
     row, _ = machines.perf(f"{program} -s 8 -n {MANY}", fabric)
     by_name["rate"].add(f"{program}, 8 bytes", column, row[4] * 1e3)
 
 
 def latencies(machines, by_name, column, fabric):
-    """One-way times, and what the threads did meanwhile."""
+    """One-way times, and the times of the threads meanwhile."""
     for program in ("ib_send_lat", "ib_write_lat"):
         row, many = machines.perf(f"{program} -s 8 -n {MANY}", fabric)
         for what, i in (("50 %", 4), ("99 %", 7), ("99.9 %", 8)):
@@ -174,7 +174,7 @@ def latencies(machines, by_name, column, fabric):
 
 
 def one(machines, by_name, fabric):
-    """A run of all programs over a fabric, which is its column, too."""
+    """Runs all programs over one fabric, which is the name of the column, too."""
     for program in ("ib_write_bw", "ib_read_bw"):
         bandwidth(machines, by_name, fabric, program, fabric)
     for program in ("ib_write_bw", "ib_send_bw"):
@@ -183,7 +183,7 @@ def one(machines, by_name, fabric):
 
 
 def measure(bench, found):
-    """First the idle machines, then both fabrics in turns: A B, B A."""
+    """Measures the idle machines, then both fabrics in turns: A B, B A."""
     by_name = {t.name: t for t in found}
     for column, options in (("no adapter", ["--fabric", "none"]), ("ohca", [])):
         with Machines(*options) as machines:

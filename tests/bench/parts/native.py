@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The engines and the fabric in one thread of one process; a wire between two. No machine.
+"""Engines and fabric in one thread of one process, and a wire between two fabrics. No machine.
 
-Rates are of processor time, but for the wire; one-way times are of the clock.
+Rates are by processor time, except those of the wire; one-way times are by the clock.
 """
 from bench.report import Table, collect
 
@@ -10,7 +10,7 @@ PROGRAMS = (("engine_bench", "report"), ("hops_bench",), ("wire_bench",))
 
 
 def tables():
-    """What is measured."""
+    """The tables of this part."""
     return [
         Table("rate", "Messages of two engines back to back, and copies of the same bytes between "
               "the same buffers", "operation", {"ohca": "k/s", "memcpy": "k/s"}),
@@ -36,7 +36,7 @@ def tables():
 
 
 def measure(bench, found):
-    """Runs all programs as often as the bench says, in turns."""
+    """Runs all programs in turns, as often as the bench has rounds."""
     bench.make("bench", "all")
     for _ in bench.rounds():
         for program, *more in PROGRAMS:

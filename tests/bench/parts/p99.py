@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Why a message between two machines takes long now and then: the same with other scheduling.
+"""Why some messages between two machines take long: the same programs with other scheduling.
 
-It changes a setting of the whole host for some seconds at a time, and asks for real time: for root
-alone, and only by its name.
+It changes a setting of the whole host for some seconds at a time, and uses real-time priorities. So
+it needs root, and runs only if it is named.
 """
 import contextlib
 import os
@@ -17,7 +17,7 @@ BANDWIDTH = f"ib_write_bw -s {machines.MIB} -n {machines.MANY_BYTES['ohca']}"
 
 
 def tables():
-    """What is measured."""
+    """The tables of this part."""
     return [Table("p99", "ib_send_lat and ib_write_bw between two machines, and how long the "
                   "device's threads and the fabric waited for a processor", "scheduling",
                   {"50 %": "us", "99 %": "us", "99.9 %": "us", "waited": "us a message",
@@ -32,7 +32,7 @@ def threads(pair, what):
 
 @contextlib.contextmanager
 def autogroup_off(_pair):
-    """No autogroups: each QEMU and the fabric have one of their own else."""
+    """Without autogroups; otherwise each QEMU and the fabric have one of their own."""
     with open(AUTOGROUP, "r+", encoding="ascii") as f:
         old = f.read()
         try:
@@ -48,7 +48,7 @@ def autogroup_off(_pair):
 
 @contextlib.contextmanager
 def vcpus_pinned(pair):
-    """Each machine's vCPU on a processor of its own; everything else where it likes."""
+    """Each machine's vCPU on a processor of its own; other threads on any."""
     every = sorted(os.sched_getaffinity(0))
     found = threads(pair, {"vCPU"})
     for process, tid in found:
@@ -62,7 +62,7 @@ def vcpus_pinned(pair):
 
 @contextlib.contextmanager
 def real_time(pair):
-    """The device's threads and the fabric before all others: the best that scheduling can do."""
+    """The device's threads and the fabric with real-time priority: the best that is possible."""
     found = threads(pair, {"device", "fabric"})
     for _, tid in found:
         os.sched_setscheduler(tid, os.SCHED_RR, os.sched_param(1))
@@ -78,7 +78,7 @@ VARIANTS = {"as it is": (), "no autogroups": (autogroup_off,), "vCPUs pinned": (
 
 
 def one(pair, table, name, parts):
-    """A run of both programs with one variant."""
+    """Runs both programs once with one variant."""
     with contextlib.ExitStack() as stack:
         for part in parts:
             stack.enter_context(part(pair))
@@ -92,14 +92,14 @@ def one(pair, table, name, parts):
 
 
 def fault():
-    """Why it cannot be measured here, or None."""
+    """The reason why this part cannot run here, or None."""
     if os.getuid():
         return "changes the scheduling of the host: for root alone"
     return None if os.path.exists(AUTOGROUP) else "needs a kernel with autogroups"
 
 
 def measure(bench, found):
-    """All variants in turns, forwards and backwards."""
+    """Measures all variants in turns, forwards and backwards."""
     with machines.Machines() as pair:
         for n in bench.rounds():
             for name in list(VARIANTS)[::1 if n % 2 else -1]:

@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Instructions of our provider and of others of the same rdma-core, over faked queues."""
+"""Instructions of our provider and of others in the same rdma-core, with fake queues."""
 from bench.report import Table, collect
 
 NAME = "provider"
 PROVIDERS = ("ohca", "mlx5", "efa", "erdma", "rxe")
-# They do not change: a second run shows it.
+# The counts do not change: a second run checks that.
 RUNS = 2
 
 
 def tables():
-    """What is counted."""
+    """The tables of this part."""
     return [Table("instructions", "User instructions of an operation", "operation",
                   {p: "" for p in PROVIDERS}, "bars",
                   note="The marginal WR of efa is a SEND of a datagram.")]
 
 
 def measure(bench, found):
-    """Counts all of them."""
+    """Counts all instructions."""
     bench.make("bench/provider", "peers")
     for _ in bench.rounds(RUNS):
         collect(bench.in_root(f"{bench.top}/tests/bench/provider/run", "--report",

@@ -7,7 +7,7 @@ SPECS = ("fat-tree:36", "fat-tree:64", "fat-tree:36,3")
 
 
 def tables():
-    """What is measured."""
+    """The tables of this part."""
     both = ("ohca", "ibsim")
     return [
         Table("sweep", "From OpenSM's begin to SUBNET UP", "fabric", {c: "s" for c in both},
@@ -22,7 +22,7 @@ def tables():
 
 
 def measure(bench, found):
-    """Sweeps all fabrics, of both in turns."""
+    """Sweeps all fabrics with both programs in turns."""
     fabric, counter = f"{bench.host}/ohca-fabric", f"{bench.host}/tests/fabric/libcount_smps.so"
     for target in (fabric, counter):
         bench.make("fabric", target)
