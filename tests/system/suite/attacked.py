@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a process that keeps the device busy takes from its node's honest traffic (tests/campaign).
+"""The rate that honest traffic loses to a process that keeps the device busy (tests/campaign).
 
-The attacker shares the node's only processor with the honest programs. So the traffic beside it is
-compared with the traffic beside a process that uses the processor as much and no device.
+The attacker shares the node's only processor with the honest programs. So the traffic is compared
+with the traffic beside a process that uses the processor as much, but no device.
 """
 import json
 import statistics
@@ -47,7 +47,7 @@ def beside(b, attack, rate):
 
 @GROUP.test(timeout=86400)
 def rates(b):
-    """Verified RC traffic and IPoIB keep most of their rate, as the median of the rounds says."""
+    """Verified RC traffic and IPoIB keep most of their rate, in the median of the rounds."""
     kept = {(a, rate.__name__): [] for a in ATTACKS for rate in (verified, ipoib)}
     end = time.monotonic() + b.run.opt.seconds
     rounds = 0

@@ -10,7 +10,7 @@ from ohca_lab.channel import Channel, Timeout
 
 from .harness import DEV, Failure, Group, find, need, tail, until
 
-# A node may stand still for seconds, with all of its QEMU: the switch keeps what is for it.
+# A node with its QEMU may be stopped for seconds; the switch keeps its packets meanwhile.
 PATIENT = "--serve=--hoq-scale=64"
 PAIR = ("-n", "2", "--no-sm", PATIENT)
 BEGIN = "/tmp/opensm.begin"
@@ -31,9 +31,9 @@ def all_active(bench, seconds=30):
 
 
 def start_sm(bench, node=1, setting=""):
-    """OpenSM on a node, with a line for its configuration; its log is to be read at once.
+    """Starts OpenSM on a node, with a line for its configuration, and without a delay of its log.
 
-    It asks four times: as patiently that a node which stands still for 2 s is not lost.
+    It sends a request four times, so that a node that is stopped for 2 s is not lost.
     """
     bench.state["setting"] = setting
     bench.sh(node, "rm -f /var/log/opensm.log; printf 'force_log_flush TRUE\\n"
@@ -43,14 +43,14 @@ def start_sm(bench, node=1, setting=""):
 
 
 def stop_sm(bench, node=1, signal="TERM"):
-    """It is gone when this returns."""
+    """Ends OpenSM; it has ended when this returns."""
     bench.sh(node, f"pkill -{signal} -x opensm", status=None)
     until(20 * bench.slow, lambda: bench.status(node, "pgrep -x opensm")[0],
           f"node{node}: OpenSM does not end")
 
 
 def swept(bench, node=1):
-    """Waits until OpenSM has been through all of the subnet, whose ports may be ACTIVE already."""
+    """Waits until OpenSM has swept the whole subnet, whose ports may be ACTIVE already."""
     def said():
         text = bench.sh(node, "pgrep -x opensm; tail -n 20 /var/log/opensm.log; "
                               "grep -qs 'SUBNET UP' /var/log/opensm.log && echo up", status=None)
@@ -77,7 +77,7 @@ def take_over(bench, node, old=1):
         start_sm(bench, node, "sm_priority 13")
         until(60 * bench.slow, settled, f"OpenSM on node {node} is not handed the subnet")
         try:
-            # a HANDOVER that is under way
+            # a HANDOVER that is not finished
             until(5 * bench.slow, lambda: state(node) == "MASTER", "both stand by")
             return
         except Failure as e:
@@ -87,7 +87,7 @@ def take_over(bench, node, old=1):
 
 
 def fabric(bench):
-    """Brings the fabric up if a test before has not, with an OpenSM that sweeps as usual."""
+    """Brings the fabric up unless a test before has, with an OpenSM that sweeps as usual."""
     calm = bench.state.get("setting") != RESTLESS
     if bench.state.get("fabric") and calm:
         return
@@ -125,7 +125,7 @@ GROUPS = [GROUP]
 
 @GROUP.test(debug=False)
 def devices(b):
-    """A node has the devices that shells take for granted."""
+    """A node has the devices that shells need."""
     text = b.sh(1, "echo a >/tmp/a; bash -c 'diff /tmp/a <(echo a) && echo b | cat /dev/stdin "
                    ">/dev/stdout && echo c >/dev/stderr'")
     need(text.split() == ["b", "c"], text)
@@ -133,8 +133,8 @@ def devices(b):
 
 @GROUP.test(debug=False)
 def stdin(b):
-    """A command that reads no input ends in time beside others; one that reads gets all."""
-    # more than what may be on its way and two pipes hold
+    """A command that reads no input ends in time beside others; one that reads gets all of it."""
+    # more than the bytes that can be unacknowledged and those in two pipes
     data = random.Random(1).randbytes(1 << 18)
     want = hashlib.sha256(data).hexdigest()
     vm, got = b.lab.vms[0], bytearray()
@@ -185,7 +185,7 @@ def probe_message(b):
 
 @GROUP.test
 def link_up_without_sm(b):
-    """Without a subnet manager ports are in INIT, links are up."""
+    """Without a subnet manager, ports are in INIT and links are up."""
     def shows(node):
         return b.sh(node, f"cd /sys/class/infiniband/{DEV}/ports/1; cat state phys_state")
 
@@ -195,7 +195,7 @@ def link_up_without_sm(b):
 
 
 def seconds_to_subnet_up(b):
-    """From the start of OpenSM to its message, as its log tells."""
+    """Seconds from the start of OpenSM to its message, from its log."""
     start_sm(b)
     swept(b)
     begin = float(b.sh(1, f"cat {BEGIN}"))
@@ -209,10 +209,10 @@ def seconds_to_subnet_up(b):
 
 @GROUP.test(timeout=120)
 def subnet_up(b):
-    """OpenSM says SUBNET UP within 3 s of its start; with the debug kernel, some time.
+    """OpenSM logs SUBNET UP within 3 s after its start; with the debug kernel, at any time.
 
-    A host that did not let us run for a while says nothing about OpenSM: there are three
-    tries, each from ports without a subnet manager.
+    A busy host may stop the nodes for a while. So there are three tries, each from ports without a
+    subnet manager.
     """
     limit, took = 120 if b.debug else 3, []
     while not took or took[-1] > limit:
@@ -235,7 +235,7 @@ TWICE = re.compile(r"osm_vendor_send: ERR 5430: .*, Method 0x81, .*\(Invalid arg
 
 @GROUP.test
 def no_opensm_errors(b):
-    """OpenSM has nothing to complain about."""
+    """OpenSM logs no error."""
     fabric(b)
     errors = [x for x in b.sh(1, "cat /var/log/opensm.log").splitlines() if re.search(
         r"\bERR\b|error|timeout", x, re.I)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Attacks at random, from a seed, for as long as one likes (tests/campaign)."""
+"""Random attacks from a seed, for a given time (tests/campaign)."""
 import time
 
 from .bring_up import PAIR, all_active, fabric
@@ -25,7 +25,7 @@ def lie(b, node, seed, calls, seconds):
 
 @LIES.test(timeout=86400)
 def process(b):
-    """Again and again for --seconds, each time from another seed."""
+    """Runs lie() repeatedly for --seconds, each time from another seed."""
     opt, calls, writes, seed = b.run.opt, 0, 0, b.run.opt.seed
     end = time.monotonic() + opt.seconds
     while time.monotonic() < end:

@@ -16,7 +16,7 @@ from .tree import control
 
 RANKS = 4
 PATTERNS = ("slices", "lists", "blocks")
-FLAPS = 20       # of a campaign, at least
+FLAPS = 20       # at least, in a campaign
 
 GROUP = Group("collectives", RAILS.lab, debug=False, prepare=all_active)
 CAMPAIGN = Group("flaps", RAILS.lab, debug=False, prepare=all_active, campaign=True)
@@ -24,7 +24,7 @@ GROUPS = [GROUP, CAMPAIGN]
 
 
 def probe(name, says):
-    """One question of prog/probes.c, and what a card answers."""
+    """One question of prog/probes.c to a card."""
     @GROUP.test(name=f"probe_{name}")
     def _(b):
         text = b.sh(1, f"/share/ohca-peer probe {name}")
@@ -39,7 +39,7 @@ probe("ece", "no ECE")
 
 @GROUP.test(timeout=120)
 def probe_events(b):
-    """A port's events come in the order of what happened, from its device alone."""
+    """A port's events arrive in the order of their causes, and only from its device."""
     watch = b.background(2, "/share/ohca-peer probe events").said("watching 2 devices")
     control(b, "link", "down", f"node2 {HCAS[1]}:1")
     watch.said("port error")
@@ -74,13 +74,13 @@ def dlid_zero(b):
 
 @GROUP.test
 def channels(b):
-    """64 CQs on 8 channels, and 4,096 regions: each event is of the CQ that has something."""
+    """64 CQs on 8 channels, and 4,096 regions: each event is of a CQ that has a completion."""
     text = b.sh(1, "/share/ohca-peer local channels", 60)
     need(int(find(r"4096 regions .* (\d+) events", text)) >= 64, tail(text))
 
 
 class Rounds:
-    """Processes that verify rounds, and tell of them in /tmp/NAME.NUMBER: prog/rounds.h."""
+    """Processes that verify rounds and report them in /tmp/NAME.NUMBER: prog/rounds.h."""
 
     def __init__(self, b, name, seconds):
         self.b, self.name = b, name
@@ -114,12 +114,12 @@ class Rounds:
             p.verdict()
 
     def whole(self, why):
-        """Waits until all rails that failed have come back."""
+        """Waits until all failed rails have come back."""
         until(60 * self.b.slow, lambda: all(x[1] == x[2] for x in self.state()),
               lambda: f"{why}: {self.state()}")
 
     def end(self):
-        """Ends them after a round; rails have failed, and all of them are back."""
+        """Ends the processes after a round; rails have failed, and all of them have come back."""
         for node in (1, 2):
             self.b.sh(node, f"touch /tmp/{self.name}.stop")
         for p in self.programs:
@@ -130,7 +130,7 @@ class Rounds:
 
 @GROUP.test(timeout=240)
 def allreduce(b):
-    """Sums of 1 byte to 64 MiB by rings, to 4 MiB by trees; long messages are cut among rails."""
+    """Sums of 1 byte to 64 MiB by rings, to 4 MiB by trees; both rails carry long messages."""
     texts = [p.wait(200) for p in Rounds(b, "allreduce", 0).programs]
     for text in texts:
         need(int(find(r"(\d+) sums verified", text)) == 27, tail(text))
@@ -139,11 +139,11 @@ def allreduce(b):
 
 
 def flap(b, rounds, hca, node):
-    """A cable is cut; rounds go on by the other rail; it is plugged, and all rails come back."""
+    """A cable is cut: rounds continue over the other rail. Plugged in: all rails come back."""
     before = rounds.state()
     control(b, "link", "down", f"node{node} {hca}:1")
     try:
-        # a round that was under way has found out when the next ones are there
+        # a round that was running has detected it when the next ones are complete
         until(60 * b.slow, lambda: all(x[1] > y[1] for x, y in zip(rounds.state(), before)),
               lambda: f"no rail fails: {rounds.state()}")
         rounds.go_on(f"{hca} of node{node} is cut")
@@ -155,7 +155,7 @@ def flap(b, rounds, hca, node):
 
 @GROUP.test(timeout=240)
 def flaps(b):
-    """A cable of each rail flaps under all-reduces: none hangs, none is wrong."""
+    """A cable of each rail flaps under all-reduces: none hangs, none has a wrong result."""
     rounds = Rounds(b, "allreduce", 3000)
     rounds.all_there()
     rounds.go_on("nothing happens")
@@ -182,7 +182,7 @@ pattern("blocks", 0, 2)
 
 
 def campaign(name):
-    """Twenty flaps and more, until --seconds are over: at any moment, short and long ones."""
+    """Twenty flaps or more, until --seconds are over: at random times, short and long ones."""
     @CAMPAIGN.test(name=name, timeout=86400)
     def _(b):
         dice, n = random.Random(b.run.opt.seed), 0

@@ -22,17 +22,17 @@ SCENARIOS = (
 
 
 def values(enum):
-    """The names of an enum of the header that programs are compiled with, in their order."""
+    """The names of an enum in the header that programs are compiled with, in their order."""
     with open(os.path.join(paths.ROOT, "usr/include/infiniband/verbs.h"), encoding="utf-8") as f:
         body = find(rf"^enum {enum} {{([^}}]*)}}", f.read())
     names = re.findall(r"^\s*(\w+),$", body, re.M)
-    # none has a number of its own, or a form that this does not know
+    # no value is given explicitly, and there is no form that this does not parse
     need(names and len(names) == body.count(","), f"enum {enum}: {body}")
     return names
 
 
 def look(b, texts):
-    """Notes which statuses and events programs say they were told of."""
+    """Records the statuses and events that programs report."""
     for kind, enum in (("status", "ibv_wc_status"), ("event", "ibv_event_type")):
         names = values(enum)
         for text in texts:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Events of a port and of the device, and that no status and no event was forgotten.
 
-Subnet managers and cables do to node 2's port what they do in a machine room; its programs,
-ibv_asyncwatch for one, must hear of it. Statuses and events of queues come in errors.
+Subnet managers and cables change node 2's port as in a machine room; its programs, for example
+ibv_asyncwatch, must get the events. Statuses and events of queues are in errors.py.
 """
 import re
 
@@ -17,7 +17,7 @@ from .tree import control
 GROUP = Group("events", LAB, prepare=fabric)
 GROUPS = [GROUP]
 
-# What never comes. A device that does say it fails events.every, and has to leave the list.
+# Events that never arrive. If a device does raise one, events.every fails: remove it from the list.
 NEVER = {
     "IBV_WC_LOC_EEC_OP_ERR": "of end-to-end contexts, reliable datagrams: no HCA has them, "
                              "nor has libibverbs a type of QP for them",
@@ -32,7 +32,7 @@ NEVER = {
     "IBV_WC_GENERAL_ERR": "not InfiniBand's: for what a device has no name for",
     "IBV_EVENT_WQ_FATAL": "of work queues without a QP, for raw Ethernet packets",
 }
-# ib_core reads its GIDs again, and tells programs of RoCE's changes only (Linux 6.12, cache.c).
+# ib_core reads its GIDs again, and reports only RoCE's changes to programs (Linux 6.12, cache.c).
 SILENT = {"IBV_EVENT_GID_CHANGE"}
 # Linux 7 raises it, and rdma-core 65 has a name for it.
 SPEED = "IBV_EVENT_DEVICE_SPEED_CHANGE"
@@ -40,7 +40,7 @@ SPEED = "IBV_EVENT_DEVICE_SPEED_CHANGE"
 PORT = f"/sys/class/infiniband/{DEV}/ports/1"
 PROVOKED = []
 
-# Writes GUIDInfo of the port at a LID: block 0 is argv[2], the rest stays. As an SM does.
+# Writes GUIDInfo of the port at a LID, as an SM does: block 0 becomes argv[2], the rest stays.
 SET_GUID = """
 import ctypes, sys
 mad = ctypes.CDLL("libibmad.so.5")
@@ -58,7 +58,7 @@ assert mad.smp_set_via(info, *rest)
 
 
 def provokes(*events, **options):
-    """Decorator: function(b) is a test that makes node 2 raise these, among others."""
+    """Decorator: function(b) is a test that makes node 2 raise these events, among others."""
     def add(f):
         def run(b):
             watch(b, 2)
@@ -74,7 +74,7 @@ def provokes(*events, **options):
 
 
 def heard(b, event):
-    """Waits until node 2's program has been told."""
+    """Waits until node 2's program has reported an event."""
     until(60 * b.slow, lambda: event in watched(b, 2), f"{event} does not come")
 
 
@@ -91,7 +91,7 @@ def port_lid(b, node):
 
 @provokes("IBV_EVENT_PORT_ERR", "IBV_EVENT_PORT_ACTIVE")
 def link(b):
-    """The switch's end of the cable is disabled, and enabled."""
+    """The switch's end of the cable is disabled and enabled."""
     sw, at = switch_lid(b), port_of(b, 2)
     b.sh(1, f"ibportstate {sw} {at} disable")
     heard(b, "IBV_EVENT_PORT_ERR")
@@ -104,7 +104,7 @@ def link(b):
 
 @GROUP.test(timeout=120)
 def speed(b):
-    """Node 2's cable gets worse: the port has another rate, and programs that can be are told."""
+    """Node 2's cable gets worse: the port has another rate, and programs get an event."""
     cable = f"{find(r'^Switch.*: (0x[0-9a-f]+)', b.sh(1, 'ibswitches'))}:{port_of(b, 2)}"
     told = not b.status(2, f"grep -q {SPEED} $(command -v ibv_asyncwatch)")[0]
     b.note(f"ibv_asyncwatch {'has' if told else 'does not have'} {SPEED}")
@@ -124,7 +124,7 @@ def speed(b):
 
 @provokes("IBV_EVENT_PKEY_CHANGE", timeout=120)
 def partition(b):
-    """OpenSM reads of a new partition, and then of none."""
+    """OpenSM reads a new partition from its file, and then none."""
     where = "/etc/opensm/partitions.conf"
     b.sh(1, f"printf 'Default=0x7fff,ipoib: ALL=full;\\nother=0x8123: ALL=full;\\n' >{where}; "
             "pkill -HUP -x opensm")
@@ -133,7 +133,7 @@ def partition(b):
     watch(b, 2)
     b.sh(1, f"rm {where}; pkill -HUP -x opensm")
     heard(b, "IBV_EVENT_PKEY_CHANGE")
-    # that may have been the last event of the partition's begin
+    # that may have been the last event for the new partition
     until(60 * b.slow, lambda: "0x8123" not in b.sh(2, f"cat {PORT}/pkeys/*"), "the P_Key stays")
     all_active(b)
 
@@ -156,7 +156,7 @@ def lid(b):
 
 @provokes("IBV_EVENT_CLIENT_REREGISTER", timeout=120)
 def prefix(b):
-    """A new OpenSM has another prefix for the subnet; what the old one knew is lost."""
+    """A new OpenSM has another prefix for the subnet; the state of the old one is lost."""
     for value in ("fe80000000000077", "fe80000000000000"):
         stop_sm(b)
         watch(b, 2)
@@ -180,7 +180,7 @@ def hand_over(b):
     heard(b, "IBV_EVENT_SM_CHANGE")
     for node in (1, 2):
         shows(b, "sm_lid", f"{port_lid(b, 2):#x}\n", node)
-    # asks the other OpenSM by a MAD, which may come too late while that one sweeps
+    # it asks the other OpenSM by a MAD, which may arrive too late while that one sweeps
     until(60 * b.slow,
           lambda: re.search(r"priority 13 .*SMINFO_MASTER", b.status(2, "sminfo")[1]),
           "node2 has no master of priority 13")
@@ -195,16 +195,16 @@ def hand_over(b):
 
 @provokes("IBV_EVENT_DEVICE_FATAL", timeout=120, reports=SAID)
 def fatal(b):
-    """The device itself says that it failed."""
+    """The device itself reports that it failed."""
     rebind(b)
     recovers(b, lambda: poke(b, AQ_DB, 0x7fffffff), "reported a fatal error")
 
 
 @provokes("IBV_EVENT_GID_CHANGE", timeout=120)
 def guid(b):
-    """A second GUID for the port: ib_core reads its GIDs again, for which nothing else asked."""
+    """A second GUID for the port: ib_core must read its GIDs again, which no other event causes."""
     b.sh(1, f"cat >/tmp/set_guid.py <<'END'\n{SET_GUID}END")
-    # a sweep of OpenSM, about what was before, may come between
+    # a sweep of OpenSM for earlier changes may come between
     for left in (2, 1, 0):
         for value in (0x1234f0000000beef, 0):
             b.sh(1, f"python3 /tmp/set_guid.py {port_lid(b, 2)} {value:x}")
@@ -220,7 +220,7 @@ def guid(b):
 
 @GROUP.test(timeout=400, reports=SAID)
 def every(b):
-    """Every status and every event came in this run, here or before, or never can."""
+    """Every status and every event was raised in this run, or can never be raised."""
     wanted = set(values("ibv_wc_status") + values("ibv_event_type"))
     need(wanted >= NEVER.keys(), f"there is no {NEVER.keys() - wanted}")
     for events, run in PROVOKED:

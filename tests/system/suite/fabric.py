@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the fabric does to its nodes, and a node to the fabric."""
+"""Effects of the fabric on its nodes, and of a node on the fabric."""
 import contextlib
 import re
 
@@ -12,9 +12,9 @@ GROUP = Group("fabric", ("-n", "3", "--no-sm"), debug=False, prepare=fabric)
 
 # true when perftest's server has its device and waits for a client
 LISTENS = "grep -qi ':%04X 0.*:0000 0A' /proc/net/tcp*" % PERF_PORT
-# how perftest's programs end that have lost their peer: with any status, by no signal
+# how perftest's programs end without their peer: with any status, but by no signal
 LOST = range(128)
-# what QEMU says without the fabric's process
+# QEMU's message if the fabric's process has ended
 LOSES = "lost its HCA"
 
 
@@ -40,12 +40,12 @@ def outlived(b):
 
 @GROUP.test(timeout=240)
 def paused(b):
-    """A node stands still while one writes to it: the others go on, it comes back."""
+    """A node is stopped while one writes to it: the others continue, and it comes back."""
     command = f"ib_write_bw -F -d {DEV} -s 65536 -D 60"
     server = b.background(3, command, LISTENS, ends=LOST)
     client = b.background(2, f"{command} node3",
                           "rdma resource show qp | grep -q 'state RTS.*ib_write_bw'", ends=LOST)
-    # what ports discarded while the subnet came up, not being Active yet, is another matter
+    # ports also discarded packets before they were Active: those do not count
     b.sh(1, "ibqueryerrors -k", 60, status=None)
     before = outlived(b)
     with b.stopped(3):
@@ -73,7 +73,7 @@ def paused(b):
 
 @contextlib.contextmanager
 def without_switch(b):
-    """The switch is not there within, nor the HCAs: they are away."""
+    """In this context, the switch does not run, and the HCAs are away."""
     marks = {vm.k: len(b.kernel_said(vm.k)) for vm in b.lab.vms}
 
     def said(what):

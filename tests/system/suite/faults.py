@@ -27,7 +27,7 @@ COMMAND_MS = 10000  # in place of 30 s
 LESS = 1 << 7   # kind of lie: sizes that are smaller in the first answers
 COMMAND, MEMORY, MASTER = 4, 2, 4
 
-# A program that has one of each until it is killed.
+# A program that has one object of each kind until it is killed.
 ALL = PYVERBS_ENUMS + """
 import os, signal
 from pyverbs.device import Context
@@ -88,24 +88,24 @@ def ask(b, name):
 
 
 def tell(b, seed, kinds, one_of):
-    """From now on the device of node 2 lies like that; one_of 0: not any more."""
+    """Makes the device of node 2 lie like that from now on; one_of 0: no more."""
     for name, value in (("lies-seed", seed), ("lies-kinds", kinds), ("lies", one_of)):
         b.qmp(2, "qom-set", path="/machine/peripheral/hca", property=f"x-{name}", value=value)
 
 
 def rebind(b):
-    """A function that nothing is held against."""
+    """Binds the function anew, so that the driver counts its attempts from 0."""
     b.sh(2, f"d=$(basename {PCI}); cd /sys/bus/pci/drivers/ohca; echo $d >unbind; echo $d >bind")
     all_active(b)
 
 
 def since(b, mark):
-    """What node 2's kernel has said after it had said so much."""
+    """Lines of node 2's kernel after a position."""
     return b.kernel_said(2)[mark:]
 
 
 def recovers(b, provoke, reason, program=True):
-    """The driver notices what provoke() did, says so, and the fabric works again."""
+    """The driver detects what provoke() did, logs it, and the fabric works again."""
     mark = len(b.kernel_said(2))
     if program:
         watch(b, 2)
@@ -124,14 +124,14 @@ def recovers(b, provoke, reason, program=True):
 
 @GROUP.test(timeout=120, reports=SAID)
 def event(b):
-    """The device itself says that it failed: its admin queue overran."""
+    """The device itself reports that it failed: its admin queue overran."""
     rebind(b)
     recovers(b, lambda: poke(b, AQ_DB, 0x7fffffff), "reported a fatal error .reason 0x3")
 
 
 @GROUP.test(timeout=120, reports=SAID)
 def no_dma(b):
-    """The device cannot reach memory any more, so no event tells of it."""
+    """The device cannot access memory any more, so no event reports the failure."""
     rebind(b)
 
     def provoke():
@@ -142,14 +142,14 @@ def no_dma(b):
 
 @GROUP.test(timeout=120, reports=SAID)
 def reset_behind(b):
-    """Somebody resets the device."""
+    """The device is reset behind the driver's back."""
     rebind(b)
     recovers(b, lambda: poke(b, CTRL, 1), "was reset behind the driver's back")
 
 
 @GROUP.test(timeout=120, reports=SAID)
 def objects(b):
-    """One of each goes with a device that is dead: the kernel is left with none of them."""
+    """Objects of each kind are removed with a failed device; the kernel keeps none of them."""
     rebind(b)
     b.sh(2, f"cat >/tmp/all.py <<'EOF'\n{ALL}EOF\n(python3 /tmp/all.py >/tmp/all.log 2>&1 &)")
     until(30 * b.slow, lambda: "held" in b.sh(2, "cat /tmp/all.log"),
@@ -162,14 +162,14 @@ def objects(b):
 
 @GROUP.test(timeout=120, reports=SAID)
 def decodes_nothing(b):
-    """The device does not answer in memory space, as one that was pulled."""
+    """The device does not answer in memory space, as if it were pulled."""
     rebind(b)
     recovers(b, lambda: clear_command(b, MEMORY), "the device is gone")
 
 
 @GROUP.test(timeout=120, reports=SAID + "|no OpenHCA device")
 def power(b):
-    """The slot loses its power, which the driver tries to bear, and gets it again."""
+    """The slot loses its power, which the driver tries to survive, and gets it again."""
     rebind(b)
     slot = b.sh(2, f"readlink -f {PCI}/..").strip()
 
@@ -196,7 +196,7 @@ END""")
 
 @GROUP.test(timeout=180, reports=SAID)
 def gives_up(b):
-    """A device that fails again and again is left alone; binding it anew is a new start."""
+    """The driver gives up a device that fails repeatedly; binding it again is a new start."""
     rebind(b)
     for n in range(1, 6):
         mark = len(b.kernel_said(2))
@@ -216,8 +216,8 @@ def gives_up(b):
 
 @GROUP.test(timeout=150, reports=SAID)
 def command_timeout(b):
-    """A command does not come back: the device is reset, which helps, and goes on."""
-    # the driver asks for the limit when it begins
+    """A command gets no answer: the driver resets the device and continues."""
+    # the driver reads the limit when it starts
     limit = {"path": "/machine/peripheral/hca", "property": "x-command-ms"}
     b.qmp(2, "qom-set", **limit, value=COMMAND_MS)
     rebind(b)
@@ -226,7 +226,7 @@ def command_timeout(b):
     def provoke():
         b.qmp(2, "qom-set", path="/machine/peripheral/hca", property="x-deaf", value=True)
         b.background(2, f"cat /sys/class/infiniband/{DEV}/ports/1/hw_counters/*", ends=(0, 1))
-    # the counters, or what else the kernel asks the device at that time
+    # the counters, or another command that the kernel sends at that time
     recovers(b, provoke, r"[A-Z]\w+ timed out \(reason 0x0\)")
 
 
@@ -253,7 +253,7 @@ cd /sys/class/infiniband/{DEV}/ports 2>/dev/null && cat */gids/* */pkeys/* >/dev
 
 @GROUP.test(timeout=120)
 def function_reset(b):
-    """FLR: the port comes back to ACTIVE, also with a program in the way."""
+    """FLR: the port comes back to ACTIVE, also with a program that uses the device."""
     for _ in range(2):
         mark = len(b.kernel_said(2))
         with losing(b):
@@ -268,7 +268,7 @@ def function_reset(b):
 
 @GROUP.test(timeout=120)
 def remove_rescan(b):
-    """The PCI function vanishes from the kernel under a program, and is found again."""
+    """The PCI function is removed from the kernel under a program, and is found again."""
     with losing(b):
         function = b.sh(2, f"p={PCI}; echo 1 >$p/remove; echo $p", 60).strip()
     b.sh(2, f"[ ! -e /sys/class/infiniband/{DEV} ] && [ ! -e {function} ]")
@@ -279,7 +279,7 @@ def remove_rescan(b):
 
 @GROUP.test(timeout=120, debug=False)
 def hot_plug(b):
-    """The card is pulled under a program and another one is plugged."""
+    """The card is pulled under a program, and another one is plugged in."""
     guid = b.sh(2, f"cat /sys/class/infiniband/{DEV}/node_guid")
     with losing(b):
         b.qmp(2, "device_del", id="hca")

@@ -2,9 +2,9 @@
 """What the system tests share: groups of tests that share a lab, and its supervision.
 
 A test is a function with the decorator @GROUP.test. It gets a Bench, and fails by an
-exception. After each test, passed or not, all is judged that happened meanwhile: what the
-kernels, QEMU and the switch said, which machines, helpers and programs have ended. What the
-test did not announce is a failure.
+exception. After each test, passed or not, the harness judges the messages of the kernels, of
+QEMU and of the switch, and which machines, helpers and programs have ended. Whatever the test
+did not announce is a failure.
 """
 import contextlib
 import copy
@@ -62,7 +62,7 @@ done"""
 
 
 class Overdue(BaseException):
-    """A test took longer than it may."""
+    """A test has exceeded its time."""
 
 
 class Test:
@@ -107,35 +107,35 @@ WARNED = re.compile(r"warning: |error: |terminating on signal (?!15)")
 
 
 class Bench:
-    """What a test works with."""
+    """The functions and the state that a test gets."""
 
     def __init__(self, run):
         self.run = run
         self.group = self.lab = None
-        self.state = {}     # what tests of one lab tell each other
-        self.seen = set()   # statuses and events that programs were told of, in all labs
+        self.state = {}     # values that tests of one lab pass to each other
+        self.seen = set()   # statuses and events that programs reported, in all labs
         self.debug = run.opt.kernel == "debug"
         self.slow = (4 if self.debug else 1) * run.opt.patience
         self.started = self.launched = 0
-        self.spent = False  # the lab is not fit for another test
+        self.spent = False  # the lab must not be used for another test
         self.transcript = None
         self.kernels = {}   # node: KernelLog
-        self.programs = []  # that this test has in the background
+        self.programs = []  # programs of this test in the background
         self.dead = set()   # names of machines that a test ends
-        self.told = {}      # of what ended or was logged, what was judged
+        self.told = {}      # parts that have ended, and logs: what was judged
 
     def note(self, text):
-        """One more line for the log of the test."""
+        """Adds a line to the log of the test."""
         if self.transcript:
             self.transcript.write(text.rstrip("\n") + "\n")
             self.transcript.flush()
 
     def sub(self, name, outcome, why="", kind="data"):
-        """The outcome of a part of a test, counted like a test."""
+        """Records the outcome of a part of a test, counted like a test."""
         self.run.result(f"{self.group.name}.{name}", outcome, why, kind)
 
     def sh(self, node, script, timeout=30, status=0):
-        """Runs a script on a node, returns its output; status None accepts any."""
+        """Runs a script on a node; returns its output; status None accepts any."""
         got, text = self.lab.capture(node, script, timeout * self.slow)
         self.note(f"node{node}# {script}\n{text}[status {got}]")
         if status is not None and got != status:
@@ -144,13 +144,13 @@ class Bench:
         return text
 
     def status(self, node, script, timeout=30):
-        """Runs a script on a node, returns (status, output)."""
+        """Runs a script on a node; returns (status, output)."""
         got, text = self.lab.capture(node, script, timeout * self.slow)
         self.note(f"node{node}# {script}\n{text}[status {got}]")
         return got, text
 
     def qmp(self, node, command, **arguments):
-        """Runs a command of a node's QEMU, returns what it returns."""
+        """Runs a command of a node's QEMU; returns its result."""
         try:
             answer = qmp(os.path.join(self.lab.vms[node - 1].dir, "qmp"), command, **arguments)
         except QmpError as e:
@@ -164,7 +164,7 @@ class Bench:
 
     @contextlib.contextmanager
     def stopped(self, node):
-        """A node's machine stands still within, with its HCA."""
+        """In this context, a node's machine is stopped, with its HCA."""
         self.qmp(node, "stop")
         try:
             yield
@@ -198,11 +198,11 @@ class Bench:
         return p.ready(ready) if ready else p
 
     def expect_dead(self, node):
-        """The machine of a node is ended by this test, and is dead from then on."""
+        """Declares that this test ends the machine of a node, which then does not run any more."""
         self.dead.add(self.lab.vms[node - 1].name)
 
     def living(self):
-        """The numbers of the nodes that nobody has ended."""
+        """The numbers of the nodes that no test has ended."""
         return [vm.k for vm in self.lab.vms if vm.name not in self.dead]
 
     def start(self):
@@ -227,7 +227,7 @@ class Bench:
                 self.sh(vm.k, f"mount --bind /share/{vm.guest.arch} /share")
 
     def kernel_has(self, node, option):
-        """Skips the test if the kernel of a node was built without an option, CONFIG_ left out."""
+        """Skips the test if the kernel of a node lacks an option; CONFIG_ is left out."""
         status, _ = self.status(node, "f=/boot/config-$(uname -r); [ ! -e $f ] || "
                                       f"grep -q ^CONFIG_{option}= $f", 20)
         if status:
@@ -235,7 +235,7 @@ class Bench:
             raise Skip(f"the kernel of {guest} has no {option}")
 
     def module(self, node, name):
-        """Where a node finds one of the kernel modules of these tests."""
+        """The path of one of the kernel modules of these tests on a node."""
         return f"/share/{self.lab.vms[node - 1].guest.modules(self.run.opt.kernel)}/{name}"
 
     def stop(self):
@@ -299,7 +299,7 @@ class Bench:
         return failures + self._logs(None)
 
     def judge(self, test=None):
-        """What is wrong since the last call and was not announced by a test: Failures."""
+        """Failures since the last call that no test has announced."""
         failures = self._programs() + self._parts() + self._logs(test and test.says)
         for vm in self.lab.vms:
             log = self.kernels[vm.k]
@@ -317,7 +317,7 @@ class Bench:
         return failures
 
     def _programs(self):
-        """Ends the test's programs; Failures of those that ended before, and badly."""
+        """Ends the test's programs; Failures of those that ended before with a wrong status."""
         failures = []
         for p in self.programs:
             if self.lab.vms[p.node - 1].alive():
@@ -329,7 +329,7 @@ class Bench:
         return failures
 
     def _parts(self):
-        """Failures of machines and helpers that have ended, or live on, undeclared."""
+        """Failures of machines and helpers that have ended, or still run, unannounced."""
         ended = self.lab.ended()
         failures = []
         for name, how in ended.items():
@@ -341,7 +341,7 @@ class Bench:
         return failures
 
     def _logs(self, allowed):
-        """Failures for what QEMU and the switch wrote since the last call."""
+        """Failures for lines that QEMU and the switch wrote since the last call."""
         failures = []
         for name, path in self.lab.logs().items():
             try:
@@ -362,7 +362,7 @@ class Bench:
         return failures
 
     def _read_kernel(self, node):
-        """Reads what the kernel of a node has said; from its console if there is no other way."""
+        """Reads the log of a node's kernel; from its console if there is no other way."""
         vm, log = self.lab.vms[node - 1], self.kernels[node]
         if not vm.alive():
             log.read_console()
@@ -374,12 +374,12 @@ class Bench:
             raise Failure(f"node{node} {e}", e.kind) from None
 
     def kernel_said(self, node):
-        """All that the kernel of a node has said since it booted."""
+        """All lines of a node's kernel since it booted."""
         self._read_kernel(node)
         return self.kernels[node].text()
 
     def kernel_says(self, node):
-        """What the kernel of a node has said since the test began."""
+        """The lines of a node's kernel since the test began."""
         self._read_kernel(node)
         log = self.kernels[node]
         return "\n".join(log.lines[log.judged:])
@@ -389,7 +389,7 @@ OUTCOMES = {"PASS": "passed", "FAIL": "failed", "SKIP": "skipped"}
 
 
 class Run:
-    """All groups that were asked for."""
+    """Runs all selected groups."""
 
     def __init__(self, opt, modules):
         self.opt = opt
@@ -437,7 +437,7 @@ class Run:
         print(f"{outcome}: {name}{took}{why}", flush=True)
 
     def write(self):
-        """Writes what there is so far as JUnit's XML."""
+        """Writes all results so far as JUnit's XML."""
         write_junit(os.path.join(LOGS, f"junit-{self.name}.xml"),
                     [(self.name, time.monotonic() - self.begin, self.cases)])
 
@@ -482,12 +482,12 @@ class Run:
                 if not self._start(bench, f"{group.name}.{test.name}"):
                     continue
             passed = self._one(bench, test)
-            # who knows what a failure left behind
+            # the failure may have left an unknown state
             if bench.spent or not passed and not self.opt.keep_going:
                 bench.stop()
 
     def _start(self, bench, name):
-        """Boots a lab; the test that needs it has failed if there is none."""
+        """Boots a lab; if that fails, the test that needs it has failed."""
         try:
             bench.start()
             return True
@@ -552,7 +552,7 @@ class Run:
 
 
 def head(script):
-    """A script's first words."""
+    """The first words of a script."""
     line = " ".join(script.split())
     return line if len(line) < 70 else line[:67] + "..."
 
@@ -595,14 +595,14 @@ def linux(b, node):
 
 
 def until(seconds, condition, why):
-    """Waits until condition() is true; why: what is to be said if it never is, or gives that.
+    """Waits until condition() is true; why: the error text, or a function that returns it.
 
-    A question costs a node time that it needs for what is waited for: the pauses are as long as
-    the questions, up to 2 s.
+    Each check uses time of the node that it is waiting for. So the pauses are as long as the
+    checks, up to 2 s.
     """
     end = time.monotonic() + seconds
     while True:
-        # what became true while we, or a node, stood still came in time
+        # a condition that became true while we, or a node, were stopped was in time
         asked = time.monotonic()
         late = asked > end
         if condition():

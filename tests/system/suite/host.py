@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What QEMU and the switch say when they are started wrongly or meet a stranger."""
+"""Errors of QEMU and the switch for wrong arguments and for unexpected peers."""
 import os
 import re
 import select
@@ -28,7 +28,7 @@ FRONT = 0x4643484F                  # of struct ohca_front_hdr, which begins the
 
 
 def qemu(device, seconds=60):
-    """Starts QEMU with a device and no guest; (exit status or None, what it said)."""
+    """Starts QEMU with a device and no guest; returns (exit status or None, messages)."""
     process = spawn([*paths.qemu(), "-M", "q35,memory-backend=ram", "-accel", "tcg", "-m", "64",
                      "-object", "memory-backend-memfd,id=ram,size=64M,share=on", "-nodefaults",
                      "-display", "none", "-S", "-device", device],
@@ -50,7 +50,7 @@ def refused(b, device, pattern):
 
 
 class Directory:
-    """A short temporary directory."""
+    """A temporary directory with a short path."""
 
     def __enter__(self):
         self.path = tempfile.mkdtemp(dir=paths.runtime())
@@ -62,7 +62,7 @@ class Directory:
 
 @GROUP.test(timeout=300)
 def bad_socket(b):
-    """A fabric socket that cannot be used: QEMU does not start and says why."""
+    """With a fabric socket that cannot be used, QEMU does not start and prints why."""
     with Directory() as d:
         device = f"ohca,fabric={d}"
         refused(b, f"{device}/none", r"no fabric socket .*is ohca-fabric running")
@@ -81,7 +81,7 @@ def bad_socket(b):
 
 @GROUP.test(timeout=300)
 def bad_properties(b):
-    """Values that the device does not have."""
+    """Values that the device does not allow."""
     for prop, pattern in (("ports=3", "ports must be"), ("vls=3", "vls must be"),
                           ("mtu=1500", "mtu must be"), ("speed=warp", "speed must be"),
                           ("width=5x", "width must be"), ("x-vectors=0", "x-vectors must be"),
@@ -120,7 +120,7 @@ def stranger(path, answer):
 
 @GROUP.test(timeout=300)
 def front_version(b):
-    """A fabric that speaks another version of the front protocol, or something else."""
+    """A fabric with another version of the protocol of HCAs, or with a wrong answer."""
     def other_version(hello):
         fields = list(HELLO.unpack_from(hello))
         fields[1] += 1
@@ -138,7 +138,7 @@ def front_version(b):
 
 @GROUP.test(timeout=300)
 def fabric_meets_stranger(b):
-    """What is no HCA of our version is refused by the fabric, which says so and goes on."""
+    """The fabric refuses a peer that is no HCA of our version, logs it, and continues."""
     with Directory() as d:
         with open(f"{d}/log", "w+b") as log:
             fabric = spawn([paths.FABRIC, "serve", "--generate", "star:4", "--hosts-off",
@@ -174,7 +174,7 @@ def fabric_meets_stranger(b):
 
 @GROUP.test(timeout=300)
 def fabric_bad_arguments(b):
-    """ohca-fabric refuses what it cannot do."""
+    """ohca-fabric refuses wrong arguments."""
     with Directory() as d:
         for args, pattern in ((["--generate", "star:0", "--listen", f"{d}/f"], r"star:N"),
                               (["--listen", f"{d}/f"], r"--topology or --generate"),
@@ -191,7 +191,7 @@ def fabric_bad_arguments(b):
 
 @VERSION.test(reports="ohca")
 def other_major(b):
-    """The driver refuses a device of another major version, and says so."""
+    """The driver refuses a device of another major version with a message."""
     b.status(1, "modprobe ohca")
     find(r"ohca .*device has interface version 2\.0, driver is for 1\.x", b.kernel_said(1))
     need(not b.status(1, f"ls /sys/class/infiniband/{DEV}")[0] == 0, "it registered all the same")
@@ -200,7 +200,7 @@ def other_major(b):
 
 @VERSION.test()
 def other_minor(b):
-    """A later minor version of the same major one adds what a driver may ignore: it works."""
+    """A later minor version of the same major one adds only what a driver may ignore: it works."""
     b.sh(2, "modprobe ohca")
     find(r"ohca_0: OpenHCA 1\.7, ", b.kernel_said(2))
     need("1.7" in b.sh(2, "cat /sys/kernel/debug/ohca/*/device"), "debugfs has another version")
@@ -209,7 +209,7 @@ def other_minor(b):
 
 @VERSION.test()
 def other_rdma_core(b):
-    """The provider for rdma-core 45 and later is no provider for 44, and says so."""
+    """The provider for rdma-core 45 and later refuses to work with 44, with a message."""
     b.sh(2, "modprobe ohca")
     said = b.sh(2, "mkdir -p /tmp/44 && cd /tmp/44 && "
                 "cp -L /usr/lib/x86_64-linux-gnu/libibverbs.so.1 libibverbs.so.1.14.44.0 && "

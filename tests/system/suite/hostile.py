@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Programs that scribble over their own queues, beside others that must not notice."""
+"""Programs that write garbage to their own queues, beside others that must not be disturbed."""
 import threading
 
 from .bring_up import PAIR, fabric
@@ -17,7 +17,7 @@ SCENARIOS = {
 
 
 class Neighbour:
-    """Verified traffic between two nodes for as long as a 'with' lasts, at least."""
+    """Verified traffic between two nodes, at least during a 'with'."""
 
     def __init__(self, bench, seconds, on=(1, 2)):
         self.b, self.seconds, self.on = bench, seconds, on
@@ -50,7 +50,7 @@ class Neighbour:
 
 
 def add(scenario, says):
-    """One scenario of prog/hostile.c on node 2, while both nodes talk."""
+    """Adds a scenario of prog/hostile.c on node 2, beside traffic of both nodes."""
     @GROUP.test(name=scenario, timeout=90)
     def _(b):
         with Neighbour(b, 3):
@@ -66,7 +66,7 @@ for _s, _w in SCENARIOS.items():
 
 @GROUP.test
 def nothing_left(b):
-    """The kernel took everything back."""
+    """The kernel has released everything."""
     text = b.sh(2, "rdma resource show qp; rdma resource show mr; rdma resource show pd")
     need("ohca-peer" not in text, tail(text))
     b.peer("verify rc")

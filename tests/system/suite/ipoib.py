@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""IPoIB with what the device does for it: checksums, large segments, both modes."""
+"""IPoIB with the device's offloads: checksums, large segments, both modes."""
 import json
 import re
 
@@ -21,14 +21,14 @@ ROUTE = "ip route replace 10.77.0.0/24 dev ib0 proto kernel scope link src 10.77
 SEND_BUFFER = "4096 16384 262144"
 
 ERRORS = ("TcpInCsumErrors", "UdpInCsumErrors")
-# datagrams that the receiver's socket had no room for
+# datagrams for which the receiver's socket had no room
 NO_ROOM = ("UdpRcvbufErrors", "UdpMemErrors")
 DROPS = ("TcpExtTCPRcvQDrop", "TcpExtTCPBacklogDrop", "TcpExtTCPTimeouts")
-STRAY = 3   # packets of others in between two counts, which are not of one moment
+STRAY = 3   # packets of others between two counts, which are not read at the same time
 
 
 def counts(b, node):
-    """What the interface, the port, the device and the network stack have counted."""
+    """The counters of the interface, the port, the device and the network stack."""
     text = b.sh(node, "echo skbs $(cat /sys/class/net/ib0/statistics/tx_packets); "
                       f"cd /sys/class/infiniband/{DEV}; "
                       "echo packets $(cat ports/1/counters/unicast_xmit_packets); "
@@ -41,7 +41,7 @@ def counts(b, node):
 
 
 def bad(before, after):
-    """Checksums that the stack found wrong between two counts."""
+    """The wrong checksums that the stack found between two counts."""
     return [(k, name) for k in (0, 1) for name in ERRORS if before[k][name] != after[k][name]]
 
 
@@ -66,7 +66,7 @@ def iperf(b, *options):
     after = [counts(b, k) for k in (1, 2)]
     need(end["sum_received"]["bytes"] > 0, "nothing arrived")
     again = end["sum_sent"]["retransmits"]
-    # Of both directions together: what OpenSM asks the switch meanwhile, the switch answers.
+    # Both directions together: the switch answers OpenSM's requests meanwhile.
     # Unicast only: a multicast packet (MLD, neighbour discovery) has as many receivers as members.
     sent, arrived = (sum(after[k][name] - before[k][name] for k in (0, 1))
                      for name in ("packets", "arrived"))
@@ -84,7 +84,7 @@ def iperf(b, *options):
 
 @GROUP.test
 def offloads(b):
-    """ethtool shows what the device does."""
+    """ethtool shows the device's offloads."""
     for node in (1, 2):
         text = b.sh(node, "ethtool -k ib0")
         for name in ON:
@@ -102,7 +102,7 @@ def datagram(b):
 
 @GROUP.test(debug=False)
 def without(b):
-    """The same with everything switched off: software's packets are as good."""
+    """The same without offloads: packets made by software work, too."""
     for node in (1, 2):
         b.sh(node, "ethtool -K ib0 rx off tx off tso off")
     try:
@@ -115,7 +115,7 @@ def without(b):
 
 @GROUP.test
 def mixed(b):
-    """The device's checksums against software's check, and the other way round."""
+    """The device's checksums against software's check, and the reverse."""
     size = 1 << 20
     data = f"import random, socket; data = random.Random(7).randbytes({size}); "
     server = data + ("s = socket.create_server(('10.77.0.1', 7778)); c, _ = s.accept(); "
@@ -133,7 +133,7 @@ def mixed(b):
 
 @GROUP.test(debug=False)
 def udp(b):
-    """UDP with checksums of the device: each datagram arrives, or what dropped it counts it."""
+    """UDP with checksums of the device: each datagram arrives, or a counter has its loss."""
     before = [counts(b, k) for k in (1, 2)]
     _, text = b.pair("iperf3 -s -1", "iperf3 -c 10.77.0.1 -u -b 20M -l 1400 -n 2M -J", IPERF_PORT)
     end = json.loads(text[text.index("{"):])["end"]["sum"]
@@ -168,7 +168,7 @@ def connected(b):
 
 
 def gone(b, base):
-    """What node 2 has sent since a snapshot, and one of now."""
+    """The bytes that node 2 has sent since a snapshot, and a new snapshot."""
     now = traffic.Snapshot(b.sh(2, traffic.READ), b.lab.vms[1].guest)
     b.note(f"{now.saved()}")
     return traffic.Sent(now, base), now.saved()
@@ -176,7 +176,7 @@ def gone(b, base):
 
 @GROUP.test(debug=False)
 def who(b):
-    """What ohca-lab traffic says: a program that has sent by IPoIB, then one by verbs."""
+    """The output of ohca-lab traffic: a program that has sent by IPoIB, then one by verbs."""
     size = 8 << 20
     status, text = b.status(2, traffic.START)
     need(not status or linux(b, 2) < (6, 9), f"no counts by program: {text}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Labs of several hosts on one fabric: here, of one host, by TCP over the loopback."""
+"""Labs of several hosts on one fabric; here all on one host, by TCP over the loopback."""
 import os
 import re
 import subprocess
@@ -14,7 +14,7 @@ GROUPS = [GROUP]
 LAB = os.path.join(paths.TOP, "tools", "ohca-lab")
 SIZE, ROUNDS = 65536, 200
 TRAFFIC = f"-d {DEV} -s {SIZE} -n {ROUNDS} -p {PERF_PORT}"
-# What node 2 does: it is a node like any other, by the names that it knows others by.
+# Commands of node 2: it is a node like any other, and knows the others by their names.
 COMMAND = f"""set -e
 [ "$(hostname)" = node2 ]
 ping -q -c 3 -W 10 node1
@@ -49,7 +49,7 @@ def nodes_of(b):
 
 @GROUP.test(timeout=120)
 def killed(b):
-    """A lab that is killed is a link that goes down."""
+    """If a lab is killed, its link goes down."""
     process = node(b, 2)
     try:
         until(60 * b.slow, lambda: nodes_of(b) == {"node1", "node2"}, "node2 does not join")
@@ -61,7 +61,7 @@ def killed(b):
 
 @GROUP.test(timeout=120)
 def command(b):
-    """Its number joins again; the command uses the subnet, and then the node is gone."""
+    """Its number joins again; the command uses the subnet; after that, the node has left."""
     b.background(1, f"ib_send_bw {TRAFFIC}",
                  f"grep -qi ':{PERF_PORT:04X} 0.*:0000 0A' /proc/net/tcp /proc/net/tcp6")
     status, text = ended(b, node(b, 2, "--", COMMAND), 100)

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a node's kernel says: read in one place, kept whole, and judged once.
+"""The log of a node's kernel: read in one place, kept completely, and judged once.
 
-Who wants to know what the kernel said looks at what was kept. Only judge() moves the mark
-behind which lines are still to be judged, so nobody can take a report away from it.
+Tests read the kept lines. Only judge() moves the mark behind which lines are still to be judged,
+so that no other reader can hide a report from it.
 """
 import os
 import re
 
 from .verdict import Failure
 
-# What the kernel says when something is wrong.
+# Messages of the kernel that are a failure.
 REPORT = re.compile(
     r"WARNING:|BUG[: ]|\bOops\b|KASAN|UBSAN|general protection|unable to handle|"
     r"INFO: task .* blocked|possible (circular|recursive|irq)|inconsistent lock state|"
@@ -17,12 +17,12 @@ REPORT = re.compile(
     r"kmemleak: \d+ new|ODEBUG|soft lockup|detected stall|list_(add|del) corruption|"
     r"refcount_t|unexpected fatal signal|segfault at|invalid opcode|Kernel panic|"
     r"bad unlock balance|held lock freed|non-static key|stack-protector|"
-    # ordinary work of a kernel under load, or with the options of the debug kernel, is none
+    # normal for a kernel under load, or with the options of the debug kernel, so no failure
     r"workqueue: (?!round-robin|.* hogged CPU)|ohca.*deprecated|deprecated.*ohca|"
     r"ohca .*(fatal|timed out|gone|away|refused)|invalid context|Call Trace")
-# Of these, what our driver says of a device that fails.
+# Of these, messages of our driver about a device that fails.
 SAID = r"ohca .*(fatal|gone|away|reset behind|does not answer|no answer|timed out)"
-# What lockdep says of an order of locks, to the end of its stack trace.
+# A report of lockdep about the order of locks, to the end of its stack trace.
 LOCK_ORDER = re.compile(r"^.*possible circular locking(?:.*\n)*?.*</TASK>$", re.M)
 
 # Reports, each as a whole, of a defect of Linux that whoever takes an adapter away may meet. The
@@ -58,10 +58,10 @@ print "next $next lost $lost\n"'"""
 
 
 class KernelLog:
-    """All that the kernel of one node has said since it booted."""
+    """All lines of the kernel of one node since it booted."""
 
     def __init__(self, console):
-        """console: the file with the serial console's output, which outlives the node."""
+        """console: the file with the serial console's output; it remains after the node's end."""
         self.console = console
         self.lines = []
         self.next = 0       # number of the first record that was not read
@@ -70,7 +70,7 @@ class KernelLog:
         self.told = 0       # of lost, how many were judged
 
     def text(self):
-        """All of it, as dmesg prints it."""
+        """All lines, as dmesg prints them."""
         return "".join(line + "\n" for line in self.lines)
 
     def read(self, run):
@@ -88,14 +88,14 @@ class KernelLog:
         self._add(lines[:-1])
 
     def read_console(self):
-        """Reads what only the console has, of a node that has ended or does not answer."""
+        """Reads lines that only the console has, of a node that has ended or does not answer."""
         if not os.path.exists(self.console):
             return
         with open(self.console, encoding="utf-8", errors="replace") as f:
             self._add([x.rstrip("\r") for x in f.read().split("\n") if STAMP.match(x)])
 
     def _add(self, lines):
-        """Keeps lines; those with a time stamp may come by both ways, and count once."""
+        """Adds lines; one with a time stamp may arrive by both ways, and counts once."""
         known = set(self.lines)
         self.lines += [x for x in lines if x not in known or not STAMP.match(x)]
 

@@ -24,17 +24,17 @@ def used(pid):
 
 
 def errors(b):
-    """Lines of OpenSM's log that say that something is wrong."""
+    """Lines of OpenSM's log that report an error."""
     return b.sh(1, "grep -c -e 'ERR ' -e 'timeout' /var/log/opensm.log; true", 60).strip()
 
 
 @GROUP.test(timeout=86400)
 def sweep(b):
-    """No SMP is lost, no error is logged, and the fabric hardly works."""
+    """No SMP is lost, no error is logged, and the fabric uses little of a processor."""
     pid = next(p.pid for p in b.lab.helpers if p.what == "fabric")
     begin, (cpu, loaded) = time.monotonic(), used(pid)
-    # 13,284 nodes answer one machine, whose processor has other work: what comes late is not lost.
-    # An SMP that is lost is a timeout all the same, some seconds later.
+    # 13,284 nodes answer one machine, whose processor does other work: late answers are not lost.
+    # A lost SMP is a timeout some seconds later in any case.
     start_sm(b, setting="transaction_timeout 10000")
     until(3600 * b.slow,
           lambda: b.status(1, "grep -q 'SUBNET UP' /var/log/opensm.log")[0] == 0,

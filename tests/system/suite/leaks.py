@@ -2,14 +2,14 @@
 """Memory that a kernel has allocated and that nothing refers to: kmemleak of the debug kernel."""
 import threading
 
-# kmemleak trusts an object that is five seconds old and that did not change between two scans.
+# kmemleak reports an object that is five seconds old and unchanged between two scans.
 SCAN = """cd /sys/kernel/debug && echo scan >kmemleak && sleep 5.5 && echo scan >kmemleak &&
 cat kmemleak"""
 SECONDS = 240
 
 
 def scan(lab, nodes):
-    """Scans nodes, all at once; what is found or went wrong: [(node, kind, text)]."""
+    """Scans all nodes at once; returns [(node, kind, text)] of leaks and errors."""
     found = []
 
     def one(k):
@@ -28,7 +28,7 @@ def scan(lab, nodes):
 
 
 def summary(text):
-    """What a list of leaks says, on one line: how many, and where the first one comes from."""
+    """One line about a list of leaks: their number, and the origin of the first one."""
     leaks = text.split("unreferenced object")[1:]
     first = " ".join(leaks[0].split()) if leaks else text
     trace = first.partition("backtrace")[2] or first

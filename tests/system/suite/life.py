@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Loading, unloading, killing, dying."""
+"""Loading and unloading the driver, killing programs and machines."""
 import contextlib
 import json
 import re
@@ -14,17 +14,17 @@ from .harness import DEV, Failure, Group, find, need, tail, until
 
 GROUP = Group("life", PAIR, prepare=restless)
 DEATH = Group("death", ("-n", "3", "--no-sm"), debug=False, prepare=fabric)
-# two in one lab with three nodes: DEATH is the last to use it
+# two labs of three nodes are one: DEATH is the last to use it
 GROUPS = [GROUP, fabric_tests.GROUP, DEATH]
 
 def resources(b, node):
-    """What rdma counts on a node."""
+    """The resources that rdma counts on a node."""
     text = b.sh(node, "rdma resource show")
     return {k: int(v) for k, v in re.findall(r"\b(pd|cq|qp|cm_id|mr|ctx|srq) (\d+)", text)}
 
 
 def settle(b, node, want):
-    """Waits until a node has no more resources than it had."""
+    """Waits until a node has no more resources than before."""
     def done():
         now = resources(b, node)
         return all(now[k] <= want[k] for k in want)
@@ -53,18 +53,18 @@ def unpooled(b, node):
 
 
 def settle_pool(b, node, want):
-    """Waits until a node has no more than unpooled() was, and nobody uses the pool."""
+    """Waits until a node has no more than unpooled() was, and the pool has no users."""
     until(10 * b.slow, lambda: not any(pool(b, node)), lambda: f"node{node}: CQs of the pool are "
           f"in use: {b.sh(node, 'rdma resource show qp; rdma resource show cm_id')}")
     settle(b, node, {**want, "cq": want["cq"] + len(pool(b, node))})
 
 
-# how rping's server ends that has lost its client
+# how rping's server ends without its client
 RPING_LOST = (0, 1, 255)
 
 
 def leftovers(b):
-    """What is in use while nobody uses anything, on both nodes."""
+    """The resources that are in use without any program, on both nodes."""
     if "idle" not in b.state:
         b.state["idle"] = {k: resources(b, k) for k in (1, 2)}
     return b.state["idle"]
@@ -72,7 +72,7 @@ def leftovers(b):
 
 @contextlib.contextmanager
 def losing(b):
-    """Node 2's device is lost within: its program, which has traffic, hears of it and ends well."""
+    """In this context, node 2 loses its device: its program with traffic gets an error and ends."""
     program = b.background(2, "/share/ohca-peer local lost").said("streaming")
     yield
     text = program.wait()
@@ -98,7 +98,7 @@ def moved(b, node):
 
 
 def add_kill(name, command, victim):
-    """kill -9 in mid-traffic; everything is given back, and the other side learns of it."""
+    """kill -9 during traffic; everything is released, and the other side gets an error."""
     program = command.split()[0]
 
     @GROUP.test(name=f"kill_{name}", timeout=90, debug=name in ("write_client", "read_server"))
@@ -123,7 +123,7 @@ for _k in KILLED:
 
 @GROUP.test(timeout=90)
 def kill_many(b):
-    """Ten programs at once on one node, four on the debug kernel, all killed together."""
+    """Ten programs at once on one node (four on the debug kernel), all killed together."""
     idle, many = leftovers(b), 4 if b.debug else 10
     programs = [b.background(2, "/share/ohca-peer local lost") for _ in range(many)]
     for p in programs:
@@ -141,7 +141,7 @@ def kill_many(b):
 
 @GROUP.test(debug=False)
 def kill_rping(b):
-    """A killed program's connection is ended by the connection manager."""
+    """The connection manager ends the connection of a killed program."""
     idle = leftovers(b)
     server = b.background(1, "rping -s -a 0.0.0.0",
                           "rdma resource show cm_id | grep -q 'LISTEN.* comm rping '",
@@ -158,7 +158,7 @@ def kill_rping(b):
 
 @GROUP.test
 def unload_refused(b):
-    """The module stays while a program uses the device."""
+    """The module cannot be unloaded while a program uses the device."""
     server = b.background(2, "ib_write_bw -F", LISTENS)
     status, text = b.status(2, "rmmod ohca")
     need(status and "in use" in text, f"rmmod ended with {status}: {tail(text)}")
@@ -170,7 +170,7 @@ def unload_refused(b):
 
 @GROUP.test(timeout=240)
 def load_unload(b):
-    """modprobe and modprobe -r, again and again, the fabric up each time."""
+    """modprobe and modprobe -r, repeatedly; the fabric comes up each time."""
     # repetition is for one kernel
     times = 6 if b.debug else 50 if tuple(b.run.opt.guest) == paths.GUESTS[:1] else 10
     b.sh(2, f"""i=0
@@ -194,8 +194,8 @@ done""", 220)
 
 @GROUP.test(timeout=120)
 def unload_in_traffic(b):
-    """IPoIB does not keep the module: unloading under load is clean, loading works."""
-    # -f: ten milliseconds after each datagram without an answer comes the next
+    """IPoIB does not hold the module: unloading under load works, and loading again."""
+    # -f: a datagram without an answer is followed by the next one after ten milliseconds
     b.background(1, "ping -q -f node2-ib")
     packets = f"cat /sys/class/infiniband/{DEV}/ports/1/counters/port_rcv_packets"
     for n in range(2 if b.debug else 5):
@@ -209,7 +209,7 @@ def unload_in_traffic(b):
 
 @GROUP.test(timeout=120)
 def unbind_used(b):
-    """The PCI function goes away under a program: it gets an error, the rest is clean."""
+    """The PCI function is unbound under a program: the program gets an error, the rest works."""
     with losing(b):
         where = b.sh(2, f"d=$(basename $(readlink /sys/class/infiniband/{DEV}/device)); "
                         "echo $d >/sys/bus/pci/drivers/ohca/unbind; echo $d", 60).strip()
@@ -222,7 +222,7 @@ def unbind_used(b):
 
 @GROUP.test(timeout=120, debug=False)
 def sm_restart(b):
-    """OpenSM is killed and started again; traffic does not stop."""
+    """OpenSM is killed and started again; traffic continues."""
     command = f"/share/ohca-peer stream {3 + b.slow}"
     ends = [b.background(1, command), b.background(2, f"{command} node1")]
     ends[1].said("streaming")
@@ -237,7 +237,7 @@ def sm_restart(b):
 
 @GROUP.test(debug="only", timeout=120)
 def unloaded(b):
-    """The last one: the driver is gone when the end of the lab looks for leaks."""
+    """The last test: the driver is unloaded when the lab looks for leaks at its end."""
     stop_sm(b)
     b.state["fabric"] = False
     for node in (2, 1):
@@ -245,7 +245,7 @@ def unloaded(b):
 
 
 def die_while_sending(b, sender, how):
-    """Node 3 dies by how() while the sender writes to it; the others go on."""
+    """how() ends node 3 while the sender writes to it; the others continue."""
     b.background(3, "/share/ohca-peer until-error 60")
     writer = b.background(sender, "/share/ohca-peer until-error 60 node3").said("streaming")
     other = 3 - sender
@@ -262,7 +262,7 @@ def die_while_sending(b, sender, how):
 
 @DEATH.test(timeout=120)
 def killed(b):
-    """The QEMU of a node is killed; the switch's port goes down, OpenSM notices."""
+    """The QEMU of a node is killed; the switch's port goes down, and OpenSM detects it."""
     guid = b.sh(3, f"cat /sys/class/infiniband/{DEV}/node_guid").strip().replace(":", "")
     need(guid in b.sh(1, "ibnetdiscover"), "node3 is not on the fabric")
     b.sh(1, "ibqueryerrors -k", 60, status=None)
@@ -279,13 +279,13 @@ def killed(b):
 
 @DEATH.test(timeout=60)
 def stays_down(b):
-    """Sending to the LID of the dead node ends in an error, soon; the fabric works on."""
+    """Sending to the LID of the dead node soon ends in an error; the fabric still works."""
     if not b.state.get("dead"):
         raise Failure("needs the test before")
     b.sh(2, "ping -c 3 -i 0.2 node1-ib")
     status, _ = b.status(2, "ping -c 2 -W 2 node3-ib")
     need(status, "a dead node answers")
-    # the switch noticed that one link went down; what was on its way was dropped there
+    # the switch detected that one link went down, and dropped packets for it
     bad = re.findall(r"^ *GUID \S+ port \d+: .*LinkDownedCounter == (\d+)",
                      b.sh(1, "ibqueryerrors", 60, status=None), re.M)
     need(bad == ["1"], f"LinkDowned of the ports that count it: {bad}")

@@ -21,7 +21,7 @@ GROUPS = [GROUP]
 
 @GROUP.test(timeout=120)
 def objects(b):
-    """All objects that there are, less those that the kernel uses, and ENOMEM for one more."""
+    """All possible objects, except those that the kernel uses, and ENOMEM for one more."""
     used = resources(b, 1)
     # the ports' special QPs are not counted in max_qp
     used["qp"] -= 2
@@ -44,7 +44,7 @@ DEVICE = ("reads", "message", "tags")
 
 
 def add_limit(name, want):
-    """A limit that is no number of objects."""
+    """Adds a test of a limit that is not a number of objects."""
     @GROUP.test(name=name, timeout=120, debug=name not in DEVICE)
     def _(b):
         if name == "mcast":
@@ -82,13 +82,13 @@ def builder(b):
 
 @SCALE.test
 def clock(b):
-    """ibv_query_rt_values_ex() reads the clock that the completions' timestamps are of."""
+    """The clock of ibv_query_rt_values_ex() is that of the completions' timestamps."""
     find("^queues end", b.sh(1, "/share/ohca-peer queues clock", 50))
 
 
 @SCALE.test(timeout=100)
 def resize(b):
-    """A CQ changes its size while completions come: none is lost, all are in order."""
+    """A CQ changes its size while completions arrive: none is lost, all are in order."""
     text = b.sh(1, "/share/ohca-peer queues resize", 90)
     find("^queues end", text)
     find(r"^resized \d+ times under \d+ messages", text)
@@ -115,7 +115,7 @@ def qp_resize(b):
 
 
 def scale(b, qps, mrs):
-    """So many objects in one process. A step that grows with their number does so each time."""
+    """Many objects in one process. A step whose time grows with their number does so each time."""
     idle = resources(b, 1)
     slower = None
     for _ in range(3):
@@ -131,11 +131,11 @@ def scale(b, qps, mrs):
 
 @SCALE.test(timeout=300, debug=False)
 def many(b):
-    """Ten thousand QPs and a hundred thousand MRs in one process, each of them used."""
+    """Ten thousand QPs and a hundred thousand MRs in one process; all of them are used."""
     scale(b, 10000, 100000)
 
 
 @SCALE.test(timeout=100)
 def fewer(b):
-    """The same with fewer; on the debug kernel kmemleak looks for what they left."""
+    """The same with fewer; on the debug kernel, kmemleak looks for leaks."""
     scale(b, 500, 2000)

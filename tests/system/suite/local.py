@@ -15,7 +15,7 @@ from .no_memory import BIND, NOT_BOUND, TO_BIND, TRACES, UNBIND, function_of, st
 
 EARLY = Group("local", LARGE)   # before there is a subnet manager
 GROUP = Group("local", LARGE, prepare=fabric)
-# All that is for one node has one lab; its last test leaves it without DMA API debugging.
+# All tests for one node have one lab; the last one leaves it without DMA API debugging.
 GROUPS = [EARLY, pyverbs.GROUP, SCALE, GROUP]
 
 SCENARIOS = {
@@ -30,14 +30,14 @@ SCENARIOS = {
 
 @EARLY.test(debug="only", timeout=90, reports=TRACES)
 def starved(b):
-    """Allocations of the driver's probe fail: a slice of the campaign."""
+    """Allocations of the driver's probe fail: a part of the campaign."""
     b.state["function"] = function_of(b, 1)
     idle = resources(b, 1)
     bind, unbound = words(b, TO_BIND), words(b, NOT_BOUND)
     b.sh(1, words(b, UNBIND))
     failed, text = starve(b, 1, bind, unbound, "--depth=10", "--last=25", seconds=60)
     need(failed == 25, f"{failed} allocations failed")
-    # whoever restores the configuration later cannot do without it
+    # a later test that restores the configuration needs it
     find(r"^at pci_store_saved_state < ohca_\w+: 1 x ENOMEM$", text)
     b.sh(1, words(b, BIND), 60)
     until(20 * b.slow, lambda: resources(b, 1) == idle,
@@ -45,7 +45,7 @@ def starved(b):
 
 
 def add(scenario, says):
-    """One scenario of prog/local.c and share.c; it leaves nothing behind."""
+    """Adds a scenario of prog/local.c and share.c; it leaves no resources behind."""
     @GROUP.test(name=scenario.replace("-", "_"), timeout=90)
     def _(b):
         if scenario == "memory":
@@ -75,7 +75,7 @@ for _s, _w in SCENARIOS.items():
 
 @GROUP.test(debug="only", timeout=240)
 def lies(b):
-    """Processes that lie to uverbs: a slice of the campaign."""
+    """Processes that send wrong calls to uverbs: a part of the campaign."""
     _, writes = lie(b, 1, 1, 1500, 150)
     need(writes > 0, "no call by write()")
     need("objects outlived" in b.sh(1, "/share/ohca-peer local share", 60), "share")
@@ -94,11 +94,11 @@ def ftrace(b):
 
 @GROUP.test(timeout=60)
 def supplied(b):
-    """A CQ in memory that the core's attributes name: the driver takes it from Linux 7.2 on."""
+    """A CQ in memory that the core's attributes name: the driver accepts it from Linux 7.2 on."""
     b.sh(1, "modprobe -q udmabuf; true")
     idle = resources(b, 1)
     text = b.sh(1, "/share/ohca-peer local supplied", 30)
-    # in 7.2 the driver takes it; before, the core refuses it or knows nothing of it
+    # the driver accepts it in 7.2; before, the core refuses it or does not have it
     says = "lay in supplied memory" if linux(b, 1) >= (7, 2) else "is refused"
     need(says in text, tail(text))
     need(resources(b, 1) == idle, f"{resources(b, 1)} are left, {idle} before")
@@ -114,10 +114,10 @@ def program_of_32_bits(b):
     need(resources(b, 1) == idle, f"{resources(b, 1)} are left, {idle} before")
 
 
-# The last one: DMA API debugging, too, has no memory once, and is off then.
+# The last test: an allocation of DMA API debugging fails, too, which switches it off.
 @GROUP.test(debug="only", timeout=90, reports="cacheline tracking ENOMEM, dma-debug disabled")
 def nomem(b):
-    """Each allocation of the kernel that a verb needs fails once; nothing is left of it."""
+    """Each allocation of the kernel that a verb needs fails once; nothing remains of it."""
     idle = resources(b, 1)
     b.sh(1, "cd /sys/kernel/debug/failslab && echo N >ignore-gfp-wait && echo 0 >verbose")
     text = b.sh(1, "/share/ohca-peer local nomem", 80)
@@ -125,5 +125,5 @@ def nomem(b):
     few = [name for name in failed if not failed[name] and name != "create_ah"]
     need(len(failed) > 15 and not few, f"no allocation failed of {few}: {tail(text)}")
     need(resources(b, 1) == idle, f"{resources(b, 1)} are left, {idle} before")
-    # what the memory failed of works when there is some
+    # a verb that failed without memory works with it
     need("objects outlived" in b.sh(1, "/share/ohca-peer local share", 60), "share")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A device that lies to its driver and to all consumers, at random, from a seed (tests/campaign).
 
-The device of node 2 lies. Whatever its driver makes of that, and whatever becomes of who uses
-it: when the device tells the truth again and is reset, all is as before.
+The device of node 2 lies. Its driver and the programs that use it may fail in any way. When the
+device is honest again and is reset, everything works as before.
 """
 import random
 import re
@@ -30,7 +30,7 @@ def with_disk(b):
 GROUP = Group("device", LAB, prepare=with_disk, campaign=True)
 GROUPS = [GROUP]
 
-# What the driver says of a device that it does not believe.
+# Messages of the driver about wrong values of a device.
 SAID = r"ohca .*(fatal|gone|reset behind|does not answer|no answer|timed out|refused|no OpenHCA)"
 RESULT, NAME, EVENT, OUTPUT, STATUS, ANSWER, REGISTER = (1 << n for n in range(7))
 # Kinds of lies, how many chances there are for one, and the seconds after which the driver begins
@@ -46,7 +46,7 @@ MANNERS = {
     "sizes": (LESS, 1, 0.2),
     "all": (255, 30, 5),
 }
-# How long the driver waits for an answer that was lost; the device itself says 30 s.
+# The longest wait of the driver for a lost answer; the device itself announces 30 s.
 COMMAND_MS = 1000
 # None of them forks with a doorbell page mapped: ib_core takes its disassociation_lock within
 # mmap_lock then, and the other way round where the device goes. By
@@ -85,29 +85,29 @@ BUSY = "pgrep -ax 'ohca-peer|ib_send_bw|nvme|fio|insmod|rmmod'; true"
 
 
 def lies(b, seed, kinds, one_of):
-    """From now on the device of node 2 lies like that; one_of 0: not any more."""
+    """Makes the device of node 2 lie like that from now on; one_of 0: no more."""
     b.qmp(2, "qom-set", path="/machine/peripheral/hca", property="x-command-ms",
           value=COMMAND_MS if one_of else 0)
     tell(b, seed, kinds, one_of)
 
 
 def bind(what):
-    """Shell: the driver leaves node 2's function, or comes to it."""
+    """A command of the shell that unbinds the driver of node 2's function, or binds it."""
     return f"cd /sys/bus/pci/drivers/ohca && echo $(cat /tmp/hca) >{what}"
 
 
 def begin(b):
-    """A driver that knows only the truth, and what is in use then."""
+    """Loads the driver with an honest device, and records what is in use then."""
     b.sh(2, f"[ -e /tmp/hca ] || basename {PCI} >/tmp/hca")
     b.sh(2, f"{bind('unbind')}; {bind('bind')}", 60)
     all_active(b)
     idle = {node: resources(b, node) for node in (1, 2)}
-    idle[1].pop("cq")   # ib_core keeps the CQs that nvmet took from the device's pool
+    idle[1].pop("cq")   # ib_core keeps the CQs that nvmet uses from the device's pool
     return idle
 
 
 def end(b, consumers):
-    """The device tells the truth and is reset: what was waited for comes, all is given back."""
+    """The device is honest again and is reset: all waits end, and everything is released."""
     lies(b, 0, 0, 0)
     b.sh(2, f"""python3 - /sys/bus/pci/devices/$(cat /tmp/hca)/resource0 <<'END'
 import ctypes, mmap, os, sys
@@ -115,7 +115,7 @@ f = os.open(sys.argv[1], os.O_RDWR)
 ctypes.c_uint32.from_buffer(mmap.mmap(f, 4096), {CTRL}).value = 1
 END""")
     consumers.kill()
-    # the driver looks every 2 s
+    # the driver checks every 2 s
     until(20 * b.slow, lambda: not b.sh(2, BUSY), lambda: f"still there: {tail(b.sh(2, BUSY))}")
     b.sh(2, "! grep -q '^ohca_verbs_test ' /proc/modules || rmmod ohca_verbs_test", 60)
     b.sh(2, f"rmmod ohca_deceived; nvme disconnect -n {NQN} >/dev/null 2>&1; true", 60)
@@ -133,11 +133,11 @@ def program(b, pause, consumers):
 
 
 def lie(b, idle, seed, manner, consumers, seconds):
-    """One round. Returns the number of lies."""
+    """Runs one round. Returns the number of lies."""
     kinds, one_of, pause = MANNERS[manner]
     before, marks = ask(b, "lies-told"), {k: len(b.kernels[k].lines) for k in (1, 2)}
     p = b.background(2, program(b, pause, consumers))
-    time.sleep(seconds / 5)     # they are at it
+    time.sleep(seconds / 5)     # they are running
     lies(b, seed, kinds, one_of)
     time.sleep(seconds)
     end(b, p)
@@ -154,7 +154,7 @@ def lie(b, idle, seed, manner, consumers, seconds):
 
 @GROUP.test(timeout=86400, reports=SAID, lock_order=NVMET_ORDER)
 def at_random(b):
-    """Again and again for --seconds, each time from another seed and in another manner."""
+    """Runs lie() repeatedly for --seconds, each time from another seed and in another manner."""
     opt, told, manners = b.run.opt, Counter(), []
     rng = random.Random(opt.seed)
     idle = begin(b)

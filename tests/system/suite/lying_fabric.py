@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Root of a node lies to the fabric; what belongs to the other nodes stays as it is."""
+"""Root of a node sends wrong MADs to the fabric; the state of other nodes must not change."""
 import time
 
 from .bring_up import PATIENT, all_active, fabric, start_sm, stop_sm
 from .harness import Group, find, need, until
 from .hostile import Neighbour
 
-# Node 3's device sends no SMPs; node 2's does, and M_Keys keep it from doing harm.
+# Node 3's device sends no SMPs; node 2's does, and M_Keys protect the others.
 LYING = Group("lying", ("-n", "3", "--no-sm", "--device", "3:smp=off", PATIENT), prepare=fabric,
               campaign=True)
 GROUPS = [LYING]
@@ -17,7 +17,7 @@ KEYS = (f"m_key {M_KEY:#x}\\nm_key_protection_level 2\\nsm_key {M_KEY + 1:#x}\\n
 
 
 def protect(b):
-    """The subnet manager gives M_Keys to all ports."""
+    """The subnet manager sets M_Keys at all ports."""
     stop_sm(b)
     start_sm(b, setting=KEYS)
     until(60 * b.slow, lambda: sweeps(b), "OpenSM does not say SUBNET UP")
@@ -31,20 +31,20 @@ def sweeps(b):
 
 
 def manages(b):
-    """OpenSM on node 1 is the master still: only that one brings the subnet up when asked to."""
+    """OpenSM on node 1 is still the master: only the master sweeps when it is asked to."""
     before = sweeps(b)
     b.sh(1, "pkill -HUP -x opensm")
     until(60 * b.slow, lambda: sweeps(b) > before, "OpenSM does not sweep")
 
 
 def others(b, liar):
-    """What belongs to the nodes that do not lie, line for line."""
+    """The state of the nodes that do not lie, line by line."""
     return b.sh(1, f"/share/ohca-fabliar state {b.state.get('key', 0):#x} node{liar}",
                 120).splitlines()
 
 
 def differences(before, after):
-    """Lines that are gone or new, and groups that have lost members."""
+    """Lines that differ, and groups that have lost members."""
     def split(lines):
         groups = dict(x.split()[1:] for x in lines if x.startswith("group "))
         return {x for x in lines if not x.startswith("group ")}, groups
@@ -55,7 +55,7 @@ def differences(before, after):
 
 
 def lie(b, liar, seed, count):
-    """A node lies to the others, between which traffic goes on. Returns the number of MADs."""
+    """A node lies to the others, which have traffic meanwhile. Returns the number of MADs."""
     honest = tuple(k for k in (1, 2, 3) if k != liar)
     before = others(b, liar)
     need(len(before) > 20, f"{len(before)} blocks")
@@ -72,9 +72,9 @@ def lie(b, liar, seed, count):
 
 @LYING.test(timeout=86400, name="fabric")
 def fabric_lies(b):
-    """Again and again for --seconds, each time from another seed; half of it with M_Keys."""
+    """Runs lie() repeatedly for --seconds, each time from another seed; half of it with M_Keys."""
     opt, mads, seed = b.run.opt, 0, b.run.opt.seed
-    # IPoIB leaves a group that it only sends to when it has not done so for twice as long
+    # IPoIB leaves a group that it only sends to when it has not sent for twice as long
     for node in (1, 2, 3):
         b.sh(node, "echo 100000 >/proc/sys/net/ipv4/neigh/default/gc_interval")
     for liar in (3, 2):

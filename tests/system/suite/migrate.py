@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Two ports a node: both carry traffic, and connections move from one to the other."""
+"""Two ports in a node: both carry traffic, and connections move from one to the other."""
 import re
 
 from .bring_up import PATIENT, start_sm
@@ -22,7 +22,7 @@ def all_up(b, seconds=40):
 
 
 def fabric(b):
-    """OpenSM, both ports of both nodes."""
+    """Brings up OpenSM and both ports of both nodes."""
     if b.state.get("fabric"):
         return
     start_sm(b)
@@ -36,7 +36,7 @@ GROUPS = [GROUP]
 
 @GROUP.test
 def two_ports(b):
-    """OpenSM has given each port a LID of its own, and each is a cable of its own."""
+    """OpenSM has assigned each port a LID of its own, and each port has its own cable."""
     seen = set()
     for node in (1, 2):
         text = b.sh(node, f"cd /sys/class/infiniband/{DEV}/ports; ls; cat */lid */gids/0")
@@ -50,7 +50,7 @@ def two_ports(b):
 
 
 def add_port(port):
-    """Traffic over a port, counted there and nowhere else."""
+    """Adds a test of traffic over a port, which only this port counts."""
     @GROUP.test(name=f"traffic_port_{port}", debug=False)
     def _(b):
         def sent():
@@ -58,7 +58,7 @@ def add_port(port):
                            "cat 1/counters/port_xmit_data 2/counters/port_xmit_data")
             return [int(x) for x in text.split()]
         def hw(what="rx_pkts"):
-            """Of port 1, of port 2, and of the device."""
+            """Counters of port 1, of port 2, and of the device."""
             text = b.sh(2, f"cd /sys/class/infiniband/{DEV}; for i in ports/1 ports/2 .; do "
                            f"cat $i/hw_counters/{what}; done")
             return [int(x) for x in text.split()]
@@ -74,10 +74,10 @@ def add_port(port):
         need(words[2 - port] < 100000, f"the other port sent {words[2 - port]} words")
         now = hw()
         pkts = [y - x for x, y in zip(count, now)]
-        # the requests and their acknowledgements of what was written
+        # the requests and the acknowledgements for the data
         need(pkts[port - 1] > 400, f"port {port} counts {pkts[port - 1]} packets")
         need(pkts[2 - port] < 200, f"the other port counts {pkts[2 - port]} packets")
-        # what comes between two reads
+        # packets between two reads
         need(abs(sum(now[:2]) - now[2]) < 200, f"ports and device count {now}")
         need(hw("cmds")[:2] == [0, 0] and hw("cmds")[2], "commands are the device's")
         answered(b, 2, f"10.{76 + port}.0.1", 5, "-i 0.05")
@@ -107,7 +107,7 @@ def cables(b):
 
 @GROUP.test(timeout=150)
 def by_failure(b):
-    """A link goes down under the traffic of a connection and comes back, then the other."""
+    """A link goes down under the traffic of a connection and comes back; then the other one."""
     sw, at = switch_lid(b), cables(b)
     ends = [b.background(1, "/share/ohca-peer migrate link"),
             b.background(2, "/share/ohca-peer migrate link node1")]

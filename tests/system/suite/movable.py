@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""DMA-BUFs of modules/movebuf.c, which moves and revokes them when it is told to."""
+"""DMA-BUFs of modules/movebuf.c, which moves and revokes them on request."""
 from .bring_up import PAIR, all_active, fabric
 from .harness import DEV, Group, find, need, tail, until
 
 
 def prepare(b):
-    """The fabric, and the exporter on both nodes."""
+    """Brings up the fabric, and loads the exporter on both nodes."""
     fabric(b)
     for node in (1, 2):
         b.sh(node, f"[ -e /sys/module/movebuf ] || insmod {b.module(node, 'movebuf.ko')}")
@@ -18,13 +18,13 @@ GROUPS = [GROUP]
 
 
 def given_back(b, node):
-    """No buffer is left: each keeps the exporter's module."""
+    """No buffer is left; each one holds the exporter's module."""
     until(10 * b.slow, lambda: not b.status(node, "rmmod movebuf")[0],
           f"node{node} has a buffer left: {tail(b.sh(node, 'lsmod | grep movebuf'))}")
 
 
 def add(scenario, says, debug):
-    """ohca-peer paged: on one node."""
+    """Adds a test of ohca-peer paged: on one node."""
     @GROUP.test(name=scenario, timeout=90, debug=debug)
     def _(b):
         text = b.sh(1, f"/share/ohca-peer paged dmabuf_{scenario}", 80)
@@ -32,7 +32,7 @@ def add(scenario, says, debug):
         given_back(b, 1)
 
 
-# the stock kernel pins what could move
+# the stock kernel pins buffers that could move
 add("pinned", "buffers stayed where they were", False)
 add("moving", "buffers moved under traffic", "only")
 add("revoked", "buffers were revoked under traffic", "only")
@@ -41,7 +41,7 @@ add("killed", "the device outlived them", "only")
 
 @PINNING.test(timeout=90, debug=False)
 def without_odp(b):
-    """A device without on-demand paging has the driver pin what could move; nothing is left."""
+    """For a device without on-demand paging, the driver pins movable buffers; nothing remains."""
     features = int(find(r"^features 0x(\w+)$", b.sh(1, "cat /sys/kernel/debug/ohca/*/device")), 16)
     need(features and not features & LACKS, f"the driver has features {features:#x}")
     text = b.sh(1, "/share/ohca-peer paged dmabuf_pinned", 80)
@@ -63,7 +63,7 @@ def between_nodes(b):
 
 @GROUP.test(debug="only", timeout=90)
 def unload(b):
-    """Both modules stay while a region is used; the device may go from under it."""
+    """Both modules stay while a region is used; the device can be removed from under it."""
     program = b.background(2, "/share/ohca-peer paged dmabuf_held").said("held")
     for module in ("movebuf", "ohca"):
         status, text = b.status(2, f"rmmod {module}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A node goes on in another QEMU: its adapter, which the fabric has, stays where it is."""
+"""Migration of a node to another QEMU: its adapter, which the fabric has, is not changed."""
 import re
 import time
 
@@ -10,25 +10,25 @@ from .harness import DEV, PERF_PORT, Group, Skip, need, until
 
 
 def prepare(b):
-    """The fabric; on nodes of other architectures something else is mounted over the share."""
+    """Brings up the fabric; on other architectures, mounts something over the share."""
     if any(vm.guest.arch != "amd64" for vm in b.lab.vms):
         raise Skip("only nodes of amd64 move")
     fabric(b)
 
 
 GROUP = Group("moves", PAIR, prepare=prepare)
-# The campaign: a node with programs of all kinds moves as often as one likes.
+# The campaign: a node with programs of all kinds moves repeatedly for a given time.
 MANY = Group("moving", PAIR, prepare=prepare, campaign=True)
 GROUPS = [GROUP, MANY]
 
-# Of perftest, until they are ended, each at its port: datagrams, an SRQ, paged regions.
+# Programs of perftest, each at its port: datagrams, an SRQ, paged regions.
 ENDLESS = ["ib_send_bw -c UD -s 1024", "ib_send_bw --use-srq -r 64 -s 4096",
            "ib_write_bw --odp -s 65536"]
 RATE = "-D 86000 --rate_limit 200 --rate_units p --burst_size 20 --rate_limit_type SW"
 
 
 class Load:
-    """A program that verifies data which goes both ways over one connection."""
+    """A program that verifies data in both directions of one connection."""
 
     def __init__(self, b):
         self.b = b
@@ -39,7 +39,7 @@ class Load:
         self.go_on()
 
     def blocks(self):
-        """How many blocks it has verified, all of them in one session."""
+        """The number of blocks that it has verified, all in one session."""
         text = self.b.sh(2, "cat /tmp/endure.state 2>/dev/null; true")
         sessions, blocks = (text.split() or ["0", "0"])[:2]
         need(int(sessions) < 2, f"a connection was lost: '{text.strip()}'")
@@ -57,14 +57,14 @@ class Load:
 
 
 def port(b, node):
-    """What a move must leave alone: the LID, and how often the link went down."""
+    """The values that a move must not change: the LID, and how often the link went down."""
     return b.sh(node, f"cd /sys/class/infiniband/{DEV}/ports/1; "
                       "cat lid state phys_state counters/link_downed")
 
 
 @GROUP.test(timeout=240, debug=False)
 def under_traffic(b):
-    """Both nodes move, twice each, and a connection goes on with its data."""
+    """Both nodes move, twice each, and the data of a connection continues."""
     load, before = Load(b), {k: port(b, k) for k in (1, 2)}
     for node in (2, 1, 2, 1):
         told = b.lab.migrate(node)
@@ -80,7 +80,7 @@ def under_traffic(b):
 
 @GROUP.test(timeout=120, debug=False)
 def stays(b):
-    """A node that has left, and whose state nobody takes, goes on where it was."""
+    """A node whose state no other QEMU accepts continues where it was."""
     load = Load(b)
     b.sh(1, "umount /share")
     b.qmp(1, "migrate", uri="exec:cat >/dev/null")
@@ -95,7 +95,7 @@ def stays(b):
 
 
 def percentile(values, share):
-    """The smallest of the values that a share of them does not exceed."""
+    """The smallest value that is not exceeded by a given share of the values."""
     return sorted(values)[max(0, -(-len(values) * share // 100) - 1)]
 
 
@@ -106,7 +106,7 @@ def rounds(b):
     clients = []
     for i, program in enumerate(ENDLESS):
         command = f"{program} -d {DEV} -p {PERF_PORT + 10 + i} {RATE}"
-        # at the end a server fails, as its client has gone
+        # at the end a server fails, because its client has ended
         b.background(1, command, f"grep -qi ':{PERF_PORT + 10 + i:04X} 0.*:0000 0A' "
                                  "/proc/net/tcp /proc/net/tcp6", ends=(1, 137))
         clients.append(b.background(2, f"{command} node1"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Every allocation fails once: of the driver, of what it calls and of what calls it."""
+"""Every allocation fails once: in the driver, in functions that it calls, and in its callers."""
 import re
 import shlex
 import time
@@ -12,7 +12,7 @@ from .life import settle_pool, unpooled
 from .storage import NQN, exported
 from .tools import port_of, switch_lid
 
-# The kernel says of each failure where it was: that is much.
+# The kernel logs the place of each failure, which makes the log long.
 LAB = (*PAIR, "--append", "log_buf_len=16M", "--append", "iomem=relaxed")
 KINDS = ("failslab", "fail_page_alloc")
 SHARE = "/share/debug"
@@ -54,7 +54,7 @@ BOUNCED = f"was=$({UPS}); {BOUNCE}; within 20 '[ $({UPS}) -gt '$was' ] && {CARRI
 ADDRESS = ("ip addr replace 10.78.0.1/24 dev ib0; sleep 86400", "ip addr | grep -q 10.78.0.1")
 PONG = ("while :; do rping -s -P -a 0.0.0.0; done",
         "rdma resource show cm_id | grep -q 'LISTEN.* comm rping '")
-# Without memory uverbs loses a completion event, and who waits for it waits for ever.
+# Without memory, uverbs loses a completion event, and a program that waits for it does not end.
 PING = "timeout 30 rping -c -a node1-ib -C 1"
 # What says where a failure was, and warnings of who needs much memory at once. The kernel makes the
 # directory of an interrupt in /proc as well as it can, and warns of what it has not made when it
@@ -63,7 +63,7 @@ TRACES = r"Call Trace|proc/generic\.c:\d+ remove_proc_entry"
 
 
 def ready(b):
-    """The fabric with a disk on it, and with a port that goes down and comes back many times."""
+    """Brings up the fabric with a disk, and with a port whose link goes down and up often."""
     restless(b)
     exported(b)
     if "port" not in b.state:
@@ -81,7 +81,7 @@ def words(b, script):
 
 
 def starve(b, node, do, undo, *options, seconds):
-    """Runs prog/starve.py in a node; returns how many allocations failed, and what it said."""
+    """Runs prog/starve.py in a node; returns the number of failed allocations, and its output."""
     argv = [f"--seconds={seconds}", *options, do, undo]
     text = b.sh(node, "python3 /share/starve.py " + shlex.join(argv), seconds + 400)
     return int(find(r"^(\d+) of .* allocations failed", text)), text
@@ -89,7 +89,7 @@ def starve(b, node, do, undo, *options, seconds):
 
 GROUP = Group("memory", LAB, prepare=ready, campaign=True)
 GROUPS = [GROUP]
-# By scenario and kind: how many have failed, and how many seconds it took.
+# By scenario and kind: the number of failures, and the seconds.
 FAILED, SPENT = {}, {}
 
 
@@ -133,17 +133,17 @@ def scenario(name, do, undo, *options, before="true", after="true", helper=None,
         print(f"campaign: {sum(FAILED.values())} failed allocations", flush=True)
 
 
-# The first by calls near the driver, which are few; the other by all of what ib_core does then.
+# The first kind: by calls near the driver, which are few; the other: by all callers in ib_core.
 scenario("probe", TO_BIND, NOT_BOUND, "--depth=14", before=UNBIND, after=BIND)
 scenario("register", TO_BIND, NOT_BOUND, before=UNBIND, after=BIND)
 scenario("remove", TO_UNBIND, f"{BOUND} || {BIND}")
 scenario("load", "modprobe ohca", f"! {LOADED} || modprobe -r ohca", "--code=do_init_module",
          "--depth=14", before="modprobe -r ohca", after="modprobe ohca")
-# After a reset a client of ib_core may have been left out; so the last one is bound anew.
+# After a reset, a client of ib_core may be missing; so the function is bound anew at the end.
 scenario("reset", f"{WITHIN}echo 1 >/sys/bus/pci/devices/{{function}}/reset; within 20 '{THERE}'",
          THERE, "--depth=14", before="echo flr >/sys/bus/pci/devices/{function}/reset_method",
          after=REBIND)
-# Each failure is an attempt, and there are five until the function is bound anew.
+# Each failure is an attempt of the driver; it makes five until the function is bound anew.
 scenario("recover", f"{WITHIN}was=$({NUMBER})\n{POKE}"
          f"within 20 '{THERE} && [ $({NUMBER}) != '$was' ]'", REBIND, "--depth=14",
          reports=f"{TRACES}|{SAID}")
@@ -165,7 +165,7 @@ scenario("cm", PING, f"{WITHIN}within 20 '{PING}'", helper=PONG)
 # The driver's allocations are the same for each way of polling.
 scenario("kernel_verbs", f"insmod {SHARE}/ohca_verbs_test.ko ways=1",
          "! [ -e /sys/module/ohca_verbs_test ] || rmmod ohca_verbs_test")
-# An event that is lost for want of memory leaves IPoIB without a carrier until the next one.
+# If an event is lost for lack of memory, IPoIB has no carrier until the next one.
 scenario("events", WITHIN + BOUNCED, f"{WITHIN}within 10 '{CARRIER}' || {{ {BOUNCED}; }}",
          after=BOUNCED, helper=ASKED)
 scenario("odp", "/share/ohca-peer paged odp", "true")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Two tenants in a fat tree, 128 P_Keys at each port, and M_Keys: who reaches whom.
+"""Two tenants in a fat tree, 128 P_Keys at each port, and M_Keys: which nodes can communicate.
 
 Nodes 1 and 2 are in partition 0x0001, node 3 is in 0x0002; nodes 2 and 3 are limited members of
-the default partition, and node 2 of its own, too. What a tenant tries at the other is discarded and
-counted at the port where the specification says so, and nowhere else.
+the default partition, and node 2 of its own, too. Packets of one tenant to the other are discarded
+and counted at the port that the specification defines, and at no other one.
 """
 import contextlib
 import itertools
@@ -26,15 +26,15 @@ from .tree import ask, control, lid
 PKEYS = 128
 DEFAULT, MINE, OTHERS = 0x7fff, 0x0001, 0x0002
 FULL = 0x8000
-# what each node is a member of, without those that only fill the tables
+# the partitions of each node, without those that only fill the tables
 MEMBER = {1: (FULL | DEFAULT, FULL | MINE), 2: (DEFAULT, MINE), 3: (DEFAULT, FULL | OTHERS)}
 M_KEY = 0x4f70656e48434131
 SETTING = f"m_key {M_KEY:#x}\\nm_key_protection_level 1"
-MLID = 0xc000   # of the default partition's broadcast group, in which all nodes are
+MLID = 0xc000   # members of the default partition's broadcast group: all nodes
 RC, UD, MCAST = 3, 5, 5     # packets of prog/tenant.c: a SEND and its two retries, datagrams
 STRAY = 3   # packets of IPoIB in between, whose limited members ask all others for addresses
 
-NETWORK = "10.78.0"     # of both tenants' IPoIB interfaces
+NETWORK = "10.78.0"     # IP addresses of both tenants' IPoIB interfaces
 
 PORT = f"/sys/class/infiniband/{DEV}/ports/1"
 
@@ -61,7 +61,7 @@ print("set" if mad.smp_set_via(info, to, attr, modifier, 0 if not key else 10000
       "no answer")
 """
 PORT_INFO, PKEY_TABLE = 0x15, 0x16
-# A connection manager's REQ to a LID, with an entry of the P_KeyTable, whatever the SA says.
+# Sends a connection manager's REQ to a LID with any entry of the P_KeyTable, without the SA.
 REQ = """
 import ctypes, struct, sys
 lid, index = (int(x) for x in sys.argv[1:3])
@@ -78,7 +78,7 @@ assert port >= 0 and agent >= 0 and not u.umad_send(port, agent, buf, 256, 0, 0)
 
 
 def conf(guids):
-    """partitions.conf: with the default partition each port is in as many as its table holds."""
+    """partitions.conf: with the default partition, each port's P_KeyTable is full."""
     lines = ["Default=0x7fff,ipoib: ALL=limited, SELF=full;",
              f"mine={MINE:#x},ipoib: {guids[1]}=full, {guids[2]}=limited;",
              f"others={OTHERS:#x},ipoib: {guids[3]}=full;"]
@@ -89,7 +89,7 @@ def conf(guids):
 
 
 def prepare(b):
-    """OpenSM with these partitions; what each port may do then, and where it is."""
+    """Starts OpenSM with these partitions; records each port's P_Keys and its switch port."""
     if b.state.get("partitions"):
         return
     guids = {k: "0x" + b.sh(k, f"sysctl -qw net.ipv6.conf.ib0.disable_ipv6=1; cat {PORT}/gids/0")
@@ -121,7 +121,7 @@ def keys(b, node):
 
 
 def ports(b, guids):
-    """(NodeGUID and LID of the switch, port) that each node is at."""
+    """(NodeGUID and LID of the switch, port) at which each node is."""
     nodes = [n for line in control(b, "topology", "--json").splitlines()
              for n in json.loads(line)["nodes"]]
     at = {int(p["guid"], 16): (p["peer"], p["peer_port"])
@@ -132,7 +132,7 @@ def ports(b, guids):
 
 
 def counted(b):
-    """{(NodeGUID, port, counter): n} of P_Key violations at switches, since the fabric began."""
+    """{(NodeGUID, port, counter): n} of P_Key violations at switches, since the fabric started."""
     return {(n["guid"], p["port"], name): p[name]
             for line in control(b, "counters", "--json").splitlines()
             for n in json.loads(line)["nodes"] for p in n["ports"]
@@ -140,26 +140,25 @@ def counted(b):
 
 
 def violations(b, node):
-    """{"M": n, "P": n, "Q": n}: what a node's port has counted."""
+    """{"M": n, "P": n, "Q": n}: the violations that a node's port has counted."""
     text = b.sh(1, f"smpquery -y {M_KEY:#x} portinfo {b.state['partitions']['lid'][node]} 1", 60)
     return {x: int(find(rf"{x}keyViol\w*:\.*(\d+)", text)) for x in "MPQ"}
 
 
 def traps(b, number):
-    """How many notices of a trap OpenSM has logged."""
+    """The number of notices of a trap that OpenSM has logged."""
     return int(b.sh(1, f"grep -c 'Generic Notice type:.* num:{number} ' /var/log/opensm.log; true"))
 
 
 def takes(key, held):
-    """Whether a node that is a member of these takes packets with a P_Key."""
+    """Whether a node that is a member of these partitions accepts packets with a P_Key."""
     return any(key & DEFAULT == k & DEFAULT and (key | k) & FULL for k in held)
 
 
 def attempt(b, sender, key, receiver, as_key, member=None):
-    """One node sends to another by RC, UD and multicast; all arrives, or nothing does.
+    """One node sends to another by RC, UD and multicast; all packets arrive, or none.
 
-    What does not is counted at the switch's port that leads to whom it is not for. member: instead
-    of MEMBER.
+    The switch's port to a node that must not get them counts them. member: instead of MEMBER.
     """
     member = member or MEMBER
     reach = takes(key, member[receiver])
@@ -182,7 +181,7 @@ def attempt(b, sender, key, receiver, as_key, member=None):
 
 @GROUP.test(timeout=200)
 def members(b):
-    """128 P_Keys a port, and still enforced; RC, UD and multicast within a partition work."""
+    """128 P_Keys at a port are all enforced; RC, UD and multicast within a partition work."""
     where = b.state["partitions"]["at"]
     for node in (1, 2, 3):
         need(0 not in keys(b, node) and len(set(keys(b, node))) == PKEYS,
@@ -195,7 +194,7 @@ def members(b):
     attempt(b, 2, MINE, 1, FULL | MINE)
     attempt(b, 3, DEFAULT, 1, FULL | DEFAULT)
     b.sh(2, "ping -c 2 -i 0.2 -W 5 node1-ib", 60)
-    # who has the P_Key needs the Q_Key, too
+    # a member of the partition needs the Q_Key, too
     before, told = violations(b, 3)["Q"], traps(b, 258)
     b.peer("error qkey", on=(3, 1))
     need(violations(b, 3)["Q"] == before + 1, "a wrong Q_Key is not counted")
@@ -204,7 +203,7 @@ def members(b):
 
 @GROUP.test(timeout=200)
 def tenants(b):
-    """Nothing gets from one tenant to the other, or between limited members."""
+    """No packet reaches the other tenant, or passes between limited members."""
     before = {k: violations(b, k) for k in (2, 3)}
     traps_before = traps(b, 259)
     attempt(b, 2, MINE, 3, FULL | OTHERS)
@@ -236,10 +235,10 @@ def managed(b):
     b.sh(2, f"python3 /tmp/req.py {state['lid'][1]} {index}")
     until(20 * b.slow, lambda: requests(1) == came[1] + 1, "a REQ within a partition is lost")
     need(requests(3) == came[3], "a REQ has come to the other tenant")
-    # who is a limited member, too, does not hear who has an address
+    # a limited member does not receive the ARP requests of another
     b.sh(2, "ip neigh flush dev ib0")
     need(grown(lambda: b.sh(2, "ping -c 1 -W 1 node3-ib", status=1)) > 0, "ARP is not counted")
-    # and who knows it is told of no path
+    # and if it knows the address, the SA has no path for it
     b.sh(2, f"ip neigh replace 10.77.0.3 dev ib0 lladdr $(printf '{address(b, 3)}') nud permanent")
     text = b.sh(2, "rping -c -a 10.77.0.3 -C 1 2>&1", 60, status=None)
     find("RDMA_CM_EVENT_ROUTE_ERROR|rdma_resolve_route", text)
@@ -258,7 +257,7 @@ def address(b, node):
 
 @GROUP.test(timeout=200)
 def children(b):
-    """Each tenant's own IPoIB: the same network twice, each node finds its partition's only."""
+    """Each tenant's own IPoIB: the same network twice; each node reaches only its partition."""
     def child(node, name, key, host):
         b.sh(node, f"ip link add link ib0 name {name} type ipoib pkey {FULL | key:#x}; "
                    f"sysctl -qw net.ipv6.conf.{name}.disable_ipv6=1; "
@@ -281,18 +280,18 @@ def children(b):
                           ends=RPING_LOST)
     b.sh(2, f"rping -c -a {NETWORK}.1 -C 1", 60)
     server.wait()
-    # neighbours that are permanent do not probe each other while packets are counted
+    # permanent neighbours do not probe each other while packets are counted
     for node, other in ((1, 2), (2, 1)):
         b.sh(node, f"ip neigh replace {NETWORK}.{other} dev tenant lladdr {of(other, 'address')} "
                    "nud permanent")
-    # node 3's requests reach nobody, with or without the other's hardware address
+    # node 3's requests reach no node, with or without the other's hardware address
     before = of(2, "statistics/rx_packets")
     b.sh(3, f"ping -c 1 -W 1 {NETWORK}.2", status=1)
     b.sh(3, f"ip neigh replace {NETWORK}.2 dev tenant lladdr {of(2, 'address')} nud permanent; "
             f"ping -c 1 -W 1 {NETWORK}.2", status=1)
     need(of(2, "statistics/rx_packets") == before, "node2 has received another tenant's packets")
     need(of(3, "statistics/rx_packets") == "0", "node3 has received another tenant's packets")
-    # a P_Key that a port does not have makes no interface that runs
+    # an interface for a P_Key that the port does not have does not run
     child(3, "foreign", MINE, 3)
     need(b.sh(3, "cat /sys/class/net/foreign/carrier").strip() == "0",
          "an interface runs without its P_Key")
@@ -303,7 +302,7 @@ def children(b):
 
 @GROUP.test(timeout=200)
 def taken(b):
-    """A node that has given itself a P_Key is stopped by its switch; without that by the target."""
+    """A node that has set itself a P_Key is stopped by its switch; without that, by the target."""
     state = b.state["partitions"]
     guid, _, port = state["at"][2]
     before = counted(b).get((guid, port, "PortRcvConstraintErrors"), 0)
@@ -316,7 +315,7 @@ def taken(b):
     need(not re.search(r": [^0]", s_out), f"arrived: {s_out}")
     grew = counted(b).get((guid, port, "PortRcvConstraintErrors"), 0) - before
     need(grew == RC + UD + MCAST, f"the switch has counted {grew}")
-    # the switch's port to node 3 lets all through
+    # the switch's port to node 3 forwards all packets
     _, switch, port = state["at"][3]
     was, told = violations(b, 3)["P"], traps(b, 257)
     find("^set", b.sh(1, f"python3 /tmp/smp.py {switch} {PORT_INFO} {port} {M_KEY:#x} "
@@ -401,4 +400,4 @@ def moved(b):
             load.go_on()
             load.kill()
     finally:
-        del b.state["partitions"]   # the next test begins with its own
+        del b.state["partitions"]   # the next test starts with its own

@@ -14,9 +14,9 @@ from .host import VERSION
 
 VENDOR = 0x15b3     # as the lab's second node has it
 OWN, DEVICE = 0x1234, 0x0ca0
-GROUPS = []     # they are of the group that has such a lab
+GROUPS = []     # they are in the group that has such a lab
 
-# Prints as JSON what is read in /sys and /dev, and what netlink answers.
+# Prints as JSON the contents of /sys and /dev, and the answers of netlink.
 READ = """
 import glob, json, os, socket, stat, struct
 
@@ -85,7 +85,7 @@ print(json.dumps({"functions": list(functions()), "nodes": of, "links": links, "
 
 @VERSION.test()
 def vendor_alias(b):
-    """The driver is the one of a function with another vendor ID, says so, and it is a device."""
+    """The driver binds to a function with another vendor ID and logs it; the device works."""
     found = b.sh(2, "cat $(dirname "
                     f"$(grep -l {VENDOR:#06x} /sys/bus/pci/devices/*/vendor))/modalias").strip()
     have = b.sh(2, "modinfo -F alias ohca").split()
@@ -98,7 +98,7 @@ def vendor_alias(b):
 
 @VERSION.test()
 def plugins(b):
-    """What they read: selectors, interfaces, character devices, netlink."""
+    """What device plugins read: selectors, interfaces, character devices, netlink."""
     b.sh(2, "modprobe ohca; modprobe ib_ipoib; modprobe ib_umad; modprobe rdma_ucm")
     until(20 * b.slow, lambda: not b.status(2, "ls /sys/class/net/ib0 /dev/infiniband/umad0")[0],
           "there is no interface")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A program that runs in the background of a node while its test goes on."""
+"""A program that runs in the background of a node during its test."""
 import shlex
 
 from .verdict import Failure, kind_of
 
-# $f.pid holds the number of the program's process group, $f.status how it ended.
+# $f.pid has the number of the program's process group, $f.status its exit status.
 START = """f=%s; rm -f $f.*
 (setsid -w sh -c %s >$f.log 2>&1; echo $? >$f.new; mv $f.new $f.status) \
 </dev/null >/dev/null 2>&1 &
@@ -16,7 +16,7 @@ KILL = """kill -%s -$(cat %s.pid); n=0; until [ -e %s.status ]; do n=$((n + 1));
 
 
 class Program:
-    """One program, see Bench.background; the harness asks verdict() after the test."""
+    """One program, see Bench.background; the harness calls verdict() after the test."""
 
     def __init__(self, bench, node, command, number, ends):
         self.b, self.node, self.command, self.ends = bench, node, command, ends
@@ -38,20 +38,20 @@ class Program:
         return self
 
     def said(self, text, seconds=40):
-        """Waits until it has said a text."""
+        """Waits until it has printed a text."""
         return self.ready(f"grep -q {shlex.quote(text)} {self.file}.log", seconds)
 
     def log(self):
-        """All that it has said."""
+        """All its output."""
         return self.b.sh(self.node, f"cat {self.file}.log")
 
     def status(self):
-        """What it ended with, as a shell says it; None while it runs."""
+        """Its exit status as in a shell; None while it runs."""
         text = self.b.sh(self.node, f"cat {self.file}.status 2>/dev/null; true").strip()
         return int(text) if text else None
 
     def kill(self, signal="KILL"):
-        """Ends it; it is gone when this returns. It must run."""
+        """Kills it; it has ended when this returns. It must run."""
         if self.status() is not None:
             self.verdict()
             raise Failure(f"node{self.node}: '{self.command}' has ended by itself: "
@@ -60,7 +60,7 @@ class Program:
         self.b.sh(self.node, KILL % (signal, self.file, self.file))
 
     def wait(self, seconds=40):
-        """Waits until it has ended by itself, as it should; returns what it said."""
+        """Waits until it has ended by itself with an allowed status; returns its output."""
         self.b.sh(self.node, f"n=0; until [ -e {self.file}.status ]; do n=$((n + 1)); "
                              f"[ $n -lt {int(20 * seconds * self.b.slow)} ] || exit 124; "
                              "sleep 0.05; done", 2 * seconds)
@@ -68,14 +68,14 @@ class Program:
         return self.log()
 
     def end(self, seconds):
-        """It may end by itself for so long, and is ended then."""
+        """Waits that many seconds for its end, and kills it then."""
         self.b.status(self.node, f"n=0; until [ -e {self.file}.status ]; do n=$((n + 1)); "
                                  f"[ $n -lt {20 * seconds} ] || exit 1; sleep 0.05; done",
                       2 * seconds)
         self.finish()
 
     def verdict(self):
-        """Fails if it has ended by itself with a status that it should not end with."""
+        """Fails if it has ended by itself with a status that is not allowed."""
         status = self.status()
         if not self.killed and status is not None and status not in self.ends:
             log = self.log()
@@ -83,7 +83,7 @@ class Program:
                           f"{log[-200:].strip()}", kind_of(status, log))
 
     def finish(self):
-        """At the end of its test: its verdict, and it does not run any longer."""
+        """Called at the end of its test: ends it and returns its verdict."""
         if self.killed:
             return
         self.verdict()

@@ -3,8 +3,8 @@
 under load, at random from a seed (tests/campaign).
 
 Three loads run between node 2 and node 1 all the time: RC (ohca-peer endure), fio on a disk by
-nvme-rdma, and TCP over IPoIB. All compare what they move, and each knows what it may lose and how
-it goes on. A round does one thing to a node, at any moment, and waits until all three go on.
+nvme-rdma, and TCP over IPoIB. All compare their data; each can lose a part of it and continue. A
+round performs one action on a node at a random time, and waits until all three loads continue.
 """
 import random
 import re
@@ -27,7 +27,7 @@ LAB = (*PULLABLE, "--device", f"x-command-ms={COMMAND_MS}")
 # Sweeps follow each other quickly: the port goes down and comes back many times.
 SETTING = RESTLESS + "\\nsweep_interval 3"
 
-# A driver gives up a device that failed again after so many attempts.
+# After so many attempts, a driver gives up a device that fails repeatedly.
 TRIES = 5
 
 # CQs in a device's pool, from which nvmet and nvme-rdma take theirs. ib_core adds one if the
@@ -154,7 +154,7 @@ done"""
 
 
 def prepare(b):
-    """A fabric that is swept often, a disk of node 1's, no share that does not survive sleep."""
+    """Brings up a fabric that is swept often, a disk of node 1, and no share (for sleep)."""
     if b.state.get("pulled"):
         return
     start_sm(b, setting=SETTING)
@@ -174,7 +174,7 @@ GROUPS = [GROUP]
 
 
 class Loads:
-    """The three loads, and what is known of them."""
+    """The three loads and their state."""
 
     def __init__(self, b):
         self.b = b
@@ -194,7 +194,7 @@ class Loads:
                      b.background(2, "sh /tmp/disk.sh")]
 
     def go_on(self, seconds=60):
-        """Waits until all move something."""
+        """Waits until all three loads have moved data."""
         for p in self.ends:
             if p.node == 1:
                 p.verdict()
@@ -203,13 +203,13 @@ class Loads:
         return self.b.sh(2, GO_ON % (files, limit * 4), 2 * seconds).strip()
 
     def memory(self):
-        """KiB that the programs of RC and TCP have on both nodes."""
+        """KiB that the programs of RC and TCP use on both nodes."""
         text = ("awk '/VmRSS/ {print $2}' "
                 "/proc/$(pgrep -g $(cat %s.pid) -x 'ohca-peer|python3')/status")
         return [int(self.b.sh(p.node, text % p.file)) for p in self.ends[:4]]
 
     def end(self):
-        """Ends them; what they had is given back, and no data was wrong."""
+        """Ends the loads; all their resources are released, and no data was wrong."""
         self.b.sh(2, "touch /tmp/disk.stop; pkill -INT -x fio", status=None)
         text = self.ends[4].wait(120)
         need(re.search("err= 0", text), tail(text))
@@ -227,14 +227,14 @@ def present(b, node):
 
 
 class Acts:
-    """What is done to nodes; each returns when the node has its device again."""
+    """Actions on nodes; each one returns when the node has its device again."""
 
     def __init__(self, b, dice):
         self.b, self.dice = b, dice
         self.tries = {1: 0, 2: 0}   # attempts that the drivers have made since they were bound
 
     def anew(self, node):
-        """A node's driver counts its attempts from 0."""
+        """Binds a node's driver anew, so that it counts its attempts from 0."""
         self.tries[node] = 0
         present(self.b, node)
 
@@ -243,7 +243,7 @@ class Acts:
         self.fail((node,), provoke)
 
     def fail(self, nodes, provoke):
-        """So do those of some nodes."""
+        """The devices of some nodes fail."""
         before = [(k, self.b.sh(k, f"basename {PCI}").strip(), len(self.b.kernel_said(k)))
                   for k in nodes]
         provoke()
@@ -251,7 +251,7 @@ class Acts:
             self.recovers(node, where, mark)
 
     def recovers(self, node, where, mark):
-        """Waits for what the driver says about that after a mark."""
+        """Waits for the driver's messages about that after a mark."""
         b, before = self.b, self.tries[node]
 
         def said():
@@ -265,7 +265,7 @@ class Acts:
             present(b, node)
             return
         attempt = int(ended()[1] or 0)
-        # a device that ran long enough is one that has never failed
+        # the attempts of a device that ran long enough are counted from 0 again
         need(attempt in (1, before + 1 if before < TRIES else 0),
              f"attempt {attempt or 'none'} after {before}: {tail(said())}")
         self.tries[node] = attempt
@@ -279,19 +279,19 @@ class Acts:
         self.fails(node, lambda: poke(self.b, AQ_DB, 0x7fffffff, node))
 
     def reset_behind(self, node):
-        """Somebody resets it behind the driver's back."""
+        """The device is reset behind the driver's back."""
         self.fails(node, lambda: poke(self.b, CTRL, 1, node))
 
     def no_dma(self, node):
-        """It reaches no memory."""
+        """The device cannot access memory."""
         self.fails(node, lambda: clear_command(self.b, MASTER, node))
 
     def decodes_nothing(self, node):
-        """It does not answer in memory space."""
+        """The device does not answer in memory space."""
         self.fails(node, lambda: clear_command(self.b, MEMORY, node))
 
     def deaf(self, node):
-        """It does not answer commands."""
+        """The device does not answer commands."""
         def provoke():
             self.b.qmp(node, "qom-set", path="/machine/peripheral/hca", property="x-deaf",
                        value=True)
@@ -300,7 +300,7 @@ class Acts:
         self.fails(node, provoke)
 
     def given_up(self, node):
-        """It fails again and again, in any way, until the driver gives it up."""
+        """The device fails repeatedly, in any way, until the driver gives it up."""
         while True:
             getattr(self, self.dice.choice(FAILURES))(node)
             if not self.tries[node]:
@@ -324,7 +324,7 @@ class Acts:
         self.anew(node)
 
     def plug(self, node):
-        """The card is pulled, and another one is plugged."""
+        """The card is pulled, and another one is plugged in."""
         b = self.b
         b.qmp(node, "device_del", id="hca")
         until(60 * b.slow, lambda: "hca" not in
@@ -341,7 +341,7 @@ class Acts:
         self.anew(node)
 
     def link(self, node):
-        """The link is cut for up to some seconds, at the switch."""
+        """The link is cut at the switch, for up to some seconds."""
         port = re.search(r"LocalPort:\.*(\d+)",
                          self.b.sh(node, "smpquery -D nodeinfo 0,1", 60))[1]
         other = 3 - node
@@ -350,7 +350,7 @@ class Acts:
                          f"ibportstate -D 0,1 {port} enable >/dev/null", 90)
 
     def switch(self, _node):
-        """The fabric's process is killed; a new one comes. All HCAs fail."""
+        """The fabric's process is killed, and a new one starts. All HCAs fail."""
         def provoke():
             next(p for p in self.b.lab.helpers if p.what == "fabric").kill()
             self.b.lab.stop_fabric()
@@ -359,20 +359,20 @@ class Acts:
         self.fail((1, 2), provoke)
 
     def manager(self, _node):
-        """OpenSM is killed; a new one comes."""
+        """OpenSM is killed, and a new one starts."""
         stop_sm(self.b, signal="KILL")
         start_sm(self.b, setting=SETTING)
 
 
 FAILURES = ("overrun", "reset_behind", "no_dma", "decodes_nothing", "deaf")
-# what is done, and how often
+# the actions, and how often each one is done
 WEIGHTS = {"overrun": 2, "reset_behind": 3, "no_dma": 2, "decodes_nothing": 2, "deaf": 1,
            "given_up": 1, "flr": 4, "rebind": 4, "remove": 4, "plug": 4, "sleep": 4, "link": 5,
            "switch": 3, "manager": 1}
 
 
 def reports(b, marks):
-    """Fails if a kernel has reported something since the marks, and moves these."""
+    """Fails if a kernel has reported something since the marks, and moves the marks."""
     for node in (1, 2):
         text = b.kernel_said(node)
         for line in text[marks[node]:].splitlines():
@@ -382,7 +382,7 @@ def reports(b, marks):
 
 @GROUP.test(timeout=86400, reports=SAID, lock_order=NVMET_ORDER, says=LOSES)
 def rounds(b):
-    """One thing after the other for --seconds."""
+    """Performs one action after the other for --seconds."""
     dice = random.Random(b.run.opt.seed)
     loads, acts = Loads(b), Acts(b, dice)
     b.note(loads.go_on())

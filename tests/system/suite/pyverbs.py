@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The tests of rdma-core's pyverbs, all that belong to no vendor, over loopback."""
+"""The tests of rdma-core's pyverbs, except those of vendors, over loopback."""
 import fnmatch
 import os
 import re
@@ -13,10 +13,10 @@ GROUP = Group("pyverbs", LARGE, prepare=fabric)
 
 EXPECTED = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
                         "pyverbs.expected")
-# Of the tests of each release's rdma-core, how many pass, and how many there are.
+# For the rdma-core of each release: how many tests pass, and how many there are.
 LEAST = {"debian12": (147, 171), "debian13": (159, 182), "backports": (159, 182),
          "debian14": (180, 234)}
-FAILS = "fails: "   # before the reason of a test that no device passes
+FAILS = "fails: "   # precedes the reason of a test that no device passes
 
 PREPARE = """
 mkdir -p /tmp/t && cp -r /usr/share/doc/rdma-core/tests /tmp/t/ && cd /tmp/t/tests || exit 1
@@ -131,7 +131,7 @@ def prepare(b):
 
 
 def outcomes(text):
-    """{test: (outcome, reason)} of one module; what began and did not end crashed."""
+    """{test: (outcome, reason)} of one module; a test that began and did not end has crashed."""
     found = {}
     for line in text.splitlines():
         if not line.startswith("RESULT "):
@@ -146,7 +146,7 @@ def outcomes(text):
 
 @GROUP.test(timeout=600)
 def suite(b):
-    """Each pyverbs test counts; skipped may be only what the list says."""
+    """Each test of pyverbs counts; only those in the list may be skipped."""
     guest = b.lab.vms[0].guest.name
     rules, used = expected(guest), set()
     passed = total = bad = 0

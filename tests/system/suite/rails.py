@@ -53,7 +53,7 @@ def through_spine(b):
 
 @GROUP.test
 def from_a_file(b):
-    """The nodes have what the file says: names, files, P_Keys, and what a command has left."""
+    """The nodes have the contents of the file: names, files, P_Keys, and results of commands."""
     for node, name, key in ((1, "left", "0x8021"), (2, "right", "0x0021")):
         need(b.sh(node, "hostname").strip() == name, f"node{node} is not called {name}")
         for hca in HCAS:
@@ -65,7 +65,7 @@ def from_a_file(b):
 
 @GROUP.test
 def subnet(b):
-    """One OpenSM has all: each with the name and GUID of its place, at the leaf of its rail."""
+    """One OpenSM manages all adapters, each with name and GUID of its place, at its rail's leaf."""
     all_active(b)
     text = b.sh(1, "ibnetdiscover", 60)
     need(len(re.findall(r"^Switch", text, re.M)) == 3, "two leaves and a spine")
@@ -86,7 +86,7 @@ def subnet(b):
 
 @GROUP.test
 def slots(b):
-    """Each adapter is below its own root port, in its NUMA node, and IPoIB is in their order."""
+    """Each adapter is at its own root port, in its NUMA node; IPoIB has the same order."""
     for node in (1, 2):
         text = b.sh(node, "cat /sys/devices/system/node/online; cd /sys/class/infiniband; "
                           "for i in *; do cat $i/device/numa_node; done; "
@@ -100,7 +100,7 @@ def slots(b):
 
 @GROUP.test(timeout=90)
 def traffic(b):
-    """What goes by a rail is counted there and by no other port, nor by the spine."""
+    """The traffic of a rail is counted there, and by no other port, and not by the spine."""
     for rail, hca in enumerate(HCAS):
         before, spine = [sent(b, k) for k in (1, 2)], through_spine(b)
         command = f"ibv_rc_pingpong -c -d {hca} -s {SIZE} -n {ROUNDS}"
@@ -113,7 +113,7 @@ def traffic(b):
 
 @GROUP.test(timeout=90)
 def ipoib(b):
-    """Each interface has its network, and its neighbours are of its rail, also by rdma_cm."""
+    """Each interface has its network; its neighbours are in its rail, also by rdma_cm."""
     for rail, net in enumerate(NETS):
         answered(b, 2, f"{net}.1", 3, "-i 0.2")
         name = f"node1-ib{rail}"
@@ -139,7 +139,7 @@ done"""
 
 @GROUP.test(timeout=120)
 def bond(b):
-    """Both rails are one interface: its cable is cut, and its packets go by the other, and back."""
+    """Both rails are one interface: its cable is cut; packets use the other one, and come back."""
     def has(node, slave):
         until(30 * b.slow, lambda: b.sh(node, "cat /sys/class/net/bond0/bonding/active_slave")
               .strip() == slave, f"node{node}: {slave} does not get the bond's packets")
@@ -171,9 +171,9 @@ def bond(b):
 
 @GROUP.test(timeout=120)
 def one_goes(b):
-    """An adapter goes and comes back, and traffic by the other one goes on."""
+    """An adapter is removed and comes back, and traffic over the other one continues."""
     command = f"ib_write_bw -d {HCAS[0]} --run_infinitely -s 4096"
-    # the server ends with 1 when it has lost its client
+    # the server exits with 1 without its client
     ends = [b.background(1, command, f"ss -Hltn | grep -q :{PERF_PORT}", ends=(1,)),
             b.background(2, f"{command} node1")]
 
@@ -201,7 +201,7 @@ def one_goes(b):
 
 @GROUP.test(timeout=120)
 def reload(b):
-    """The driver is unloaded under both, and loaded: each is who it was."""
+    """The driver is unloaded under both and loaded: each adapter has its old name."""
     show = ("cd /sys/class/infiniband; for i in *; do echo $i $(cat $i/node_guid) "
             "$(cat $i/device/numa_node); done; for i in ib0 ib1; do "
             "echo $i $(cat /sys/class/net/$i/address | cut -d: -f5-); done")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the kernel tells of resources, counts for single QPs, limits and separates."""
+"""Resources in the kernel: lists, counters of single QPs, limits, namespaces."""
 import json
 import re
 
@@ -9,7 +9,7 @@ from .harness import DEV, PYVERBS_ENUMS, Failure, Group, find, need, tail, until
 GROUP = Group("resources", PAIR, prepare=fabric)
 GROUPS = [GROUP]
 
-# A program that holds one of each until it is told to end. Prints the numbers.
+# A program that holds one resource of each kind until it is asked to end. Prints the numbers.
 HOLD = PYVERBS_ENUMS + """
 import sys
 from pyverbs.addr import AHAttr, GlobalRoute
@@ -41,7 +41,7 @@ sys.stdin.read()
 def start(b, qps=2):
     """Starts the holder on node 1 and waits for its numbers."""
     b.sh(1, f"cat >/tmp/hold.py <<'EOF'\n{HOLD}EOF\nrm -f /tmp/hold; mkfifo /tmp/hold; "
-            # what the one before has said may not be taken for its words
+            # the output of an earlier one must not count as its own
             ": >/tmp/held; "
             f"(python3 /tmp/hold.py {qps} </tmp/hold >/tmp/held 2>&1 &) ; "
             "(sleep 600 >/tmp/hold & echo $! >/tmp/hold.pid)", 20)
@@ -51,19 +51,19 @@ def start(b, qps=2):
 
 
 def stop(b):
-    """Ends it."""
+    """Ends the holder."""
     b.sh(1, "kill $(cat /tmp/hold.pid); n=0; while pgrep -f '[h]old[.]py' >/dev/null; do "
             "n=$((n + 1)); [ $n -lt 100 ] || exit 1; sleep 0.1; done")
 
 
 def show(b, what, options="-dd"):
-    """A list of resources on node 1; python3's only if they have an owner's name."""
+    """A list of resources on node 1; only python3's if they have an owner's name."""
     rows = json.loads(b.sh(1, f"rdma -j {options} resource show {what}"))
     return rows if options == "-r" else [r for r in rows if r.get("comm", "") == "python3"]
 
 
 def driver(row, name):
-    """What the driver says of a resource."""
+    """The driver's attributes of a resource."""
     for key in (name, f"drv_{name}"):
         if key in row:
             return int(str(row[key]), 0)
@@ -98,7 +98,7 @@ def details(b):
 
 @GROUP.test(timeout=120)
 def details_of_anybody(b):
-    """What an unprivileged user lists names no address and nothing out of the device."""
+    """An unprivileged user's list has no address and no contents of the device."""
     start(b)
     try:
         text = b.sh(1, "for what in qp cq srq mr; do setpriv --reuid 65534 --regid 65534 "
@@ -135,7 +135,7 @@ def raw(b):
 
 
 def counter(b, qp=None):
-    """Counters of node 1's port, or of the set in which a QP counts."""
+    """A counter of node 1's port, or of the set in which a QP counts."""
     what = "qp show link" if qp else "show link"
     rows = json.loads(b.sh(1, f"rdma -j statistic {what} {DEV}/1") or "[]")
     rows = [r for r in rows if r and (not qp or qp in lqpns(r))]
@@ -145,7 +145,7 @@ def counter(b, qp=None):
 
 
 def lqpns(row):
-    """QP numbers of a counter set, however this rdma prints them."""
+    """The QP numbers of a counter set, in any format of rdma."""
     return [int(x) for x in re.findall(r"\d+", json.dumps(row.get("lqpn", row.get("LQPN", ""))))]
 
 
@@ -162,7 +162,7 @@ def traffic(b, count):
 
 @GROUP.test(timeout=120)
 def counters_of_types(b):
-    """Sets for QPs of one type: what they count is the port's, while they live and after."""
+    """Sets for QPs of one type: the port includes their counts, during their life and after."""
     before, device = sysfs(b, "ports/1/"), sysfs(b, "")
     need(counter(b)["rx_pkts"] >= before, "rdma and sysfs differ")
     b.sh(1, f"rdma statistic qp set link {DEV}/1 auto type on")
@@ -174,7 +174,7 @@ def counters_of_types(b):
         b.sh(2, f"(ib_write_bw -F -d {DEV} -D 8 node1 >/tmp/client.log 2>&1 &)")
 
         def counting():
-            # both while it lives, which is not long
+            # both during its life, which is short
             what = f"statistic qp show link {DEV}/1"
             text, _, rows = b.sh(1, f"rdma {what}; echo; echo JSON; rdma -j {what}").partition(
                 "JSON\n")
@@ -193,7 +193,7 @@ def counters_of_types(b):
 
 @GROUP.test(timeout=120)
 def counters_by_hand(b):
-    """A set for two QPs that are named; a set per QP; unbinding."""
+    """A set for two named QPs; a set for each QP; unbinding."""
     _, (one, two, reset) = start(b, 3)
     try:
         b.sh(1, f"rdma statistic qp bind link {DEV}/1 lqpn {one}")
@@ -205,7 +205,7 @@ def counters_by_hand(b):
         sets = {word(r, 0): word(r, 28) for r in show(b, "qp", "-r")}
         need({n: sets[n] for n in (one, two, reset)} == {one: number, two: number, reset: 0},
              f"the device says otherwise: {sets}")
-        # a second time; a QP without a port; one that is not there; a set that is not
+        # a second time; a QP without a port; one that does not exist; a set that does not exist
         for args in (f"lqpn {one}", f"lqpn {reset} cntn {number}", "lqpn 16777214",
                      f"lqpn {reset} cntn 4000"):
             status, _ = b.status(1, f"rdma statistic qp bind link {DEV}/1 {args}")
@@ -241,7 +241,7 @@ print("read", times, "times")
 
 @GROUP.test(timeout=120)
 def debugfs(b):
-    """State under /sys/kernel/debug/ohca: true, and gone with the device, readers or not."""
+    """State in /sys/kernel/debug/ohca: correct, and removed with the device, also with readers."""
     base = b.sh(1, "echo /sys/kernel/debug/ohca/*").strip()
     pci = base.rsplit("/", 1)[1]
     _, numbers = start(b)
@@ -262,11 +262,11 @@ def debugfs(b):
         need(re.search(r"stray 0\n", b.sh(1, f"cat {base}/aq")), "aq")
     finally:
         stop(b)
-    # the columns are named where there is nothing to list; the debug kernel has IPoIB built in
+    # the columns have names also without entries; the debug kernel has IPoIB built in
     if not b.debug:
         text = b.sh(1, f"modprobe -r ib_ipoib; cat {base}/srq; modprobe ib_ipoib")
         need(text.split("\n") == ["srqn owner size head hw_ci hw_limit hw_qps hw_flags", ""], text)
-    # readers in a loop while the device goes and comes; the one processor is not theirs alone
+    # readers in a loop while the device is removed and added; the processor is not theirs alone
     b.sh(1, f"cat >/tmp/readers.py <<'EOF'\n{READERS}EOF")
     readers = b.background(1, f"python3 /tmp/readers.py {base}").said("reading")
     b.sh(1, f"""cd /sys/bus/pci/drivers/ohca; for i in 1 2 3; do
@@ -301,9 +301,9 @@ print("charged", slab() - before)
 # the debug kernel has no memory cgroups
 @GROUP.test(timeout=120, debug=False)
 def charged(b):
-    """The driver's memory of regions is charged to the process, of which it may have a million."""
+    """Memory of regions is charged to the process, which may have a million of them."""
     group = "/sys/fs/cgroup/charged"
-    regions = 4000      # the kernel counts by batches of 256 KiB
+    regions = 4000      # the kernel counts in batches of 256 KiB
     b.sh(1, f"echo +memory >/sys/fs/cgroup/cgroup.subtree_control; mkdir {group}; "
             f"cat >/tmp/charged.py <<'EOF'\n{CHARGED}EOF")
     try:
@@ -322,7 +322,7 @@ MANY = HOLD.replace("sys.stdin.read()", "").replace('int(sys.argv[1])', "40")
 
 @GROUP.test(timeout=120)
 def cgroup(b):
-    """rdma.max: handles and objects are limited, charged, and given back."""
+    """rdma.max: handles and objects are limited, charged, and released."""
     group = "/sys/fs/cgroup/limited"
     b.sh(1, f"echo +rdma >/sys/fs/cgroup/cgroup.subtree_control; mkdir {group}; "
             f"cat >/tmp/many.py <<'EOF'\n{MANY}EOF")
@@ -349,7 +349,7 @@ def cgroup(b):
         need(used() == f"{DEV} hca_handle=0 hca_object=0", used())
         limit(1, "max")
         b.sh(1, run % f"ibv_devinfo -d {DEV}")
-        b.sh(1, f"ibv_devinfo -d {DEV}")        # who is outside is not limited
+        b.sh(1, f"ibv_devinfo -d {DEV}")        # processes outside the group have no limit
     finally:
         b.sh(1, f"rmdir {group}")
 
@@ -373,7 +373,7 @@ def netns(b):
         status, _ = b.status(2, f"ibv_devinfo -d {DEV}")
         need(status, "a program outside opened it")
     finally:
-        # with its namespace gone the device comes back
+        # when its namespace is removed, the device comes back
         b.sh(2, "ip netns del box; n=0; until rdma dev show | grep -q ohca; do n=$((n + 1)); "
                 "[ $n -lt 100 ] || exit 1; sleep 0.1; done; n=0; "
                 "until rdma system set netns shared; do n=$((n + 1)); [ $n -lt 50 ] || exit 1; "

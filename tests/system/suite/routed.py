@@ -15,11 +15,11 @@ from .tree import control
 TOPOLOGY = os.path.join(paths.TOP, "tests", "opensm", "two-subnets")
 # node: the prefix of its subnet, and the PortGUID of the router there
 SUBNET = {1: (0xfec0000000000001, 0xc1), 2: (0xfec0000000000002, 0xc2)}
-COUNT = 20      # messages each way
+COUNT = 20      # messages in each direction
 
 
 def prepare(b):
-    """OpenSM on both nodes."""
+    """Starts OpenSM on both nodes."""
     if b.state.get("fabric"):
         return
     for node, (prefix, router) in SUBNET.items():
@@ -49,7 +49,7 @@ def routed(b):
 
 
 def across(b, program):
-    """A program on both nodes. Its client tries until the server listens: rdma shows no AF_IB."""
+    """Runs a program on both nodes. The client retries: rdma does not show AF_IB listeners."""
     here, there = gid(b, 1), gid(b, 2)
     before = routed(b)
     server = b.background(2, f"{program} -f gid -b {there}")
@@ -62,7 +62,7 @@ def across(b, program):
 
 @GROUP.test(timeout=120)
 def subnets(b):
-    """Each OpenSM has its own subnet, up to the router, and knows paths behind it."""
+    """Each OpenSM has its own subnet, up to the router, and has paths to the other one."""
     for node in SUBNET:
         text = b.sh(node, "ibnetdiscover", 60)
         need([len(re.findall(f"(?m)^{kind}\\s", text)) for kind in ("Switch", "Ca", "Rt")] ==
@@ -70,7 +70,7 @@ def subnets(b):
         router = find(r'"router1" lid (\d+) ', text)
         text = b.sh(node, f"saquery PR --sgid {gid(b, node)} --dgid {gid(b, 3 - node)}")
         need(find(r"dlid\.+(\d+)", text) == router, tail(text))
-    # the same LIDs in both
+    # both subnets use the same LIDs
     need(len({find(r"Base lid:\s+(\d+)", b.sh(k, "ibstat")) for k in SUBNET}) == 1, "LIDs")
 
 

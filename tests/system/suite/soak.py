@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Eight small nodes that all talk to each other, while the rest of the world happens to them
-(tests/campaign).
+"""Eight small nodes that all exchange data while many kinds of faults happen (tests/campaign).
 
-Each pair of nodes has two processes (ohca-peer alltoall), which move blocks by RC, its atomics and
-READs, through SRQs, XRC, UC and UD, compare them, and meet anew after each loss. Meanwhile links go
-down and up, OpenSM ends, devices are reset, processes are killed, and others lie to uverbs. The
-memory of every process stays as large as it was.
+Each pair of nodes has two processes (ohca-peer alltoall), which send blocks by RC, its atomics and
+READs, through SRQs, XRC, UC and UD, compare them, and connect again after each loss. Meanwhile
+links go down and up, OpenSM is killed, devices are reset, processes are killed, and others send
+wrong calls to uverbs. The memory of every process must not grow.
 """
 import random
 import re
@@ -23,11 +22,11 @@ SETTING = RESTLESS + "\\nsweep_interval 5"
 # OpenSM, one that talks
 BOUNDS = {"node": 16384, "fabric": 4096, "hub": 4096, "opensm": 8192, "ohca-peer": 1024}
 PATIENCE = 180  # seconds, for eight machines on a host with a few processors
-SHARE = 0.3     # of the time, after which memory is looked at for the first time
+SHARE = 0.3     # of the time, after which memory is checked for the first time
 
 
 def prepare(b):
-    """All nodes on a fabric that is swept often."""
+    """Brings up all nodes on a fabric that is swept often."""
     if not b.state.get("soak"):
         start_sm(b, setting=SETTING)
         all_active(b, 60)
@@ -51,7 +50,7 @@ def private(pid):
 
 
 def memory(b):
-    """KiB of every process: by name."""
+    """{name: KiB} of every process."""
     sizes = {vm.name: private(vm.process.pid) for vm in b.lab.vms}
     sizes |= {p.what: private(p.pid) for p in b.lab.helpers}
     for node in range(1, NODES + 1):
@@ -75,13 +74,13 @@ def moved(b, node):
 
 
 class Traffic:
-    """What all processes have moved, also those that were killed since."""
+    """The data that all processes have moved, also those that were killed since."""
 
     def __init__(self, b):
         self.b, self.messages, self.last = b, 0, {}
 
     def look(self, node):
-        """What a node's processes have verified; counts what is new."""
+        """Reads what a node's processes have verified; counts the new part."""
         now = moved(self.b, node)
         for other, (_, messages) in now.items():
             before = self.last.get((node, other), 0)
@@ -98,7 +97,7 @@ class Traffic:
             late = time.monotonic() > end
             for node in sorted(left):
                 now = self.look(node)
-                # a process that was killed begins with 0
+                # the successor of a process that was killed begins with 0
                 if len(now) == NODES - 1 and all(
                         blocks not in (0, before[node].get(other, (0, 0))[0])
                         for other, (blocks, _) in now.items()):
@@ -117,26 +116,26 @@ def flap(b, node, dice):
 
 
 def manager(b, _node, _dice):
-    """OpenSM is killed; a new one comes."""
+    """OpenSM is killed, and a new one starts."""
     stop_sm(b, signal="KILL")
     start_sm(b, setting=SETTING)
 
 
 def reset(b, node, dice):
-    """A device is reset, but not that of OpenSM's port."""
+    """A device is reset, except that of OpenSM's port."""
     if node == 1:
         node = dice.randrange(2, NODES + 1)
     b.sh(node, f"d={PCI}; echo flr >$d/reset_method && echo 1 >$d/reset", 60)
 
 
 def kill(b, node, dice):
-    """One or all processes that talk to other nodes are killed, and started again."""
+    """One or all processes that exchange data with other nodes are killed, and started again."""
     b.sh(node, f"pgrep -P $(pgrep -o -x ohca-peer) | shuf -n {dice.choice((1, NODES))} | "
                "xargs kill -KILL")
 
 
 def lie(b, node, dice):
-    """A process without rights lies to uverbs."""
+    """A process without privileges sends wrong calls to uverbs."""
     text = b.sh(node, f"/share/ohca-liar {dice.randrange(1 << 20)} 150", 120)
     need(int(find(r"(\d+) calls", text)) > 0, text)
 
@@ -146,7 +145,7 @@ ACTS = (flap, flap, manager, reset, reset, kill, kill, lie)
 
 @GROUP.test(timeout=86400, says="lost its HCA")
 def alltoall(b):
-    """Everything at once for --seconds."""
+    """Performs all of this at random for --seconds."""
     seconds, dice = b.run.opt.seconds, random.Random(b.run.opt.seed)
     nodes = range(1, NODES + 1)
     idle = {k: resources(b, k) for k in nodes}

@@ -14,7 +14,7 @@ from .tools import port_of, switch_lid
 
 CONFIGFS = "mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config"
 NQN = "nqn.2026-01.org.openhca:disk"
-# offset patterns find what arrives at the wrong place, checksums what arrives wrong
+# offset patterns detect data at a wrong place, checksums wrong data
 FIO = ("fio --name=v --filename={dev} --ioengine={engine} --direct=1 --rw=randwrite "
        "--bsrange={bs} --size={size} --io_size={size} --iodepth={depth} --randseed={seed} "
        "--verify=crc32c --verify_fatal=1 --verify_state_save=0 --output-format=normal {more}")
@@ -23,7 +23,7 @@ SIZE = 272 << 20
 
 
 def fio(b, dev, size, bs="4k-1m", engine="libaio", depth=16, more="", timeout=200, node=2):
-    """Writes blocks of many sizes, reads them back and compares; fails on any difference."""
+    """Writes blocks of many sizes, reads them and compares; fails on any difference."""
     text = b.sh(node, FIO.format(dev=dev, size=size, bs=bs, engine=engine, depth=depth,
                                  seed=SEED, more=more), timeout)
     need(re.search(r"err= 0", text), "fio: " + text[-200:])
@@ -32,7 +32,7 @@ def fio(b, dev, size, bs="4k-1m", engine="libaio", depth=16, more="", timeout=20
 
 
 def export(b, address):
-    """A file in node 1's memory becomes a disk that is to be had at an address of node 1's."""
+    """A file in node 1's memory becomes a disk that is exported at an address of node 1."""
     b.sh(1, f"""set -e
 mkdir -p /srv/disk
 mount -t tmpfs -o size=300m none /srv/disk
@@ -55,7 +55,7 @@ ln -s /sys/kernel/config/nvmet/subsystems/{NQN} ports/1/subsystems/""", 60)
 
 
 def exported(b):
-    """Brings the fabric up, and node 1's disk onto it, if a test before has not."""
+    """Brings the fabric up and exports node 1's disk, unless a test before has."""
     fabric(b)
     if b.state.get("nvmf"):
         return
@@ -74,13 +74,13 @@ GROUPS = [NVMF, SCSI, NFS, RDS, movable.PINNING]
 
 @NVMF.test
 def discover(b):
-    """The target names its subsystem."""
+    """The target lists its subsystem."""
     text = b.sh(2, "nvme discover -t rdma -a 10.77.0.1 -s 4420", 40)
     need(NQN in text, "the subsystem is not discovered")
 
 
 def connect(b, more=""):
-    """Connects node 2, anew if it is connected; returns the block device."""
+    """Connects node 2, again if it is connected; returns the block device."""
     b.sh(2, f"[ ! -e /dev/nvme0n1 ] || nvme disconnect -n {NQN}", 60)
     b.sh(2, f"nvme connect -t rdma -n {NQN} -a 10.77.0.1 -s 4420 --reconnect-delay=1 "
             f"--ctrl-loss-tmo=120 --keep-alive-tmo=5 {more}", 60)
@@ -90,14 +90,14 @@ def connect(b, more=""):
 
 
 def disconnect(b):
-    """And off again."""
+    """Disconnects node 2."""
     text = b.sh(2, f"nvme disconnect -n {NQN}", 60)
     need("disconnected 1" in text, text)
 
 
 @NVMF.test(timeout=400)
 def verify(b):
-    """256 MiB in blocks of 4 KiB to 1 MiB, written, read back and compared."""
+    """256 MiB in blocks of 4 KiB to 1 MiB, written, read and compared."""
     dev = connect(b)
     size = int(b.sh(2, f"cat /sys/class/block/{dev[5:]}/size")) * 512
     need(size == SIZE, f"the disk has {size} bytes")
@@ -108,13 +108,13 @@ def verify(b):
 
 @NVMF.test(timeout=200)
 def small_and_inline(b):
-    """Blocks that travel in the command capsule, and flushes among them."""
+    """Blocks that are sent in the command capsule, and flushes among them."""
     fio(b, connect(b), "8m", bs="4k-16k", more="--fsync=16", timeout=150)
 
 
 @NVMF.test(timeout=120)
 def disconnect_connect(b):
-    """Queues go and come; the data stays."""
+    """Queues are removed and made again; the data stays."""
     connect(b)
     b.sh(2, "dd if=/dev/urandom of=/tmp/block bs=64k count=16 2>/dev/null; "
             "dd if=/tmp/block of=/dev/nvme0n1 bs=64k count=16 oflag=direct 2>/dev/null")
@@ -127,7 +127,7 @@ def disconnect_connect(b):
 
 @NVMF.test(timeout=200)
 def polled(b):
-    """Queues that are polled by who waits, without an event: IB_POLL_DIRECT."""
+    """Queues that the waiting task polls, without an event: IB_POLL_DIRECT."""
     dev = connect(b, "--nr-poll-queues=1 --nr-io-queues=1")
 
     def interrupts():
@@ -147,7 +147,7 @@ def polled(b):
 
 @NVMF.test(timeout=240)
 def link_bounce(b):
-    """The link goes while blocks are under way; the host connects anew, nothing is lost."""
+    """The link is cut during I/O; the host connects again, and no data is lost."""
     dev = connect(b)
     port, sw = port_of(b, 2), switch_lid(b)
     b.sh(2, "(" + FIO.format(dev=dev, size="24m", bs="4k-256k", engine="libaio", depth=8,
@@ -179,7 +179,7 @@ NVMET_ORDER = (r"in reverse order\) is:[^#]*"
 
 
 def withdraw(b):
-    """Takes node 1's disk away again."""
+    """Removes the export of node 1's disk."""
     b.sh(1, f"""set -e
 cd /sys/kernel/config/nvmet
 rm ports/1/subsystems/{NQN}
@@ -193,7 +193,7 @@ umount /srv/disk""", 60)
 
 @NVMF.test(timeout=120, lock_order=NVMET_ORDER)
 def unload(b):
-    """All of it comes down, and leaves nothing behind in the device."""
+    """All parts are removed, and leave no resources in the device."""
     connect(b)
     disconnect(b)
     withdraw(b)
@@ -210,7 +210,7 @@ RAM = 16384     # pages of a RAM disk
 
 
 def lun(where, disk):
-    """Shell: a RAM disk of that number becomes LUN 0 of a target's portal group."""
+    """A command of the shell: a RAM disk becomes LUN 0 of a target's portal group."""
     return f"""core={TARGET}/core/rd_mcp_{disk}/disk
 mkdir -p $core
 echo rd_pages={RAM} >$core/control
@@ -221,7 +221,7 @@ ln -s $core {where}/lun/lun_0/disk
 
 
 def no_lun(where, disk):
-    """Shell: and none again."""
+    """A command of the shell that removes the LUN."""
     return f"""rm {where}/lun/lun_0/disk
 rmdir {where}/lun/lun_0
 """, f"rmdir {TARGET}/core/rd_mcp_{disk}/disk {TARGET}/core/rd_mcp_{disk}\n"
@@ -236,7 +236,7 @@ def appeared(b):
 
 
 def vanished(b):
-    """Waits until it is gone."""
+    """Waits until the disk is removed."""
     b.sh(2, "n=0; while [ -e /sys/block/sda ]; do n=$((n + 1)); [ $n -lt 200 ] || exit 1; "
             "sleep 0.1; done")
 
@@ -293,7 +293,7 @@ awk '{print $5}' /sys/block/sda/stat""", 60).split()
 
 @SCSI.test(timeout=200)
 def srp(b):
-    """SRP: a login by the IB connection manager, blocks written, read back and compared, twice."""
+    """SRP: a login by the IB connection manager, blocks written, read and compared, twice."""
     gid, peer = (b.sh(node, f"tr -d : </sys/class/infiniband/{DEV}/ports/1/gids/0").strip()
                  for node in (1, 2))
     tpg = f"{TARGET}/srpt/0x{gid}/0x{gid}"
@@ -304,7 +304,7 @@ def srp(b):
     ioc = int(b.sh(1, "cat /sys/module/ib_srpt/parameters/srpt_service_guid"), 0)
     b.sh(2, "modprobe -a ib_srp sd_mod", 60)
     for _ in range(2):
-        # the one before is not forgotten at the moment when its disk is gone
+        # the kernel may still have the earlier one when its disk is removed
         b.sh(2, f"n=0; until echo id_ext={ioc:016x},ioc_guid={ioc:016x},dgid={gid},pkey=ffff,"
                 f"service_id={ioc:016x} >/sys/class/infiniband_srp/srp-{DEV}-1/add_target; do "
                 "n=$((n + 1)); [ $n -lt 50 ] || exit 1; sleep 0.1; done", 60)
@@ -321,8 +321,8 @@ def srp(b):
 
 @NFS.test(timeout=240)
 def version_4(b):
-    """A file system of node 1 over RPC over RDMA: files written, read back and compared."""
-    # The nfsd of Linux 7 knows its clients by nfsdcld alone.
+    """A file system of node 1 over RPC over RDMA: files written, read and compared."""
+    # The nfsd of Linux 7 needs nfsdcld to identify its clients.
     b.sh(1, """set -e
 mkdir -p /srv/export /var/lib/nfs/nfsdcld /run/rpcbind /run/rpc_pipefs
 mount -t tmpfs none /srv/export

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Four nodes of a fat tree with three spines all talk to each other, while the tree falls apart
+"""Four nodes of a fat tree with three spines all exchange data, while parts of the tree fail
 (tests/campaign).
 
-By RC, its atomics and READs, SRQs, XRC, UC and UD (ohca-peer alltoall), and by multicast of IPoIB.
-One cable loses packets all the time; another one flaps while a spine dies and comes back; then the
-master subnet manager is killed, and comes back after the standby has taken its place. At the end
-the counters of the fabric say what was done to it, and ibqueryerrors names those ports alone.
+They use RC, its atomics and READs, SRQs, XRC, UC and UD (ohca-peer alltoall), and multicast of
+IPoIB. One cable loses packets all the time; another one flaps while a spine is switched off and on;
+then the master subnet manager is killed, and starts again after the standby has become master. At
+the end, the counters of the fabric show these faults, and ibqueryerrors lists only those ports.
 """
 import json
 import random
@@ -24,15 +24,15 @@ from .tree import control, lid
 NODES = 4
 ALL = range(1, NODES + 1)
 SPEC = "fat-tree:6"     # 6 leaves with 3 hosts each, 3 spines; port 3 + n of a leaf is to spine n
-# at a leaf each; OpenSM leads to the first, second and third host of a leaf by different spines
+# at a leaf each; OpenSM routes to the first, second and third host of a leaf by different spines
 PLACES = {1: "host1", 2: "host5", 3: "host9", 4: "host11"}
 UPLINKS = (4, 5, 6)
 LOSS = "0.0001"
-LEAST = 200000  # packets that a cable has surely lost some of
+LEAST = 200000  # packets of which a cable has certainly lost some
 SETTING = RESTLESS + "\\nsweep_interval 5"
 PRIORITY = {1: 13, 2: 5}
 PATIENCE = 180  # seconds, for four machines on a host with a few processors
-GONE = 240      # until a standby has taken over, which it does after 40 to 50
+GONE = 240      # until a standby has become master, which takes 40 to 50 s
 # No port but those of the faults counts these. PortXmitWait is no error, and a packet that is on
 # its way while OpenSM rewrites one switch's tables after another's may find no route anywhere.
 NO_FAULT = "PortXmitWait,PortRcvSwitchRelayErrors"
@@ -75,12 +75,12 @@ while True:
 
 
 def manager(b, node):
-    """OpenSM on a node, with its priority."""
+    """Starts OpenSM on a node, with its priority."""
     start_sm(b, node, f"{SETTING}\\nsm_priority {PRIORITY[node]}")
 
 
 def prepare(b):
-    """A master and a standby."""
+    """Starts a master and a standby."""
     if not b.state.get("storm"):
         manager(b, 1)
         all_active(b, 60)
@@ -101,7 +101,7 @@ def answers(b, *words):
 
 
 class Fabric:
-    """What the control socket says: graph and counters."""
+    """The graph and the counters of the control socket."""
 
     def __init__(self, b):
         self.b, self.peer, self.name = b, {}, {}
@@ -131,7 +131,7 @@ class Fabric:
                 for n in part["nodes"] for p in n["ports"]}
 
     def grown(self):
-        """The same, since the beginning."""
+        """The increase of the counters since the beginning."""
         return {port: {x: n - self.begin[port].get(x, 0) for x, n in now.items() if x != "port"}
                 for port, now in self.read().items()}
 
@@ -147,7 +147,7 @@ class Fabric:
 
 
 class Flapping:
-    """A cable that is pulled and plugged about once a second for as long as a 'with' lasts."""
+    """A cable that is pulled and plugged in about once a second, during a 'with'."""
 
     def __init__(self, b, cable, seed):
         self.b, self.cable, self.dice = b, cable, random.Random(seed)
@@ -182,7 +182,7 @@ class Flapping:
 
 
 class Everything(Traffic):
-    """All that is moved, multicast among it."""
+    """All traffic, including multicast."""
 
     def __init__(self, b):
         super().__init__(b)
@@ -193,18 +193,18 @@ class Everything(Traffic):
             self.ends.append(b.background(k, f"python3 /tmp/multicast.py {k}"))
 
     def multicast(self, node):
-        """How many datagrams came from each other node."""
+        """The number of datagrams that arrived from each other node."""
         text = self.b.sh(node, "cat /tmp/multicast.state 2>/dev/null; true")
         return {int(k): int(n) for k, n in re.findall(r"(\d):(\d+)", text)}
 
     def goes_on(self, among=ALL):
-        """Waits until these nodes have verified more of each other."""
+        """Waits until these nodes have verified more data of each other."""
         b = self.b
         before = {k: (self.look(k), self.multicast(k)) for k in among}
 
         def more(k):
             blocks, datagrams = self.look(k), self.multicast(k)
-            # a process that was started again begins with 0
+            # the successor of a killed process begins with 0
             return all(blocks.get(x, (0,))[0] not in (0, before[k][0].get(x, (0,))[0]) and
                        datagrams.get(x, 0) > before[k][1].get(x, 0) for x in among if x != k)
 
@@ -219,14 +219,14 @@ class Everything(Traffic):
 
 
 def is_master(b, node):
-    """Whether the nodes' ports have been told of OpenSM on a node."""
+    """Whether the nodes' ports have OpenSM on a node as their master."""
     want = lid(b, node)
     return all(int(b.sh(k, f"cat /sys/class/infiniband/{DEV}/ports/1/sm_lid"), 16) == want
                for k in ALL)
 
 
 def managers(b, traffic):
-    """The master is killed; traffic goes on without, under the standby, and after it is back."""
+    """The master is killed; traffic continues without it, under the standby, and afterwards."""
     begin, rounds = time.monotonic(), 0
     stop_sm(b, signal="KILL")
     while not is_master(b, 2):
@@ -242,7 +242,7 @@ def managers(b, traffic):
 
 
 def story(b, fabric, lossy, flapping, dying, downs, kills):
-    """The counters, and ibqueryerrors, say what was done to which ports."""
+    """The counters, and ibqueryerrors, show the faults at the right ports."""
     grown = fabric.grown()
 
     def counted(name):
@@ -274,7 +274,7 @@ def story(b, fabric, lossy, flapping, dying, downs, kills):
 
 @GROUP.test(timeout=86400, debug=False)
 def alltoall(b):
-    """Everything at once for --seconds."""
+    """Performs all of this at random for --seconds."""
     opt, dice = b.run.opt, random.Random(b.run.opt.seed)
     until(60 * b.slow, lambda: Fabric(b).whole(), "a link is not Active")
     lids = [lid(b, k) for k in ALL]
@@ -286,7 +286,7 @@ def alltoall(b):
     lossy = dice.choice(cables)
     flapping = dice.choice([x for x in cables if x[-1] != lossy[-1]])
     dying = "spine" + next(str(p - 3) for p in UPLINKS if str(p) not in lossy[-1] + flapping[-1])
-    # OpenSM leads by a link that it has just seen, and which it never gets Active before it goes
+    # OpenSM may route over a link that it has just found, but cannot make it Active in time
     others = [k for k in ALL if f"leaf{k}" != flapping[:-2]]
     b.note(f"lossy {lossy}, flapping {flapping}, dying {dying}")
     print(f"campaign: {lossy} loses packets, {flapping} flaps, {dying} dies", flush=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the InfiniBand tools show is true: compared with sysfs, each other and traffic."""
+"""The output of the InfiniBand tools is correct: compared with sysfs, each other and traffic."""
 import re
 
 from .bring_up import PAIR, all_active, fabric
@@ -9,7 +9,7 @@ WATCH = "/tmp/watch.log"
 
 
 def prepare(b):
-    """The fabric; what ports count while it comes up, or links go down, is no error."""
+    """Brings up the fabric and clears counters: errors while links come up do not count."""
     fabric(b)
     if not b.state.get("counted"):
         b.sh(1, "ibqueryerrors -k", 60, status=None)
@@ -21,7 +21,7 @@ GROUPS = [GROUP]
 
 
 def truth(b):
-    """LID, GUIDs and so on of each node, from sysfs; the switch's, from its neighbours."""
+    """LID, GUIDs and so on of each node from sysfs; those of the switch from its neighbours."""
     if "truth" in b.state:
         return b.state["truth"]
     nodes = {}
@@ -37,18 +37,18 @@ def truth(b):
 
 
 def switch_lid(b):
-    """The switch's LID, as the subnet administrator says."""
+    """The switch's LID from the subnet administrator."""
     return int(find(r"lid (\d+)", b.sh(1, "ibswitches")))
 
 
 def port_of(b, node):
-    """The switch's port that a node is at."""
+    """The switch's port at which a node is."""
     guid = truth(b)[node]["port_guid"].lstrip("0")
     return int(find(rf'^\[(\d+)\]\s+"H-[0-9a-f]+"\[1\]\({guid}\)', b.sh(1, "ibnetdiscover")))
 
 
 def watch(b, node):
-    """ibv_asyncwatch on a node; it listens when this returns."""
+    """Starts ibv_asyncwatch on a node; it listens when this returns."""
     b.sh(node, f"pkill -x ibv_asyncwatch; rm -f {WATCH}; "
                f"(ibv_asyncwatch -d {DEV} >{WATCH} 2>&1 &); n=0; "
                f"until grep -q 'async event FD' {WATCH}; do n=$((n + 1)); "
@@ -56,13 +56,13 @@ def watch(b, node):
 
 
 def watched(b, node):
-    """The events that it has told of."""
+    """The events that it has printed."""
     return set(re.findall(r"event_type (IBV_EVENT_\w+) ", b.sh(node, f"cat {WATCH}")))
 
 
 @GROUP.test
 def sysfs(b):
-    """Nodes differ where they must and agree where they must."""
+    """Nodes differ where they must, and agree where they must."""
     t = truth(b)
     need(t[1]["lid"] != t[2]["lid"] and t[1]["lid"] and t[2]["lid"], "LIDs are not two")
     need(len({t[k][g] for k in t for g in ("node_guid", "port_guid")}) == 4, "GUIDs are not four")
@@ -115,7 +115,7 @@ def sminfo(b):
 
 @GROUP.test(debug=False)
 def ibnetdiscover(b):
-    """One switch, two channel adapters, both at it."""
+    """One switch, and two channel adapters at it."""
     t = truth(b)
     text = b.sh(1, "ibnetdiscover")
     need(len(re.findall(r"^Switch", text, re.M)) == 1, "not one switch")
@@ -174,7 +174,7 @@ def smpquery(b):
 
 @GROUP.test(debug=False)
 def errors_of_queries(b):
-    """What is not there is answered with an error, at once."""
+    """A query for something that does not exist gets an error at once."""
     t = truth(b)
     for query in (f"portinfo {t[2]['lid']} 7", f"pkeys {t[2]['lid']} 9"):
         status, text = b.status(1, f"timeout 10 smpquery {query}")
@@ -222,7 +222,7 @@ def ibping(b):
     t = truth(b)
     b.sh(2, "(ibping -S >/dev/null 2>&1 &)")
     try:
-        # its status is 0 also if nobody has answered
+        # its status is 0 also without any answer
         until(20 * b.slow, lambda: "1 received" in b.sh(1, f"ibping -t 500 -c 1 {t[2]['lid']}"),
               "node2 does not answer")
         text = b.sh(1, f"ibping -c 20 -f {t[2]['lid']}")
@@ -232,7 +232,7 @@ def ibping(b):
 
 
 def counters(b, lid, port=1, what="-x"):
-    """PortCountersExtended of one port, or what another option of perfquery says."""
+    """PortCountersExtended of one port, or the counters of another option of perfquery."""
     text = b.sh(1, f"perfquery {what} {lid} {port}")
     return {m[0]: int(m[1]) for m in re.findall(r"^(\w+):\.+(\d+)$", text, re.M)}
 
@@ -248,7 +248,7 @@ def counters_count(b):
 
     size, number = 65536, 500
     before = read()
-    # -u: nothing is sent twice because a node stands still for a while
+    # -u: no packet is sent again because a node is stopped for a while
     b.pair(f"ib_write_bw -F -u 17 -s {size} -n {number}",
            f"ib_write_bw -F -u 17 -s {size} -n {number} node1", PERF_PORT)
     after = read()
@@ -274,7 +274,7 @@ def counters_count(b):
 
 @GROUP.test(debug=False)
 def counters_by_lane(b):
-    """Data by SL and waiting by VL, at a node and at the switch: it is all on lane 0."""
+    """Data by SL and waiting by VL, at a node and at the switch: all of it is on VL 0."""
     t = truth(b)
     places = ((t[2]["lid"], 1, "-X", "XmtDataSL"), (t[1]["lid"], 1, "-S", "RcvDataSL"),
               (switch_lid(b), port_of(b, 2), "-S", "RcvDataSL"),
@@ -283,7 +283,7 @@ def counters_by_lane(b):
         for option in ("", what, "--vlxmitcounters"):
             b.sh(1, f"perfquery {option} -R {lid} {port}")
     size, number = 65536, 300
-    # -u: nothing is sent twice because a node stands still for a while
+    # -u: no packet is sent again because a node is stopped for a while
     b.pair(f"ib_write_bw -F -u 17 -s {size} -n {number}",
            f"ib_write_bw -F -u 17 -s {size} -n {number} node1", PERF_PORT)
     payload = number * (size + 16) + number * size // 4096 * 24
@@ -300,7 +300,7 @@ def counters_by_lane(b):
 
 @GROUP.test(debug=False)
 def congestion(b):
-    """ibccconfig sets what a machine's port does about congestion, and ibccquery reads it."""
+    """ibccconfig sets the congestion control of a machine's port, and ibccquery reads it."""
     lid = truth(b)[2]["lid"]
     for name, args in (("CongestionControlTable", "2 0 0:0 2:5 3:16383"),
                        ("CACongestionSetting", "1 0x2 150 3 9 1")):
@@ -313,7 +313,7 @@ def congestion(b):
     need(b.status(1, f"ibccquery SwitchCongestionSetting {lid}")[0], "it is a switch")
     for option, name in (("--rcvcc", "PortPktRcvFECN"), ("--slrcvbecn", "PortSLRcvBECN0")):
         need(counters(b, lid, what=option)[name] == 0, f"{name} is not 0")
-    # traffic goes on, and what is set ends
+    # traffic continues, and the settings are removed
     b.peer("verify rc")
     b.sh(1, f"ibccconfig CongestionControlTable {lid} 0 0 0:0")
 
@@ -331,14 +331,14 @@ def counters_clear(b):
 
 @GROUP.test(debug=False)
 def no_link_errors(b):
-    """ibqueryerrors finds none. Waiting for credits is congestion, not an error."""
+    """ibqueryerrors finds no errors. Waiting for credits is congestion, not an error."""
     text = b.sh(2, "ibqueryerrors -s PortXmitWait")
     need(re.search(r"Summary: 3 nodes checked, 0 bad nodes found", text), text[-300:])
 
 
 @GROUP.test
 def port_down_and_up(b):
-    """ibportstate takes a link down and up again; the fabric heals itself."""
+    """ibportstate takes a link down and up again; the fabric works again."""
     b.state.pop("counted")
     port, sw = port_of(b, 2), switch_lid(b)
     b.sh(1, f"ibportstate {sw} {port} disable")
@@ -354,7 +354,7 @@ def port_down_and_up(b):
 
 @GROUP.test(timeout=120, debug=False)
 def link_width(b):
-    """What ibportstate enables at an adapter is what its link comes up with."""
+    """The width that ibportstate enables at an adapter is the width of its link."""
     b.state.pop("counted")
     port, sw = port_of(b, 2), switch_lid(b)
     lid = int(b.sh(2, f"cat /sys/class/infiniband/{DEV}/ports/1/lid"), 16)

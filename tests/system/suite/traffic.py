@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Traffic between two machines, data verified."""
+"""Traffic between two machines with verified data."""
 import re
 
 from .bring_up import PAIR, fabric
@@ -52,7 +52,7 @@ PERFTEST = (
     ("write_lat_odp", "ib_write_lat --odp -s 8 -n 500"),
     ("atomic_bw_odp", "ib_atomic_bw --odp -n 300"),
 )
-# What the debug kernel runs of these: what takes another way through the driver.
+# Tests of these that the debug kernel runs, too: those with other code paths in the driver.
 DEBUG = ("rc", "rc_events", "uc", "ud", "write_bw_qps", "send_bw_events", "send_bw_rdmacm",
          "atomic_bw")
 
@@ -76,13 +76,13 @@ def add_pingpong(name, command):
 
 
 def add_perftest(name, command):
-    """A perftest program: it must end well and print a result, which is never 0."""
+    """A perftest program: it must exit with 0 and print a result, which is never 0."""
     @GROUP.test(name=f"perftest_{name}", debug=name in DEBUG)
     def _(b):
         host, port = ("node1-ib", "cm") if "-R" in command.split() else ("node1", PERF_PORT)
-        # -u: 7 retries of 2 s; a peer may stand still
+        # -u: 7 retries of 2 s; a peer may be stopped for a while
         options = f"-F -u 17 -d {DEV}"
-        # it prints no figures if it could not measure its clock, as in a node that stood still
+        # it prints no figures if it could not measure its clock, as in a node that was stopped
         for _ in range(3):
             try:
                 _, text = b.pair(f"{command} {options}", f"{command} {options} {host}", port)
@@ -135,7 +135,7 @@ echo +memory >/sys/fs/cgroup/cgroup.subtree_control && echo 24M >/sys/fs/cgroup/
 
 
 def add_paged(scenario, says, first="true", debug=True, option=None):
-    """ohca-peer paged: memory that is not pinned, on one node; option: the kernel has it."""
+    """ohca-peer paged: memory that is not pinned, on one node; option: a kernel option it needs."""
     @GROUP.test(name=scenario, timeout=90, debug=debug)
     def _(b):
         if option:
@@ -146,11 +146,11 @@ def add_paged(scenario, says, first="true", debug=True, option=None):
 add_paged("odp", "pages came and went")
 add_paged("odp_moving", "pages moved under traffic")
 for _t in ("srq", "xrc", "uc", "ud"):
-    # with swap space where there is some
+    # with swap space, if there is some
     add_paged(f"odp_{_t}", "the transport did what it announces", f"({SWAP}) || true")
 add_paged("odp_killed", "the device outlived them")
 add_paged("odp_tables", "whoever came first had them")
-# the debug kernel has nothing to swap to
+# the debug kernel has no swap space
 add_paged("odp_swapped", "pages were swapped under traffic", SWAP, debug=False)
 add_paged("odp_squeezed", "more than there is memory for",
           SWAP + "echo $$ >/sys/fs/cgroup/small/cgroup.procs", debug=False)
@@ -158,7 +158,7 @@ add_paged("dmabuf", "buffers of others worked", "modprobe -q udmabuf; true", opt
 
 
 def add_stalled(what):
-    """Memory of one process does not come (modules/stall.c); that of another one does."""
+    """Pages of one process do not arrive (modules/stall.c); those of another one do."""
     @GROUP.test(name=f"odp_stalled_{what}", timeout=120)
     def _(b):
         b.sh(1, f"[ -e /sys/module/stall ] || insmod {b.module(1, 'stall.ko')}")
@@ -203,7 +203,7 @@ for _n, _c in PERFTEST:
 
 @GROUP.test
 def rping(b):
-    """rping verifies what it moves."""
+    """rping verifies its data."""
     _, text = b.pair("rping -s -a 0.0.0.0 -C 50 -v -S 4000",
                      "rping -c -a node1-ib -C 50 -v -S 4000", "cm")
     need("ping data: rdma-ping-49" in text, text[-200:])
@@ -239,7 +239,7 @@ def mckey(b):
 
 @GROUP.test
 def ping(b):
-    """IPoIB, IPv4, each way."""
+    """IPoIB, IPv4, in both directions."""
     for node in (1, 2):
         answered(b, node, f"node{3 - node}-ib", 50, "-i 0.02 -p a5c3 -s 1000")
 
@@ -277,7 +277,7 @@ def big_registration(b):
 
 @GROUP.test
 def nothing_left(b):
-    """All those programs left nothing in the driver."""
+    """None of these programs has left resources in the driver."""
     for node in (1, 2):
         text = b.sh(node, "rdma resource show qp; rdma resource show mr; rdma resource show cm_id")
         user = [x for x in text.splitlines() if re.search(r"\bpid\b", x)]

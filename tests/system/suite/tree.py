@@ -13,13 +13,13 @@ from .harness import DEV, PERF_PORT, Group, find, need, tail, until
 
 SPEC = "fat-tree:4,3"
 PLACES = {1: "host2", 2: "host3", 3: "host16"}
-# how soon a standby OpenSM takes the place of a master that does not answer, instead of 40 s
+# seconds until a standby OpenSM replaces a master that does not answer, instead of 40 s
 POLLS = "sminfo_polling_timeout 500\\npolling_retry_number 3"
-BLOCKS = 100000     # words that a port moves: a few blocks of a stream, more than MADs have
+BLOCKS = 100000     # words that a port sends: a few blocks of a stream, more than MADs have
 
 
 def prepare(b):
-    """OpenSM on node 1."""
+    """Starts OpenSM on node 1."""
     if not b.state.get("fabric"):
         start_sm(b, setting=POLLS)
         all_active(b)
@@ -39,7 +39,7 @@ def lid(b, node):
 
 @GROUP.test()
 def places(b):
-    """Each node has the GUIDs of its host; OpenSM and ibnetdiscover see the whole tree."""
+    """Each node has the GUIDs of its host; OpenSM and ibnetdiscover find the whole tree."""
     hosts = {h.name: int(h.guid, 16) for h in topology.hosts(("--generate", SPEC))}
     for node, name in PLACES.items():
         text = b.sh(node, "ibstat")
@@ -87,7 +87,7 @@ def outputs(b, here, there):
 
 @GROUP.test(timeout=300)
 def path(b):
-    """Packets take the ways that ibtracert names, and no other port of a switch sends them."""
+    """Packets use the routes that ibtracert prints, and no other port of a switch sends them."""
     way, home = outputs(b, 1, 3), outputs(b, 3, 1)
     need(way and home and len(way) == len(home) == 5, f"ways: {way}, {home}")
     everywhere = sorted({(a, p) for a, _ in way + home for p in range(1, 5)})
@@ -101,13 +101,13 @@ def path(b):
 
 
 def ask(b, *words):
-    """A verb of the fabric's control socket, and how it ended."""
+    """Runs a verb of the fabric's control socket; returns its output and status."""
     return subprocess.run([paths.FABRIC, *words, "--control", f"{b.lab.dir}/control"], check=False,
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
 
 
 def control(b, *words):
-    """What the fabric says to a verb of its control socket."""
+    """The output of a verb of the fabric's control socket."""
     done = ask(b, *words)
     need(not done.returncode, f"{words}: {done.stderr}")
     b.note(f"ohca-fabric {' '.join(words)}\n{done.stdout[-2000:]}")
@@ -116,7 +116,7 @@ def control(b, *words):
 
 @GROUP.test(timeout=400)
 def faults(b):
-    """A cable that loses packets: all arrive, both ends count. One that is pulled: another way."""
+    """A cable loses packets: all arrive, both ends count. Another is pulled: a new route."""
     nodes = [n for line in control(b, "topology", "--json").splitlines()
              for n in json.loads(line)["nodes"]]
     name = {n["ports"][0]["lid"]: n["description"] for n in nodes if n["type"] == "switch"}
@@ -145,7 +145,7 @@ def faults(b):
 
 @GROUP.test(timeout=300)
 def managers(b):
-    """A better OpenSM is handed the subnet, dies, and the first one takes it: traffic goes on."""
+    """A better OpenSM becomes master, ends, and the first one returns: traffic continues."""
     ends = [b.background(1, "/share/ohca-peer stream 3000"),
             b.background(3, "/share/ohca-peer stream 3000 node1")]
     ends[1].said("streaming")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Why tests fail: the kinds of failure, and how they are told apart."""
+"""The reasons of failures: their kinds, and how they are distinguished."""
 import re
 
 # The kinds of failure, the gravest first. The kind of a test's failure is the gravest kind that
@@ -16,7 +16,7 @@ KINDS = {
 }
 
 SANITIZER = re.compile(r"(?:Address|Leak|Thread|Memory|UndefinedBehavior)Sanitizer|runtime error: ")
-# What a C library, QEMU and GLib say when they end a program.
+# Messages of a C library, QEMU and GLib when they end a program.
 CRASH = re.compile(r"Assertion .*failed|assertion failed|Bail out!|Segmentation fault|core dumped|"
                    r"stack smashing|buffer overflow detected|double free|malloc\(\): |free\(\): |"
                    r"corrupted (?:size|double|unsorted)|should not be reached|terminate called|"
@@ -25,7 +25,7 @@ CRASH = re.compile(r"Assertion .*failed|assertion failed|Bail out!|Segmentation 
 # sha256sum and Python's assertions.
 DATA = re.compile(r"wrong data|invalid data|FAILED|verify: bad|verify failed|crc32c: verify|"
                   r"differ: |did NOT match|AssertionError|EOF on ")
-# ohca-peer's FAILED when an answer, a completion or an event did not come.
+# ohca-peer's FAILED if an answer, a completion or an event did not arrive.
 LATE = re.compile(r"FAILED: .*(?:no completion|nothing comes|does not come|retry counter exceeded|"
                   r"timed? ?out|no answer|not reachable|hangs|are not flushed|no rail is up|"
                   r"Connection (?:refused|reset|timed out))")
@@ -59,7 +59,7 @@ def kind_of(status, text):
 
 
 def worst(failures):
-    """One Failure that says all of them, of the gravest kind and with that first; or None."""
+    """One Failure with the texts of all, with the gravest kind first; or None."""
     order = list(KINDS)
     failures = sorted(failures, key=lambda f: order.index(f.kind))
     if not failures:
