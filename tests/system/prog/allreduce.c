@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * All-reduce: each rank has a buffer, and at the end all have the sum, byte by byte. A ring moves
- * 2 (n - 1) / n of the buffer over each link; a binary tree moves all of it, up and down, in
- * slices. The sum is compared with what it must be. Ranks are processes; rank i is on node i modulo
- * the number of nodes, plus 1. The links between them are those of rail.h.
+ * All-reduce: each rank has a buffer, and in the end all ranks have the bytewise sum, which is
+ * compared with the expected one. A ring moves 2 (n - 1) / n of the buffer over each link. A binary
+ * tree moves the whole buffer, up and down, in slices. Ranks are processes; rank i is on node i
+ * modulo the number of nodes, plus 1. The links between them are those of rail.h.
  */
 #include "rail.h"
 #include "rounds.h"
@@ -18,14 +18,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define PORT		18700	/* TCP, of rank 0 */
+#define PORT		18700	/* TCP port of rank 0 */
 
 static struct rails rs;
 static struct link *to[64];	/* by rank */
 static int rank, ranks;
 static uint8_t *data;
 static struct ibv_mr *data_mr[RAILS];
-static int64_t begun;		/* ms, this all-reduce */
+static int64_t begun;		/* ms, begin of this all-reduce */
 
 static void turn(void)
 {
@@ -82,7 +82,7 @@ static int dial(int peer, int nodes)
 	return fd;
 }
 
-/* Each rank calls those below it, and then takes the calls of those above. */
+/* Each rank connects to the lower ones, and then accepts connections of the higher ones. */
 static void meet(int nodes)
 {
 	struct sockaddr_in sa = { .sin_family = AF_INET, .sin_port = htons(PORT + rank) };
@@ -107,7 +107,7 @@ static void meet(int nodes)
 	close(fd);
 }
 
-/* All have come here; who waits still answers the others. */
+/* Waits until all ranks are here. Meanwhile it handles the links. */
 static void part(void)
 {
 	for (unsigned int i = 0; i < rs.nlinks; i++)
@@ -134,7 +134,7 @@ static void add(uint8_t *restrict sum, const uint8_t *restrict with, uint32_t le
 		sum[i] = (uint8_t)(sum[i] + with[i]);
 }
 
-/* Sends one piece of the buffer to the right, and takes one from the left. */
+/* Sends one piece of the buffer to the right, and receives one from the left. */
 static void ring_step(uint32_t out, uint32_t out_len, uint32_t in, uint32_t in_len, bool sum)
 {
 	struct link *right = to[(rank + 1) % ranks], *left = to[left_of(rank)];
@@ -207,7 +207,7 @@ static void tree(uint32_t len)
 		bool some = false;
 
 		for (int i = 0; i < children; i++) {
-			/* what comes from below now is a sum; what is final has gone down */
+			/* a slice from below is a sum; a final slice is sent down afterwards */
 			came = at[i] < slices ? link_ready(&rs, to[child[i]]) : NULL;
 			if (!came)
 				continue;
@@ -277,7 +277,7 @@ static void reduce(uint32_t len, uint32_t seed, bool by_tree)
 		       by_tree ? "tree" : "ring", (int)(ms_now() - begun));
 }
 
-/* Rank 0 says whether there is another round: the sum of its byte and of zeroes. */
+/* Rank 0 decides whether there is another round: the sum is its byte plus zeros. */
 static bool goes_on(bool mine)
 {
 	begun = ms_now();
@@ -293,7 +293,7 @@ void allreduce_main(double seconds, int me, int all)
 	const int64_t end = ms_now() + (int64_t)(seconds * 1000);
 	uint32_t round = 0;
 
-	/* later than any patience of who waits for it */
+	/* longer than all time limits of other processes */
 	alarm((unsigned int)seconds + 900);
 	rank = me;
 	ranks = all;
@@ -312,7 +312,7 @@ void allreduce_main(double seconds, int me, int all)
 			rounds_tell("allreduce", rank, ++round, rs.lost, rs.healed);
 		}
 	} else {
-		/* the largest by a ring alone */
+		/* the largest size by a ring only */
 		for (unsigned int i = 0; i < 2 * ROUND_SIZES - 1; i++)
 			reduce(round_sizes[i / 2], round++, i & 1);
 	}

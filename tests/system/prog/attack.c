@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A process without rights that gives the device as much work as it can, for a time. It prints
- * "attacking" when it has begun, and at the end how much it has done.
+ * A process without privileges that keeps the device as busy as it can, for a time. It prints
+ * "attacking" after its begin, and its number of operations at the end.
  *
- * spin: uses the processor and leaves the device alone, which is what the others compare with
+ * spin: uses the processor but not the device, as a baseline
  * err: keeps the send queue of a QP in ERR full
- * index: the same by its own doorbell record, and every other index is one that cannot be
+ * index: the same by its own doorbell record, where every second index is invalid
  */
 #include "raw.h"
 
@@ -15,7 +15,7 @@
 #include <string.h>
 
 #define DEPTH	1024u
-#define TURN	4096u	/* operations between two looks at the clock */
+#define TURN	4096u	/* operations between two checks of the clock */
 
 static uint64_t spin(int64_t end)
 {
@@ -27,7 +27,7 @@ static uint64_t spin(int64_t end)
 	return n;
 }
 
-/* Completions that are there; each must be a flushed one. */
+/* Polls the available completions; each must be a flushed one. */
 static unsigned int reap(struct ibv_cq *cq)
 {
 	struct ibv_wc wc[64];

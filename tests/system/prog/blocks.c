@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A store of keys and values, as InfiniStore moves them: the server does all of RDMA. A client
- * SENDs a request with a key and the place of its memory. The server READs the value from there
- * into blocks of its own, or WRITEs its blocks there, and SENDs a status at the end. Connections
- * have no GRH, each has a CQ of its own, and one request at a time; CQs of an adapter share a
- * completion channel. A request whose connection fails goes by one of another rail. What it does
- * can be done twice.
+ * A store of keys and values that transfers as InfiniStore does: only the server uses RDMA. A
+ * client SENDs a request with a key and the address of its memory. The server READs the value into
+ * its own blocks, or WRITEs its blocks to the client, and SENDs a status at the end. Connections
+ * have no GRH, a CQ each, and one request at a time; CQs of an adapter share a completion channel.
+ * A request whose connection fails is repeated on another rail, so each request can be executed
+ * twice.
  */
 #include "session.h"
 
@@ -16,29 +16,29 @@
 #define BLOCK		(64u << 10)
 #define BLOCKS		(ROUND_MOST / BLOCK + 64)
 #define VALUES		32u
-#define WINDOW		16u	/* READs or WRITEs of a connection at once */
+#define WINDOW		16u	/* concurrent READs or WRITEs of a connection */
 #define RECVS		4u
 #define JOBS		(HCA_RAILS * SESSION_QPS)
-#define MOST_MANY	(256u << 10)	/* a value of more is alone */
+#define MOST_MANY	(256u << 10)	/* a larger value is transferred alone */
 #define NONE		0xffffffffu
 
 enum { PUT = 1, GET, DELETE };
-enum { OK = 200, MISSING = 404, FULL = 507 };	/* immediate data of an answer */
+enum { OK = 200, MISSING = 404, FULL = 507 };	/* immediate data of a response */
 
-/** struct request - by SEND, in words of big endian */
+/** struct request - sent by SEND, in big-endian words */
 struct request {
 	uint64_t op, key, len, addr, rkey;
 };
 
 /* ---- the server: values in blocks --------------------------------------------------- */
 
-/** struct value - @len 0: none; @block: numbers of its blocks, in order */
+/** struct value - @len 0: unused; @block: numbers of its blocks, in order */
 struct value {
 	uint64_t key;
 	uint32_t len, block[ROUND_MOST / BLOCK];
 };
 
-/** struct work - of a connection; @is.op 0: none; @at: bytes that were posted, @flying: WQEs */
+/** struct work - of a connection; @is.op 0: none; @at: bytes posted, @flying: WQEs */
 struct work {
 	struct request is;
 	struct value *value;
@@ -55,7 +55,7 @@ static struct work work[HCA_RAILS][SESSION_QPS];
 
 enum { WAITS = 1, RUNS, DONE };
 
-/** struct job - a value that is put, got and deleted; @r, @q: the connection that it is on */
+/** struct job - a value that is put, got and deleted; @r, @q: the connection that it uses */
 struct job {
 	uint64_t key;
 	uint32_t off, len, state, r, q;
@@ -156,12 +156,12 @@ static void answer(struct session *s, unsigned int r, unsigned int q, uint32_t s
 				  .imm_data = htonl(status) };
 
 	work[r][q].is.op = 0;
-	/* of a connection that has failed the client asks again */
+	/* if the connection has failed the client repeats the request */
 	if (session_room(s, r, q))
 		session_send(s, r, q, &wr);
 }
 
-/* Posts what has room in the window; at the end of all says so. */
+/* Posts WQEs as far as the window allows; at the end it sends the status. */
 static void go_on(struct session *s, unsigned int r, unsigned int q)
 {
 	struct work *w = &work[r][q];
@@ -234,7 +234,7 @@ static struct job *job_of(unsigned int r, unsigned int q)
 	return NULL;
 }
 
-/* Each job that waits gets the next connection that is free, on a rail that is up. */
+/* Each waiting job gets the next free connection on a rail that is up. */
 static void start(struct session *s, uint64_t op)
 {
 	static uint32_t turn;
@@ -267,7 +267,7 @@ static void all(struct session *s, uint64_t op)
 	}
 }
 
-/* Values of this size on all connections; one that is large is alone. */
+/* Values of this size on all connections; a large one alone. */
 static void put_get(struct session *s, uint32_t len, uint32_t number)
 {
 	njobs = len > MOST_MANY ? 1 : s->n * s->is->qps;
@@ -315,7 +315,7 @@ static void completed(struct session *s, unsigned int r, unsigned int q, const s
 	}
 }
 
-/* The server forgets what it did there, and the client asks again. */
+/* The server forgets its work on the rail, and the client repeats the requests. */
 static void fenced(struct session *s, unsigned int r)
 {
 	for (unsigned int q = 0; q < s->is->qps; q++)

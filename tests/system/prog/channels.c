@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Many CQs on few completion channels, and thousands of regions, as stores of keys and values and
- * proxies of collectives have them: each QP has a CQ of its own, each block of memory a region. A
- * WRITE with immediate data goes into each region; the event of its CQ says that it came.
+ * Many CQs on few completion channels, and thousands of regions, as in key-value stores and proxies
+ * of collectives. Each QP has a CQ of its own, each block of memory a region. A WRITE with
+ * immediate data goes to each region; the event of its CQ reports it.
  */
 #include "local.h"
 
@@ -25,7 +25,7 @@
 static struct ibv_comp_channel *channel[CHANNELS];
 static struct ibv_mr *mr[REGIONS];
 static struct ibv_cq *cq[QPS];
-static struct ibv_qp *qp[QPS], *stranger;	/* that one is connected to the peer's QP */
+static struct ibv_qp *qp[QPS], *stranger;	/* this one is connected to the peer's QP */
 static unsigned int came[QPS], events;
 static uint8_t *block, *source;
 
@@ -97,7 +97,7 @@ static void write_to(struct peer *p, unsigned int q, unsigned int region, uint32
 		fail("ibv_post_send");
 }
 
-/* All that a CQ has; each says a region that is this QP's, in order. */
+/* Polls all completions of a CQ. Each names a region of this QP, in order. */
 static void take(unsigned int q)
 {
 	struct ibv_wc wc;
@@ -159,7 +159,7 @@ void channels_main(void)
 	for (unsigned int i = 0; i < REGIONS; i++)
 		write_to(&p, i % QPS, i, mr[i]->rkey);
 	wait_all();
-	/* the neighbour's key does not open a region */
+	/* the key of another region gives no access */
 	write_to(&p, QPS, 7, mr[8]->rkey);
 	wc_expect(p.scq, 7, IBV_WC_REM_ACCESS_ERR, "a region by the key of another");
 	for (unsigned int i = 0; i < REGIONS; i++)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A process on a device that lies: commands of all kinds and messages to itself, as many as it
- * can. It expects nothing of a result but that the next call is possible. When its device is gone
- * it ends.
+ * A process on a device that lies. It sends as many commands of all kinds and messages to itself as
+ * it can. It expects nothing of a result, only that the next call is possible. It ends when its
+ * device is removed.
  */
 #include "peer.h"
 
@@ -16,8 +16,8 @@
 
 #define DEPTH		32u
 #define OBJECTS		8u
-#define FAILURES	200u	/* in a row: the device is of no use */
-#define BATCHES		8u	/* of messages between two other things */
+#define FAILURES	200u	/* in a row: the device is unusable */
+#define BATCHES		8u	/* of messages between two other operations */
 #define ACCESS		(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | \
 			 IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 
@@ -37,7 +37,7 @@ static uint32_t roll(uint32_t n)
 	return (uint32_t)(rnd(&dice) % n);
 }
 
-/* What a call that returns an errno has returned; whether that was 0. */
+/* Counts the result of a call that returns an errno. Return: whether it was 0. */
 static bool ok(int rc)
 {
 	failures = rc ? failures + 1 : 0;
@@ -45,7 +45,7 @@ static bool ok(int rc)
 	return !rc;
 }
 
-/* The same of one that returns an object. */
+/* The same for a call that returns an object. */
 static void *made(void *object)
 {
 	ok(object ? 0 : errno ? errno : EINVAL);
@@ -94,7 +94,7 @@ static bool connect_again(void)
 				IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC));
 }
 
-/* Returns how many completions that makes, 0 if the QP takes nothing. */
+/* Return: number of completions to expect; 0: the QP accepts no request. */
 static int post(void)
 {
 	static const enum ibv_wr_opcode ops[] = {
@@ -115,7 +115,7 @@ static int post(void)
 	return ibv_post_send(qp, &wr, &bad) ? 0 : 1 + receives;
 }
 
-/* Queues in the place of those that there are, which stay if there are none to be had. */
+/* Replaces the queues. If there are no new ones, the old ones stay. */
 static bool queues_anew(void)
 {
 	struct ibv_qp_init_attr init = {
@@ -142,7 +142,10 @@ static bool queues_anew(void)
 	return connect_again();
 }
 
-/* A QP that takes nothing more, or does not complete, is connected anew; then it is another one. */
+/*
+ * A QP that accepts no request, or does not complete, is connected again; the next time it is
+ * replaced.
+ */
 static void messages(void)
 {
 	static bool again;
@@ -262,7 +265,7 @@ static void queues(void)
 	}
 	if (c)
 		ok(ibv_resize_cq(c, 1 + (int)roll(512)));
-	/* what is in use cannot be destroyed: of who was lied to some stays */
+	/* an object in use cannot be destroyed: after a lie some objects stay */
 	if (q && ok(ibv_destroy_qp(q)))
 		q = NULL;
 	if (s && !q)
@@ -302,6 +305,6 @@ void deceived_main(double seconds)
 		events();
 		n++;
 	}
-	/* the kernel takes back what it has */
+	/* the kernel frees the objects */
 	printf("deceived %llu times%s\n", (unsigned long long)n, gone ? ", gone" : "");
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A device that has found a queue empty asks for a doorbell, and looks once more. A consumer that
- * posts at that moment rings it, or the device has seen the post: each has a full barrier
- * between its store and its load. Without one of them a request stays in the queue for ever.
+ * A device that has found a queue empty requests a doorbell, and checks the queue once more. A
+ * consumer that posts at that moment either rings the doorbell, or the device detects the post,
+ * because both have a full barrier between their store and their load. Without a barrier a request
+ * would stay in the queue for ever.
  */
 #include "local.h"
 
@@ -12,9 +13,9 @@
 
 #define BURSTS	10000u
 #define BURST	16u
-#define DELAYS	400u	/* turns of an empty loop, some microseconds when it is emulated */
+#define DELAYS	400u	/* iterations of an empty loop, some microseconds under emulation */
 
-/* So the posts meet every moment of what the device does with those before. */
+/* Varies the delay, so that posts coincide with every step of the device. */
 static void pause_for(uint64_t *state)
 {
 	for (volatile uint64_t n = rnd(state) % DELAYS; n; n--)

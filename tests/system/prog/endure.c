@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Verified traffic over RC that outlives its devices, ports and peers.
+ * Verified traffic over RC that survives the loss of devices, ports and peers.
  *
- * One process has many sessions. A session ends when something is lost: both sides give back
- * all that they have and meet anew. What a loss looks like is known. Anything else ends the
- * program, above all wrong data. A file tells how far it is: sessions, blocks, messages.
+ * A process has one session after another. A session ends when something is lost: both sides free
+ * all objects and connect again. The errors of a loss are known. Any other error ends the program,
+ * above all wrong data. A file shows the progress: sessions, blocks, messages.
  *
- * alltoall has such a process for each other node, with messages of all kinds. It starts those
- * again that are killed.
+ * alltoall runs such a process for each other node, with messages of all kinds. It restarts
+ * processes that are killed.
  */
 #include "kinds.h"
 
@@ -28,19 +28,19 @@
 #define NODES	8
 #define BLOCK	32768u
 #define SLOTS	8u
-#define PATIENCE_MS	90000	/* for a completion, and for word of a device that is lost */
+#define PATIENCE_MS	90000	/* for a completion, and for the event of a lost device */
 
 /* wr_id: a block, its number, its count, the block read back; a receive */
 enum { WRITTEN = 1, TOLD, COUNTED, BACK, RECEIVED };
 
-/** enum loss - what a session has ended with; @NOT_READY: it has not begun */
+/** enum loss - the reason for the end of a session; @NOT_READY: it has not begun */
 enum loss { NONE, NOT_READY, PEER, PATH, DEVICE };
 
 static const char * const losses[] = {
 	"nothing", "a device that is not ready", "the peer", "the path", "the device",
 };
 
-/** struct memory - what is registered; @count: what the client adds to, at the server */
+/** struct memory - registered memory; @count: counter in the server, to which the client adds */
 struct memory {
 	uint8_t src[BLOCK], dst[BLOCK];
 	uint64_t count, before;
@@ -50,10 +50,10 @@ struct memory {
 static struct memory mem;
 
 /**
- * struct session - one connection and what it consists of
- * @client: the side that asks
+ * struct session - one connection and its objects
+ * @client: this side requests
  * @all: with messages of all kinds
- * @blocks: that were verified
+ * @blocks: verified blocks
  */
 struct session {
 	bool client, all;
@@ -83,7 +83,7 @@ static void tell_state(void)
 		fail("%s: %s", state, strerror(errno));
 }
 
-/* What @what failed with must be what a device says that is lost or not there yet. */
+/* @what has failed: the error must be that of a device that is lost or not ready. */
 static enum loss refused(const char *what, int error)
 {
 	if (error != EIO && error != ENODEV && error != ETIMEDOUT)
@@ -98,7 +98,7 @@ static enum loss device(struct session *s)
 
 	if (!list)
 		fail("ibv_get_device_list: %s", strerror(errno));
-	/* the device in a list may be gone when it is opened, by then with any error */
+	/* the listed device may be removed before it is opened, which causes any error */
 	s->ctx = list[0] ? ibv_open_device(list[0]) : NULL;
 	ibv_free_device_list(list);
 	if (!s->ctx)
@@ -126,7 +126,7 @@ static enum loss objects(struct session *s)
 			   IBV_ACCESS_REMOTE_ATOMIC);
 	if (!s->mr)
 		return refused("ibv_reg_mr", errno);
-	/* one for all: the first error is the cause of the others */
+	/* one CQ for all: the first error is the cause of the others */
 	s->cq = ibv_create_cq(s->ctx, 64, NULL, NULL, 0);
 	if (!s->cq)
 		return refused("ibv_create_cq", errno);
@@ -202,7 +202,7 @@ static enum loss connected(struct session *s)
 	return exchange(s, &ready, &ready, sizeof(ready)) ? NONE : PEER;
 }
 
-/* Whether the program has been told that its device is lost. Ports may do what they like. */
+/* Whether the program got the event of a lost device. Events of ports are ignored. */
 static bool told(struct session *s)
 {
 	struct ibv_async_event ev;
@@ -226,7 +226,9 @@ static bool told(struct session *s)
 	return fatal;
 }
 
-/* @why says that the device is lost: the program must be told, and have nothing more of it. */
+/*
+ * @why shows that the device is lost. The program must get the event, and no further completions.
+ */
 static enum loss device_lost(struct session *s, const char *why)
 {
 	int64_t end = ms_now() + PATIENCE_MS;
@@ -293,7 +295,7 @@ static enum loss await(struct session *s, uint32_t want)
 	return NONE;
 }
 
-/* Posts one request of @len bytes here to @there, an offset in the peer's memory. */
+/* Posts one request of @len bytes at @here; @there is an offset in the peer's memory. */
 static int request(struct session *s, enum ibv_wr_opcode op, uint64_t id, void *here, uint32_t len,
 		   size_t there)
 {
@@ -342,7 +344,10 @@ static enum loss ask(struct session *s)
 	return receive(s, i % SLOTS) ? device_lost(s, "ibv_post_recv") : NONE;
 }
 
-/* The answer before may be acknowledged after its receiver's next block is here: an ACK can be lost. */
+/*
+ * The previous response may be acknowledged only after the next block arrives, because an ACK can
+ * be lost.
+ */
 static enum loss answer(struct session *s)
 {
 	uint32_t i = s->blocks;
@@ -362,7 +367,7 @@ static enum loss answer(struct session *s)
 	return NONE;
 }
 
-/* After a loss all can be given back, whether the device is there or not. */
+/* After a loss all objects can be freed, whether the device is present or not. */
 static void give_back(struct session *s, enum loss lost)
 {
 	if (lost == DEVICE && (ibv_create_cq(s->ctx, 16, NULL, NULL, 0) || errno != EIO))
@@ -398,7 +403,7 @@ static void session(struct session *s)
 			break;
 		s->blocks++;
 		total++;
-		/* what this side has asked for, or what has reached it */
+		/* requests of this side, or messages that it received */
 		messages += s->client ? 4 : 1 + (s->all ? 3 : 0);
 		tell_state();
 	}
@@ -434,7 +439,7 @@ static int meet(const char *host, uint16_t port)
 	return -1;
 }
 
-/* Sessions with who is at @port of @host, or comes to it here. */
+/* Sessions with the peer at @port of @host, or with a client here. */
 static void endure(double seconds, const char *host, uint16_t port, bool all)
 {
 	int64_t end = ms_now() + (int64_t)(seconds * 1000);
@@ -442,7 +447,7 @@ static void endure(double seconds, const char *host, uint16_t port, bool all)
 	struct timeval patience = { .tv_sec = 20 };
 
 	alarm((unsigned int)seconds + 60);
-	/* what is destroyed afterwards is gone already, and no error */
+	/* destroying an object of a removed device is no error */
 	setenv("RDMAV_ALLOW_DISASSOC_DESTROY", "1", 1);
 	tell_state();
 	while (ms_now() < end) {
@@ -475,7 +480,7 @@ static pid_t start(double seconds, int node, int other)
 		return pid;
 	snprintf(host, sizeof(host), "node%d", other);
 	snprintf(state, sizeof(state), "/tmp/endure.state.%d", other);
-	/* the lower number of two listens, at a port for each other one */
+	/* the lower node of a pair listens, at a port for each other node */
 	endure(seconds, other < node ? host : NULL,
 	       (uint16_t)(PORT + (other < node ? node : other)), true);
 	exit(0);

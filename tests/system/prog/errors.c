@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Every completion error that one side can cause on the other, or on itself. The client
- * is the requester. Afterwards a queue pair that did no wrong must still work.
+ * Every completion error that one side can cause on the other, or on itself. The client is the
+ * requester. Afterwards a queue pair without errors must still work.
  */
 #include "peer.h"
 
@@ -21,7 +21,7 @@ static struct ibv_send_wr write_wr(struct peer *p, struct ibv_sge *sge, enum ibv
 	return wr;
 }
 
-/* The requester's QP is in ERR: what is posted comes back flushed. */
+/* The requester's QP is in ERR: posted requests are flushed. */
 static void flushed(struct peer *p, struct ibv_cq *cq, bool send)
 {
 	if (qp_state(p->qp) != IBV_QPS_ERR)
@@ -109,7 +109,7 @@ static void rem_inv_req_align(struct peer *p)
 	     IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR);
 }
 
-/* A message longer than what was posted for it. */
+/* A message longer than the posted buffer. */
 static void rem_inv_req_length(struct peer *p)
 {
 	memset(p->buf, 0x22, PEER_BUF);
@@ -130,7 +130,7 @@ static void rem_inv_req_length(struct peer *p)
 			fail("byte %u was written", i);
 }
 
-/* The responder's own receive WQE is bad. */
+/* The responder's own receive WQE is invalid. */
 static void rem_op(struct peer *p)
 {
 	struct ibv_sge sge = { (uintptr_t)p->buf2, 64, p->mr2->lkey };
@@ -188,7 +188,7 @@ static void rnr_late(struct peer *p)
 	alive(p);
 }
 
-/* Nobody answers. */
+/* No response arrives. */
 static void retry(struct peer *p)
 {
 	uint64_t before = 0;
@@ -215,7 +215,7 @@ static void retry(struct peer *p)
 		fail("rx_bad_qp did not count");
 }
 
-/* A bad L_Key, bounds or right of the requester itself: the responder sees nothing. */
+/* A bad L_Key, bounds or access of the requester itself: the responder receives nothing. */
 static void local(struct peer *p, enum ibv_wr_opcode op, uint64_t addr, uint32_t len, uint32_t lkey)
 {
 	struct ibv_sge sge = { addr, len, lkey };
@@ -276,7 +276,7 @@ static void loc_len(struct peer *p)
 	sync_at(p, 2);
 }
 
-/* What is outstanding when the QP goes to ERR comes back in order. */
+/* When the QP moves to ERR, outstanding requests complete in order. */
 static void flush(struct peer *p)
 {
 	if (p->client) {
@@ -295,7 +295,7 @@ static void flush(struct peer *p)
 		alive(p);
 }
 
-/* A wrong Q_Key: the datagram is dropped and counted, nothing else happens. */
+/* A wrong Q_Key: the datagram is dropped and counted, without other effects. */
 static void qkey(struct peer *p)
 {
 	struct ibv_sge sge = { (uintptr_t)p->buf, 64, p->mr->lkey };
@@ -351,7 +351,7 @@ static const struct scenario scenarios[] = {
 	{ NULL, NULL, 0, false },
 };
 
-/* One write each way over a fresh pair: nothing stayed broken. */
+/* One write in each direction over a new pair still works. */
 static void aftermath(struct peer *p)
 {
 	p->timeout = 0;
@@ -372,7 +372,7 @@ static void run(struct peer *p, const struct scenario *s)
 {
 	p->timeout = 0;
 	if (s->impatient) {
-		/* an answer that is late must not make one RNR NAK more, or another error */
+		/* a late response must not cause a further RNR NAK or another error */
 		p->timeout = s->run == rnr_retry ? 20 : 12;
 		p->retry_cnt = 2;
 		p->rnr_retry = 2;

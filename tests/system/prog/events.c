@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Statuses and asynchronous events that the common mistakes of errors.c do not cause. The
- * client is the requester.
+ * Statuses and asynchronous events that the usual errors of errors.c do not cause. The client is
+ * the requester.
  */
 #include "peer.h"
 
@@ -28,7 +28,7 @@ static void next_state(struct ibv_qp *qp, struct ibv_qp_attr *a, enum ibv_qp_sta
 		fail("XRC initiator to state %d: %s", state, strerror(rc));
 }
 
-/* An XRC initiator names an SRQ by more than 24 bits. */
+/* An XRC initiator uses an SRQ number of more than 24 bits. */
 static void loc_qp_op(struct peer *p)
 {
 	struct ibv_qp_init_attr_ex qa = {
@@ -68,7 +68,7 @@ static void loc_qp_op(struct peer *p)
 	sync_at(p, 1);
 }
 
-/* A window on a region that allows none. */
+/* A window on a region that does not allow binding. */
 static void mw_bind(struct peer *p)
 {
 	struct ibv_mw *mw = ibv_alloc_mw(p->pd, IBV_MW_TYPE_2);
@@ -111,7 +111,7 @@ static void renew(struct peer *p)
 	p->qp = peer_qp(p, p->pd);
 }
 
-/* The responder's packets are smaller than the requester thinks. */
+/* The responder's MTU is smaller than the requester's. */
 static void bad_resp(struct peer *p)
 {
 	renew(p);
@@ -126,7 +126,7 @@ static void bad_resp(struct peer *p)
 	sync_at(p, 1);
 }
 
-/* A key to be invalidated that is none: the receiver's error, which the sender is not told. */
+/* SEND with Invalidate of an invalid key: the receive fails, the sender's request succeeds. */
 static void bad_invalidate(struct peer *p)
 {
 	struct ibv_sge sge = { (uintptr_t)p->buf, 64, p->mr->lkey };
@@ -147,7 +147,7 @@ static void bad_invalidate(struct peer *p)
 	sync_at(p, 2);
 }
 
-/* An RDMA WRITE with immediate data whose access is refused: the receive WQE's error. */
+/* The access of an RDMA WRITE with immediate data is refused: an error of the receive WQE. */
 static void loc_access(struct peer *p)
 {
 	struct ibv_sge sge = { (uintptr_t)p->buf, 64, p->mr->lkey };
@@ -170,8 +170,8 @@ static void loc_access(struct peer *p)
 }
 
 /*
- * The sender gives a message up half way, since the rest of its memory is bad. The receiver
- * learns of it when the next one begins: its buffer was from an SRQ.
+ * The sender aborts a message half way, because the rest of its memory is invalid. The receiver
+ * detects that when the next message begins; its buffer was from an SRQ.
  */
 static void rem_abort(struct peer *p)
 {
@@ -218,7 +218,7 @@ static void rem_abort(struct peer *p)
 
 /* ---- events of queues ------------------------------------------------------------------ */
 
-/* The first packet reaches a QP that is not in RTS yet. */
+/* The first packet reaches a QP that is not yet in RTS. */
 static void comm_est(struct peer *p)
 {
 	struct ibv_qp *qp = peer_qp(p, p->pd);
@@ -262,7 +262,7 @@ static void sq_drained(struct peer *p)
 		if (ibv_modify_qp(p->qp, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY))
 			fail("to SQD");
 		event_expect(p->ctx, IBV_EVENT_SQ_DRAINED);
-		/* it may have been posted in time, or wait for RTS */
+		/* it was sent before SQD, or waits for RTS */
 		attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS };
 		if (ibv_modify_qp(p->qp, &attr, IBV_QP_STATE))
 			fail("back to RTS");
@@ -273,7 +273,7 @@ static void sq_drained(struct peer *p)
 	sync_at(p, 2);
 }
 
-/* An event of @ch must come, not before @least ms; from @begin on. */
+/* An event of @ch must come, at least @least ms after @begin. */
 static void comp_event(struct ibv_comp_channel *ch, int64_t begin, int least)
 {
 	struct pollfd f = { .fd = ch->fd, .events = POLLIN };
@@ -287,7 +287,7 @@ static void comp_event(struct ibv_comp_channel *ch, int64_t begin, int least)
 	ibv_ack_cq_events(cq, 1);
 }
 
-/* One completion is told when the period is over, if more do not come; clocks may differ. */
+/* A single completion causes an event at the end of the period; clocks may differ. */
 static void moderation(struct peer *p)
 {
 	struct ibv_modify_cq_attr attr = {
@@ -305,7 +305,10 @@ static void moderation(struct peer *p)
 	peer_reconnect(p, 0);
 	for (int i = 0; i < 2; i++) {
 		recv_post(p, 5, 0, 64);
-		/* the second command is done after the doorbell: the CQ is armed when the SEND comes */
+		/*
+		 * the second command is executed after the doorbell: the CQ is armed when the SEND
+		 * arrives
+		 */
 		if (ibv_modify_cq(cq, &attr) || ibv_req_notify_cq(cq, 0) || ibv_modify_cq(cq, &attr))
 			fail("moderation of a CQ");
 		sync_at(p, 1);
@@ -318,7 +321,7 @@ static void moderation(struct peer *p)
 			comp_event(ch, begin, i ? 0 : 55);
 			wc_expect(p->rcq, 5, IBV_WC_SUCCESS, "receive in a moderated CQ");
 		}
-		/* and none */
+		/* then without moderation */
 		attr.moderate.cq_count = attr.moderate.cq_period = 0;
 	}
 	if (ibv_destroy_qp(p->qp) || ibv_destroy_cq(cq) || ibv_destroy_comp_channel(ch))
@@ -327,7 +330,7 @@ static void moderation(struct peer *p)
 	p->rcq = old;
 }
 
-/* More completions than the CQ holds. */
+/* More completions than the CQ can hold. */
 static void cq_err(struct peer *p)
 {
 	struct ibv_cq *old = p->rcq;
@@ -342,7 +345,7 @@ static void cq_err(struct peer *p)
 	renew(p);
 	for (uint32_t i = 0; i < 16; i++)
 		recv_post(p, 100 + i, 0, 64);
-	qp_to_err(p->qp);	/* sixteen flushes */
+	qp_to_err(p->qp);	/* 16 flushes */
 	event_expect(p->ctx, IBV_EVENT_CQ_ERR);
 	if (ibv_destroy_qp(p->qp) || ibv_destroy_cq(p->rcq))
 		fail("destroying what has failed");
@@ -351,7 +354,7 @@ static void cq_err(struct peer *p)
 	sync_at(p, 1);
 }
 
-/* A message for whose completion there is no room. */
+/* A message for whose completion the CQ has no room. */
 static void qp_fatal(struct peer *p)
 {
 	struct ibv_cq *old = p->rcq, *cq = ibv_create_cq(p->ctx, 1, NULL, NULL, 0);
@@ -406,7 +409,7 @@ static void release(struct ibv_pd *pd, void *arg, void *ptr, uint64_t type)
 	munmap(ptr, srq_size);
 }
 
-/* Limit reached, the last WQE of a QP, and a queue that its owner has spoilt. */
+/* Limit reached, the last WQE of a QP, and a queue that its owner has corrupted. */
 static void srq(struct peer *p)
 {
 	struct ibv_parent_domain_init_attr init = {
@@ -451,7 +454,7 @@ static void srq(struct peer *p)
 	} else {
 		event_expect(p->ctx, IBV_EVENT_SRQ_LIMIT_REACHED);
 		wc_expect(p->rcq, 5, IBV_WC_SUCCESS, "receive from an SRQ");
-		/* far more posted than it holds */
+		/* far more posted than the queue can hold */
 		db->rq_pi += 1 << 20;
 	}
 	sync_at(p, 2);
@@ -486,7 +489,7 @@ static void load_alt(struct peer *p, uint16_t lid)
 		fail("alternate path: %s", strerror(rc));
 }
 
-/* To the alternate path, which is the same way once more. */
+/* Migration to the alternate path, which has the same addresses. */
 static void path_mig(struct peer *p)
 {
 	struct ibv_qp_attr a = { .path_mig_state = IBV_MIG_MIGRATED };
@@ -495,7 +498,7 @@ static void path_mig(struct peer *p)
 		recv_post(p, 10 + i, 0, 64);
 	load_alt(p, p->you.lid);
 	sync_at(p, 1);
-	/* both hear from each other that they are ready */
+	/* each side learns that the other is armed */
 	send_post(p, IBV_WR_SEND, 1, 64, 64, 0);
 	wc_expect(p->scq, 1, IBV_WC_SUCCESS, "SEND before migration");
 	wc_expect(p->rcq, 10, IBV_WC_SUCCESS, "receive before migration");
@@ -511,7 +514,7 @@ static void path_mig(struct peer *p)
 	sync_at(p, 4);
 }
 
-/* The peer says that it has migrated, but not to a path that was agreed on. */
+/* The peer signals a migration to a path that was not loaded. */
 static void path_mig_err(struct peer *p)
 {
 	renew(p);

@@ -6,7 +6,7 @@
 #include <poll.h>
 
 #define RETRIES		5
-#define READS		4	/* on their way, of one QP */
+#define READS		4	/* outstanding, of one QP */
 
 /* ---- adapters ----------------------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A process that writes what it likes into its own queues and doorbell page. The device
- * must say what is wrong where the process looks, and nobody else may notice.
+ * A process that writes arbitrary data to its own queues and doorbell page. The device must report
+ * the error to that process, and no other process may be affected.
  */
 #include "peer.h"
 #include "raw.h"
@@ -24,7 +24,7 @@ static void expect_op_err(struct raw *r, const char *what, uint32_t vendor_err)
 		fail("%s: the QP is not in ERR", what);
 }
 
-/* WQEs that the contract calls malformed, each named in the completion. */
+/* WQEs that are malformed by the contract; the completion of each names the error. */
 static void wqe(void)
 {
 	static const struct {
@@ -52,7 +52,7 @@ static void wqe(void)
 		struct ohca_hw_wqe_ctrl *c = (void *)bb;
 
 		raw_open(&r);
-		/* first a good one by the same way */
+		/* first a valid one, posted in the same way */
 		raw_post(&r, raw_good(&r, bb), 1);
 		wc_expect(r.p.scq, 77, IBV_WC_SUCCESS, "good WQE");
 		raw_good(&r, bb);
@@ -66,7 +66,7 @@ static void wqe(void)
 	printf("%zu malformed WQEs refused\n", sizeof(bad) / sizeof(*bad));
 }
 
-/* Bytes of no meaning at all: no completion is promised but an end in good order. */
+/* Random bytes: no completion is required, only that destroying the QP works. */
 static void noise(void)
 {
 	uint64_t seed = 42, v;
@@ -81,7 +81,7 @@ static void noise(void)
 			v = rnd(&seed);
 			memcpy(bb + k, &v, 8);
 		}
-		if (i & 1) {	/* a likely header before the noise */
+		if (i & 1) {	/* a plausible header before the noise */
 			bb[0] &= 15;
 			bb[1] %= 12;
 		}
@@ -96,7 +96,7 @@ static void noise(void)
 	printf("%u errors from noise\n", errors);
 }
 
-/* Indices in the doorbell record that cannot be. */
+/* Invalid indices in the doorbell record. */
 static void indices(void)
 {
 	uint64_t seed = 7, before;
@@ -129,7 +129,7 @@ static void counted(struct raw *r, const char *name, uint64_t before, uint64_t n
 		     (unsigned long long)before, (unsigned long long)now, (unsigned long long)n);
 }
 
-/* Doorbells for what belongs to others, to nobody, or of a wrong size. */
+/* Doorbells for objects of others, for unknown objects, or of a wrong size. */
 static void doorbells(void)
 {
 	uint8_t bb[OHCA_BB_SIZE];
@@ -163,11 +163,11 @@ static void doorbells(void)
 	*(volatile uint8_t *)(a.uar + OHCA_UAR_CQ_ARM) = 1;
 	counted(&a, "doorbell_bad_size", n, 3);
 
-	/* beside the doorbells of the page */
+	/* outside the doorbells of the page */
 	for (unsigned int off = 0x28; off < 4096; off += 8)
 		raw_ring(a.uar, off, a.p.qp->qp_num, 1);
 
-	/* both still work */
+	/* both QPs still work */
 	raw_post(&a, raw_good(&a, bb), 1);
 	wc_expect(a.p.scq, 77, IBV_WC_SUCCESS, "WQE after bad doorbells");
 	raw_post(&b, raw_good(&b, bb), 1);
@@ -177,7 +177,7 @@ static void doorbells(void)
 	printf("bad doorbells refused\n");
 }
 
-/* More completions than a CQ has room for. */
+/* More completions than a CQ can hold. */
 static void cq_overrun(void)
 {
 	struct ibv_cq *small;
@@ -209,7 +209,7 @@ static void cq_overrun(void)
 	printf("CQ overrun reported\n");
 }
 
-/* A consumer index that was never reached. */
+/* A consumer index beyond the producer index. */
 static void cq_record(void)
 {
 	struct ohca_hw_db *rec;
@@ -232,7 +232,7 @@ static void cq_record(void)
 	for (unsigned int i = 0; i < 16; i++)
 		send_post(&r.p, IBV_WR_RDMA_WRITE, i, 0, 64, 4096);
 	event_expect(r.p.ctx, IBV_EVENT_CQ_ERR);
-	/* the CQ goes before its domain */
+	/* the CQ is destroyed before its domain */
 	ibv_destroy_qp(r.p.qp);
 	ibv_destroy_cq(r.p.scq);
 	r.p.scq = ibv_create_cq(r.p.ctx, 4, NULL, NULL, 0);
@@ -241,7 +241,7 @@ static void cq_record(void)
 	printf("bad consumer index reported\n");
 }
 
-/* Memory that goes away while the device uses it: pinned, so nothing breaks. */
+/* munmap() of memory that the device uses: it is pinned, so nothing fails. */
 static void unmap(void)
 {
 	struct raw r;
@@ -256,7 +256,7 @@ static void unmap(void)
 	printf("unmapped memory stayed pinned\n");
 }
 
-/* Everything at once, and then the process is gone without a word. */
+/* Many requests are outstanding, and the process exits without destroying anything. */
 static void crash(void)
 {
 	static struct raw r[8];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Messages by SRQ, XRC, UC and UD. Each has its number as immediate data, and contents that
- * follow from number and kind.
+ * Messages by SRQ, XRC, UC and UD. Each carries its number as immediate data; its contents depend
+ * on number and kind.
  */
 #include "kinds.h"
 
@@ -188,7 +188,7 @@ static enum kind kind_of(struct kinds *k, uint32_t qpn)
 	fail("a completion of QP %#x, which is none of these", qpn);
 }
 
-/* That a message is whole, and of its kind. */
+/* Checks that a message is complete and of its kind. */
 static void verify(const struct ibv_wc *wc, enum kind kind)
 {
 	static const char * const names[] = { "SRQ", "second SRQ", "XRC", "UC", "UD" };
@@ -218,7 +218,7 @@ void kinds_loose(struct kinds *k, uint32_t number)
 		enum kind kind;
 		uint32_t came;
 
-		/* why is told elsewhere */
+		/* another completion shows the cause */
 		if (wc.status == IBV_WC_WR_FLUSH_ERR)
 			continue;
 		if (wc.status)

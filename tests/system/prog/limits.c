@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What ibv_query_device() announces: each limit is reached, and used where it can be, and
- * the step after it is refused with an errno that says why. Of objects a process gets those
- * that the kernel does not use itself; how many these are is for the caller to compare.
+ * Limits that ibv_query_device() announces. Each limit can be reached, and used where possible; a
+ * request beyond it is refused with the right errno. A process gets those objects that the kernel
+ * does not use itself; the caller compares their number.
  */
 #include "peer.h"
 
@@ -94,7 +94,10 @@ static int end_mw(void *o)
 	return ibv_dealloc_mw(o);
 }
 
-/* Until no more is had; twice, for what was given back must be had again. @own: ours already */
+/*
+ * Creates objects until that fails, twice, because freed objects must be available again. @own:
+ * objects that exist already
+ */
 static void objects(const char *name, int limit, int own, void *(*make)(void), int (*end)(void *))
 {
 	void **o = calloc((size_t)limit + 1, sizeof(*o));
@@ -147,7 +150,7 @@ static void sge_list(struct ibv_sge *sge, uint32_t off, uint32_t part)
 					    p.mr->lkey };
 }
 
-/* Full queues of full WQEs: all that is posted completes, in order; one more is refused. */
+/* Full queues of full WQEs: all requests complete, in order; one more is refused. */
 static void full_queues(struct ibv_cq *cq)
 {
 	int wr = dev.max_qp_wr, done = 0;
@@ -182,13 +185,13 @@ static void full_queues(struct ibv_cq *cq)
 	if (ibv_post_recv(p.qp, &rwr, &rbad) != ENOMEM)
 		fail("a receive more than max_qp_wr is not refused with ENOMEM");
 	peer_rts(&p, p.qp, &me, 1);
-	/* none may complete before all are posted: the queue waits in SQD */
+	/* no request may complete before all are posted: the queue waits in SQD */
 	if (ibv_modify_qp(p.qp, &(struct ibv_qp_attr) { .qp_state = IBV_QPS_SQD }, IBV_QP_STATE))
 		fail("to SQD");
 	for (swr.wr_id = 0; swr.wr_id < (uint64_t)wr; swr.wr_id++)
 		if (ibv_post_send(p.qp, &swr, &sbad))
 			fail("send %llu of %d is refused", (unsigned long long)swr.wr_id, wr);
-	/* as many as fit, which may be more than was asked for, but not without end */
+	/* as many as fit; that may be more than requested, but is limited */
 	for (; swr.wr_id <= 2 * (uint64_t)wr && !ibv_post_send(p.qp, &swr, &sbad); swr.wr_id++)
 		;
 	if (swr.wr_id > 2 * (uint64_t)wr || ibv_post_send(p.qp, &swr, &sbad) != ENOMEM)
@@ -280,7 +283,7 @@ static void sizes_of_srqs(void)
 
 /* ---- READs and atomics, P_Keys, memory ------------------------------------------------------ */
 
-/* @init, @resp: outstanding as requester and as responder. Return: errno of RTR and RTS */
+/* @init, @resp: outstanding requests as requester and as responder. Return: errno of RTR or RTS */
 static int connect_with(int init, int resp)
 {
 	struct ibv_qp *qp = peer_qp(&p, p.pd);
@@ -307,7 +310,7 @@ static int connect_with(int init, int resp)
 		ibv_destroy_qp(qp);
 		return rc;
 	}
-	/* as many as the send queue holds under way at once */
+	/* as many outstanding READs as the send queue holds */
 	p.qp = qp;
 	p.you = (struct peer_info) { .addr = (uintptr_t)p.buf, .rkey = p.mr->rkey };
 	fill(p.buf, 65536, 9);
@@ -359,7 +362,7 @@ static void mr_size(void)
 
 /* ---- messages, tags ----------------------------------------------------------------------- */
 
-/* The longest message from pieces of one buffer to pieces of another, and a byte more. */
+/* The longest message, gathered from and scattered to pieces; and one with one byte more. */
 static void message(void)
 {
 	const uint32_t parts = 16;
@@ -416,7 +419,7 @@ static void message(void)
 	printf("msg: %u\n", port.max_msg_sz);
 }
 
-/* @num operations in one call. Return: how many were taken. */
+/* Posts @num operations in one call. Return: how many were accepted. */
 static uint32_t tag_ops(struct ibv_srq *srq, uint32_t num, enum ibv_ops_wr_opcode opcode, int want)
 {
 	struct ibv_ops_wr *wr = calloc(num, sizeof(*wr)), *bad = NULL;
@@ -456,7 +459,7 @@ static void tags(void)
 	srq = ibv_create_srq_ex(p.ctx, &init);
 	if (!srq)
 		fail("an SRQ of max_num_tags and max_ops: %s", strerror(errno));
-	/* the device sees them when the call ends: none is done before */
+	/* the device gets them when the call ends: none is executed before */
 	if (tag_ops(srq, x.tm_caps.max_ops, IBV_WR_TAG_SYNC, 0) != x.tm_caps.max_ops ||
 	    tag_ops(srq, x.tm_caps.max_ops + 1, IBV_WR_TAG_SYNC, ENOMEM) != x.tm_caps.max_ops)
 		fail("max_ops is not what fits");
@@ -544,7 +547,10 @@ void limits_main(const char *what)
 		fail("ibv_query_device");
 	for (size_t i = 0; i < sizeof(part) / sizeof(part[0]); i++)
 		if (!strcmp(what, part[i].name)) {
-			/* the QP that peer_open() made is one of the objects, else in the way */
+			/*
+			 * the QP of peer_open() counts as one of the objects; other parts do not
+			 * use it
+			 */
 			if (i) {
 				ibv_destroy_qp(p.qp);
 				p.qp = NULL;

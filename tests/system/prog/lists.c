@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Lists of descriptors and a notification, as NIXL moves them by UCX: a list has addresses and
- * lengths on both sides. What is large is cut among the rails. Most WQEs make no completion: one at
- * the end of a chain stands for all, and counts them. When the count is complete a SEND says
- * so. It is answered by a SEND; each is asked again until it is answered, and done once. If a rail
- * fails the connection fails, with all rails, and is made anew; the list goes again from its begin.
+ * Lists of descriptors and a notification, as NIXL transfers them over UCX. A list has addresses
+ * and lengths on both sides. Large entries are split among the rails. Most WQEs create no
+ * completion: one at the end of a chain counts all of the chain. After the last completion the
+ * client SENDs a note, and the server SENDs a response. A note is repeated until its response
+ * arrives, and is executed once. If a rail fails, all rails of the connection are connected again,
+ * and the list is transferred from its begin.
  */
 #include "session.h"
 
@@ -13,27 +14,27 @@
 #include <string.h>
 
 #define ENTRIES		64u
-#define LARGE		(16u << 10)	/* bytes; an entry of more goes by all rails */
-#define GAP		64u	/* bytes between two entries, at least */
+#define LARGE		(16u << 10)	/* bytes; a larger entry is split among all rails */
+#define GAP		64u	/* minimum of bytes between two entries */
 #define BYTES		(ROUND_MOST + (ENTRIES + 1) * 2 * GAP)
 #define CHAIN		16u
 #define NOTES		32u	/* receives of a rail */
 #define PARTS		(ENTRIES * HCA_RAILS)
 
-/* The peer's answer to what is asked is one more. */
+/* The kind of a response is that of its note plus one. */
 enum { PREPARE = 1, ARRIVED = 3 };
 
-/** struct note - a message by SEND, in words of big endian */
+/** struct note - a message by SEND, in big-endian words */
 struct note {
 	uint64_t seq, kind, len, number;
 };
 
-/** struct entry - of the list; the same on both sides but for the place */
+/** struct entry - of the list; only the places differ between both sides */
 struct entry {
 	uint32_t here, there, len;
 };
 
-/* wr_id of a SEND; of others: how many WQEs a completion stands for */
+/* wr_id of a SEND; for others it is the number of WQEs that a completion counts */
 #define NOTE	(1ull << 32)
 
 static uint8_t *mem;
@@ -43,9 +44,9 @@ static struct note *note_in[HCA_RAILS];
 static struct entry list[ENTRIES];
 static uint32_t entries;
 static struct entry part[PARTS];
-static uint32_t parts, posted, left;		/* of the list; the client's */
+static uint32_t parts, posted, left;		/* parts of the client's list */
 static bool again, unsaid;			/* the list; the note */
-static struct note now, last;			/* the client's question; the server's answer */
+static struct note now, last;			/* the client's note; the server's response */
 static uint32_t turn;
 
 static void open_list(struct session *s)
@@ -65,7 +66,7 @@ static void open_list(struct session *s)
 	memcpy(peer_key, &theirs[1], sizeof(peer_key));
 }
 
-/* Both sides make the same one: entries in order here, and in the other order there. */
+/* Both sides create the same list: entries are in order here, and in reverse order there. */
 static void make_list(uint32_t len, uint32_t number, bool server)
 {
 	uint64_t dice = number + 1;
@@ -74,7 +75,7 @@ static void make_list(uint32_t len, uint32_t number, bool server)
 	entries = 1 + (uint32_t)(rnd(&dice) % least(len, ENTRIES));
 	there = len + (entries + 1) * 2 * GAP;
 	for (uint32_t i = 0; i < entries; i++) {
-		/* each has a byte at least */
+		/* each has at least one byte */
 		n = len - done - (entries - 1 - i);
 		if (i + 1 < entries)
 			n = 1 + (uint32_t)(rnd(&dice) % (2 * n / (entries - i) + 1)) % n;
@@ -88,7 +89,7 @@ static void make_list(uint32_t len, uint32_t number, bool server)
 	}
 }
 
-/* All of the list but for the gaps, which have another byte for each number. */
+/* Fills the list and its gaps, which contain another byte for each number. */
 static void fill_list(uint32_t number)
 {
 	for (uint32_t i = 0; i < entries; i++)
@@ -132,7 +133,7 @@ static void connected(struct session *s, unsigned int r)
 		note_recv(s, r, i);
 }
 
-/* By a rail that is up, in turn; false: there is none. */
+/* Sends on the next rail that is up; false: there is none. */
 static bool say(struct session *s, const struct note *what)
 {
 	struct note out = { htobe64(what->seq), htobe64(what->kind), htobe64(what->len),
@@ -170,14 +171,14 @@ static void cut(const struct session *s)
 	}
 }
 
-/* A chain whose last WQE counts all; the rails take turns. */
+/* Posts a chain whose last WQE counts all; rails alternate. */
 static bool post(struct session *s, unsigned int r, enum ibv_wr_opcode op)
 {
 	struct ibv_send_wr wr[CHAIN] = {};
 	struct ibv_sge sge[CHAIN];
 	uint32_t n = 0;
 
-	/* three chains are on their way at most, and some notes */
+	/* at most three chains and some notes are outstanding */
 	if (session_room(s, r, 0) + 2 < HCA_DEPTH / 2)
 		return false;
 	for (; n < CHAIN && posted < parts; n++, posted++) {
@@ -198,7 +199,7 @@ static bool post(struct session *s, unsigned int r, enum ibv_wr_opcode op)
 	return true;
 }
 
-/* All rails are up or fenced: nothing of the old list can arrive. */
+/* All rails are up or fenced: no WRITE of the old list can arrive. */
 static bool clear(const struct session *s)
 {
 	for (unsigned int r = 0; r < s->n; r++)
@@ -224,7 +225,7 @@ static void transfer(struct session *s, enum ibv_wr_opcode op)
 	}
 }
 
-/* What a note says is done once, however often it is said. */
+/* The server executes a note once, however often it is sent. */
 static void ask(struct session *s, uint64_t kind, uint32_t len, uint32_t number)
 {
 	now = (struct note) { now.seq + 1, kind, len, number };
@@ -252,14 +253,14 @@ static void move_list(struct session *s, uint32_t len, uint32_t number)
 	ask(s, ARRIVED, len, number);
 }
 
-/* ---- the server, and what comes ----------------------------------------------------- */
+/* ---- the server, and received notes ------------------------------------------------- */
 
 static void asked(struct session *s, const struct note *in)
 {
 	const uint32_t number = (uint32_t)in->number, len = (uint32_t)in->len;
 
 	if (in->seq < last.seq)
-		return;		/* its answer has come, or the client would not have gone on */
+		return;		/* the client got the response, or it would not have continued */
 	if (in->seq > last.seq + 1 || len > ROUND_MOST || !len)
 		fail("note %llu after %llu, of %u bytes", (unsigned long long)in->seq,
 		     (unsigned long long)last.seq, len);
@@ -274,7 +275,7 @@ static void asked(struct session *s, const struct note *in)
 		mark_gaps(number, true);
 	}
 	last = (struct note) { in->seq, in->kind + 1, len, number };
-	/* if no rail can take it the client asks again */
+	/* if no rail is up the client repeats the note */
 	say(s, &last);
 }
 
@@ -306,7 +307,7 @@ static void completed(struct session *s, unsigned int r, unsigned int q, const s
 		now.kind = 0;
 }
 
-/* A note may have been lost on its way there, or its answer. */
+/* A note or its response may have been lost. */
 static void fenced(struct session *s, unsigned int r)
 {
 	unsaid = now.kind != 0;

@@ -18,12 +18,12 @@
 
 enum { RES_QP = 1, RES_SRQ, RES_CQ, RES_NUM };
 
-/** struct arena - what the allocator was asked for */
+/** struct arena - requests to the allocator */
 struct arena {
 	void *addr[RES_NUM];
 	size_t size[RES_NUM];
 	unsigned int allocs[RES_NUM], frees[RES_NUM];
-	unsigned int deny, standard;	/* resource types to refuse, to leave to the library */
+	unsigned int deny, standard;	/* resource types to refuse, and those for the library */
 };
 
 static void *arena_alloc(struct ibv_pd *pd, void *context, size_t size, size_t alignment,
@@ -41,7 +41,7 @@ static void *arena_alloc(struct ibv_pd *pd, void *context, size_t size, size_t a
 	p = aligned_alloc(alignment, size);
 	if (!p)
 		fail("out of memory");
-	/* the library has to clean it */
+	/* the library has to clear it */
 	memset(p, 0xa5, size);
 	a->addr[type] = p;
 	a->size[type] = size;
@@ -135,7 +135,7 @@ static void domains(void)
 		if (a.frees[i] != 1)
 			fail("%u frees of type %u", a.frees[i], i);
 
-	/* refused, and left to the library */
+	/* refuse one, leave one to the library */
 	a.deny = RES_CQ;
 	if (domain_cq(p.ctx, parent) || errno != ENOMEM)
 		fail("a CQ without memory");
@@ -156,7 +156,7 @@ static void domains(void)
 
 #define WINDOW	4096u	/* offset and length */
 
-/* Two QPs connected to each other: one that asks, and one of @pd. */
+/* Two QPs connected to each other: the requester, and one of @pd. */
 static void pair_make(struct peer *p, struct ibv_pd *pd, struct ibv_qp *qp[2])
 {
 	struct peer_info to = p->me;
@@ -227,7 +227,7 @@ static void invalidate(struct peer *p, struct ibv_qp *qp, uint32_t rkey,
 	post(p, qp, &wr, status, "invalidate");
 }
 
-/* A window is good for the QP it was bound through, as long as there is this QP. */
+/* A window is valid only for the QP through which it was bound, while that QP exists. */
 static void windows(void)
 {
 	const unsigned int type_2a = IBV_DEVICE_MEM_WINDOW_TYPE_2A,
@@ -342,7 +342,7 @@ static void moderation(void)
 		ibv_req_notify_cq(p.scq, 0);
 		begin = ms_now();
 		complete(&p, MOD_COUNT - 1);
-		/* on a busy machine the time may have run out: then it tells nothing */
+		/* on a busy machine the period may have ended: then this proves nothing */
 		if (event_in(ch, 0)) {
 			if (ms_now() - begin < MOD_US / 1000)
 				fail("an event after %d completions", MOD_COUNT - 1);
@@ -355,7 +355,7 @@ static void moderation(void)
 	}
 	if (!held)
 		fail("the machine is too busy for this test");
-	/* fewer are told of when the time is over */
+	/* fewer completions cause an event at the end of the period */
 	ibv_req_notify_cq(p.scq, 0);
 	begin = ms_now();
 	complete(&p, 2);
@@ -418,9 +418,9 @@ static void writes(struct peer *p, const void *at, uint64_t raddr, uint32_t rkey
 	check(at, len, seed, what);
 }
 
-static struct ibv_qp *target;	/* who answers: one QP alone would flush its own request */
+static struct ibv_qp *target;	/* responder: a single QP would flush its own request */
 
-/* New QPs, connected with each other. */
+/* Creates two QPs, connected to each other. */
 static void connect_two(struct peer *p)
 {
 	struct ibv_port_attr port;
@@ -439,7 +439,7 @@ static void connect_two(struct peer *p)
 	peer_rts(p, target, &a, b.psn);
 }
 
-/* The key must not allow it; afterwards there are new QPs. */
+/* Access with the key must fail; afterwards there are new QPs. */
 static void refused(struct peer *p, uint64_t raddr, uint32_t rkey, const char *what)
 {
 	int status = write_to(p, raddr, rkey, 64);
@@ -478,7 +478,7 @@ static void rereg(struct peer *p, uint8_t *a, uint8_t *b)
 	if (rc)
 		fail("new rights: %d, %s", rc, strerror(errno));
 	writes(p, b + 77, (uintptr_t)b + 77, mr->rkey, 90000, 4, "new rights");
-	/* two at a time */
+	/* two changes at a time */
 	rc = ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_ACCESS, NULL,
 			  a, 60000, IBV_ACCESS_REMOTE_READ);
 	if (rc)
@@ -500,7 +500,7 @@ static void rereg(struct peer *p, uint8_t *a, uint8_t *b)
 		fail("ibv_dereg_mr");
 }
 
-/* What was registered for reading only becomes writable in place, wherever it begins. */
+/* A read-only region becomes writable in place, wherever it begins. */
 static void rereg_writable(struct peer *p, uint8_t *a)
 {
 	static const int extra[] = { 0, IBV_ACCESS_ZERO_BASED };
@@ -516,7 +516,7 @@ static void rereg_writable(struct peer *p, uint8_t *a)
 			fail("for reading: %s", strerror(errno));
 		refused(p, at, key, "region for reading");
 		fill(a + 50, 70000, 5);
-		/* based on zero or on the address stays as it was */
+		/* it cannot change between zero-based and address-based */
 		if (!ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
 				  ALL | (extra[i] ^ IBV_ACCESS_ZERO_BASED)))
 			fail("another base without a new translation");
@@ -539,7 +539,7 @@ static void memory(void)
 
 	peer_open(&p, IBV_QPT_RC);
 	connect_two(&p);
-	/* zero based: remote addresses are offsets */
+	/* zero-based: remote addresses are offsets */
 	mr = ibv_reg_mr(p.pd, a + 333, 100000, ALL | IBV_ACCESS_ZERO_BASED);
 	if (!mr)
 		fail("zero based: %s", strerror(errno));
@@ -547,13 +547,13 @@ static void memory(void)
 	refused(&p, (uintptr_t)a + 333, mr->rkey, "address of a zero based region");
 	refused(&p, 100000 - 63, mr->rkey, "end of a zero based region");
 	ibv_dereg_mr(mr);
-	/* an address that the consumer chose */
+	/* an address chosen by the consumer */
 	mr = ibv_reg_mr_iova(p.pd, a + 333, 100000, 0x123456789000ull + 333, ALL);
 	if (!mr)
 		fail("iova: %s", strerror(errno));
 	writes(&p, a + 333 + 10, 0x123456789000ull + 343, mr->rkey, 99990, 2, "iova");
 	ibv_dereg_mr(mr);
-	/* a hint that is nothing to us */
+	/* a hint without effect */
 	mr = ibv_reg_mr(p.pd, a, PEER_BUF, ALL | IBV_ACCESS_RELAXED_ORDERING);
 	if (!mr)
 		fail("relaxed ordering: %s", strerror(errno));
@@ -561,7 +561,7 @@ static void memory(void)
 	ibv_dereg_mr(mr);
 	rereg(&p, a, b);
 	rereg_writable(&p, a);
-	/* huge pages, from the middle of one to the middle of the last */
+	/* huge pages, from the middle of the first to the middle of the last */
 	mem = pages(huge, MAP_HUGETLB);
 	mr = ibv_reg_mr(p.pd, mem + 12345, huge - 54321, ALL | IBV_ACCESS_HUGETLB);
 	if (!mr)
@@ -594,7 +594,7 @@ static void memory(void)
 
 /* ---- multicast -------------------------------------------------------------------- */
 
-/* A UD QP that is attached to one MGID with two MLIDs is detached twice, or at its process' end. */
+/* A UD QP attached to one MGID with two MLIDs is detached twice, or when its process ends. */
 static void mcast(void)
 {
 	struct ibv_context *ctx = device_open();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* A program whose device is taken away: it hears of it, gets errors, and ends in order. */
+/* A program whose device is removed: it gets the event and errors, and ends regularly. */
 #define _GNU_SOURCE
 #include "local.h"
 
@@ -10,7 +10,7 @@
 
 #define BLOCK	65536u
 
-/* Whether the program has been told that the device is gone; other events are none of ours. */
+/* Whether the program got the event of a removed device; other events are ignored. */
 static bool told(struct ibv_context *ctx)
 {
 	struct ibv_async_event ev;
@@ -23,7 +23,7 @@ static bool told(struct ibv_context *ctx)
 	return fatal;
 }
 
-/* Writes to itself until then; completions may end earlier, or end with errors. */
+/* Writes to itself until then; completions may stop earlier, or have errors. */
 static unsigned int traffic(struct peer *p)
 {
 	struct ibv_sge sge = { (uintptr_t)p->buf, BLOCK, p->mr->lkey };
@@ -62,7 +62,7 @@ void lost_main(void)
 	struct peer p = { .sock = -1 };
 	unsigned int n;
 
-	/* what is destroyed afterwards is gone already, and no error */
+	/* destroying an object of a removed device is no error */
 	setenv("RDMAV_ALLOW_DISASSOC_DESTROY", "1", 1);
 	peer_open(&p, IBV_QPT_RC);
 	peer_connect(&p);

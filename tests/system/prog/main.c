@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* ohca-peer TEST ARGUMENT [HOST]: with HOST the client of the server there. */
+/* ohca-peer TEST ARGUMENT [HOST]: with HOST it is the client of the server at HOST. */
 #include "local.h"
 #include "peer.h"
 #include "rail.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Automatic path migration under verified traffic: from port 1 to port 2 and back. Either
- * side goes through the levels below as far as the other has come; each message tells the
- * level of its sender. By "link" the paths fail under the traffic, which whoever runs this
- * sees to when a side says that it is armed; by "driver" one side asks for it.
+ * Automatic path migration under verified traffic: from port 1 to port 2 and back. Each side
+ * advances through the levels below as far as the other side allows; each message contains its
+ * sender's level. With "link" the caller makes the paths fail after a side has reported that it is
+ * armed; with "driver" one side requests the migration.
  */
 #include "peer.h"
 
@@ -19,21 +19,20 @@
 #define MORE	50u	/* blocks after the last migration */
 
 /*
- * ACK timeouts of the path at first and of each that is loaded. With 7 retries they are over
- * after 4.3 and 8.6 s: a link that is down is found out, a peer that stands still is not taken
- * for one.
+ * ACK timeouts of the first path, and of each loaded one. With 7 retries they end after 4.3 and 8.6
+ * s: long enough for a paused peer, short enough to detect a link that is down.
  */
 #define TIMEOUT		15
 #define ALT_TIMEOUT	16
 
 enum level { START, REARMED_2, ARMED_2, ON_2, REARMED_1, ARMED_1, ON_1 };
 
-/** struct note - what a message says */
+/** struct note - contents of a message */
 struct note {
 	uint32_t number, level, left;
 };
 
-static uint64_t lids[2][2];	/* mine, yours; port 1, port 2 */
+static uint64_t lids[2][2];	/* own, peer's; port 1, port 2 */
 static uint32_t level, other, left = MORE;
 static bool by_driver;
 
@@ -70,8 +69,8 @@ static bool active(struct peer *p, uint8_t port)
 }
 
 /*
- * Whether an alternate path has been loaded. A packet of the peer, which may be here already,
- * arms it between our asking and our looking.
+ * Whether an alternate path has been loaded. A packet of the peer may arm it between the request
+ * and the query.
  */
 static bool loaded(enum ibv_mig_state state)
 {
@@ -95,7 +94,7 @@ static void rearm(struct peer *p, uint8_t port)
 		     a.alt_timeout);
 }
 
-/* Whether the device says that the QP has moved; other events are none of our business. */
+/* Whether the device reports that the QP has migrated; other events are ignored. */
 static bool moved(struct peer *p, uint8_t port)
 {
 	struct ibv_async_event ev;
@@ -183,7 +182,7 @@ static void tell(struct peer *p, uint32_t number)
 	send_post(p, IBV_WR_SEND, 1, MSG, sizeof(n), 0);
 }
 
-/* The other side's message, and our own has left. */
+/* The other side's message has arrived, and the own one has been sent. */
 static struct note hear(struct peer *p, uint32_t number)
 {
 	uint32_t off = MSG + 64 + (number % DEPTH) * 64;

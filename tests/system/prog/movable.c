@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Dma-bufs of an exporter that moves and revokes them when it is told to (modules/movebuf.c),
- * while the device uses them.
+ * Dma-bufs of an exporter that moves and revokes them on request (modules/movebuf.c), while the
+ * device uses them.
  */
 #include "paged.h"
 
@@ -26,7 +26,7 @@
  * @dev: the exporter
  * @fd: the buffer
  * @m: its memory, @size bytes
- * @maps: how often it was mapped when last looked at
+ * @maps: number of its mappings at the last check
  */
 struct movable {
 	int dev, fd;
@@ -83,7 +83,7 @@ static void move(const struct movable *b)
 	call(b, MOVEBUF_MOVE, 0, "MOVEBUF_MOVE");
 }
 
-/* Move it, once the device has used it since the last time. */
+/* Moves it after the device has used it since the last move. */
 static void move_used(struct movable *b)
 {
 	int64_t end = ms_now() + PATIENCE_MS;
@@ -108,7 +108,7 @@ static struct ibv_mr *reg(struct peer *p, const struct movable *b, uint64_t off,
 	return mr;
 }
 
-/* What the device does not fault for, after advice. */
+/* After advice the device accesses the buffer without a page fault. */
 static void advised(struct peer *p, struct movable *b, struct ibv_mr *mr)
 {
 	struct ibv_sge sge = { (uintptr_t)b->m, LEN, mr->lkey };
@@ -143,7 +143,7 @@ void movable_moving(struct peer *p)
 		move(&b);
 	}
 	advised(p, &b, mr);
-	/* part of it once more, from the middle of a page on: both are taken */
+	/* a part of it, from the middle of a page on: both regions are moved */
 	part = reg(p, &b, LEN + 3 * PAGE + 256, 256, 8 * PAGE, RIGHTS);
 	traffic_on(&t, p, mr, b.m, LEN, true);
 	for (uint32_t i = 0; i < MOVES; i++)
@@ -152,7 +152,7 @@ void movable_moving(struct peer *p)
 	paged_every_op(p, part, b.m + LEN + 3 * PAGE + 256, 256, 8 * PAGE, false, 70);
 	fill(b.m + LEN + 3 * PAGE + 256, 8 * PAGE, 71);
 	move(&b);
-	/* whoever made it may go: the region holds it */
+	/* the exporter can be closed: the region keeps the buffer */
 	unmake(&b);
 	paged_op(p, IBV_WR_RDMA_READ, (uintptr_t)p->buf, p->mr->lkey, 256, part->rkey, 8 * PAGE,
 		 IBV_WC_SUCCESS, "read what was closed");
@@ -160,7 +160,7 @@ void movable_moving(struct peer *p)
 	paged_dereg(part);
 }
 
-/* 32 requests are under way, or done, when it happens. */
+/* 32 requests are outstanding or completed at that moment. */
 static void revoked_under(struct peer *p, struct movable *b, struct ibv_mr *mr, bool local)
 {
 	enum ibv_wc_status want = local ? IBV_WC_LOC_PROT_ERR : IBV_WC_REM_ACCESS_ERR;
@@ -200,7 +200,7 @@ static void revoked_under(struct peer *p, struct movable *b, struct ibv_mr *mr, 
 	paged_pair(p);
 }
 
-/* Nobody gets at what is revoked any more, in whatever way. */
+/* No kind of access to a revoked buffer works any more. */
 static void revoked_stays(struct peer *p, struct movable *b, struct ibv_mr *mr)
 {
 	uint64_t va = (uintptr_t)b->m, buf = (uintptr_t)p->buf;
@@ -248,13 +248,13 @@ void movable_revoked(struct peer *p)
 		else
 			call(&b, MOVEBUF_REVOKE, 0, "MOVEBUF_REVOKE");
 		revoked_stays(p, &b, mr);
-		/* in one order, and in the other */
+		/* in both orders */
 		if (i & 1)
 			unmake(&b);
 		paged_dereg(mr);
 		if (!(i & 1))
 			unmake(&b);
-		/* others are none the worse for it */
+		/* other buffers are not affected */
 		paged_every_op(p, other, c.m, (uintptr_t)c.m, LEN, false, 80 + i);
 		move(&c);
 	}
@@ -286,7 +286,7 @@ void movable_pinned(struct peer *p)
 	unmake(&b);
 }
 
-/* ---- processes that go ------------------------------------------------------------- */
+/* ---- processes that exit ----------------------------------------------------------- */
 
 static void victim(int tell)
 {
@@ -326,12 +326,12 @@ void movable_held(struct peer *p)
 
 /* ---- between two nodes --------------------------------------------------------------- */
 
-/** struct where - of the server's buffer; its counter is behind @len bytes */
+/** struct where - the server's buffer; its counter follows @len bytes */
 struct where {
 	uint64_t addr;
 	uint64_t safe_addr;
 	uint64_t rkey;
-	uint64_t safe_rkey;	/* of another one */
+	uint64_t safe_rkey;	/* of another region */
 	uint64_t len;
 };
 
@@ -354,7 +354,7 @@ static void there_and_back(struct peer *p, const struct where *w, uint32_t seed,
 	check(p->buf, w->len, seed, "read back");
 }
 
-/* Whether the server wants to go on with something else. */
+/* Whether the server has finished this step. */
 static bool told(struct peer *p)
 {
 	char c;
@@ -393,13 +393,13 @@ static void client(struct peer *p)
 			fail("an atomic was not done once");
 	}
 	tcp_swap(p, &rounds, &theirs, sizeof(rounds));
-	/* what has moved meanwhile has come along */
+	/* the data have moved with the buffer */
 	memset(p->buf, 0, w.len);
 	op(p, IBV_WR_RDMA_READ, w.len, w.addr, w.rkey, IBV_WC_SUCCESS, "read after the moves");
 	check(p->buf, w.len, theirs, "after the moves");
 	there_and_back(p, &w, 1000, false);
 	sync_at(p, 3);
-	/* it is revoked; from then on nothing is done */
+	/* after the revocation no request is executed */
 	for (int64_t end = ms_now() + PATIENCE_MS; wc.status == IBV_WC_SUCCESS;) {
 		if (ms_now() > end)
 			fail("it is not revoked");
@@ -442,7 +442,7 @@ static void server(struct peer *p)
 		move_used(&b);
 	if (write(p->sock, "", 1) != 1)
 		fail("the client is gone");
-	/* its last round is done when it has answered; then what it reads next moves, too */
+	/* the client replies after its last round; the data that it reads next move, too */
 	tcp_recv(p, &rounds, sizeof(rounds));
 	check(b.m + off, LEN, rounds, "while it moved");
 	memcpy(&sum, b.m + off + LEN, 8);

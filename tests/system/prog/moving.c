@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Pages of a region go away in every way that the kernel has, while a thread makes the
- * device write and read them.
+ * Pages of a region are removed in every way that the kernel has, while the device writes and reads
+ * them for a thread.
  */
 #define _GNU_SOURCE
 #include "paged.h"
@@ -23,7 +23,7 @@
 #define HUGE		(2u << 20)
 #define LEN		(64 * PAGE)
 
-/* A request by SEND, and an atomic: each is executed once, however often it is tried. */
+/* A SEND and an atomic: each is executed once, however often it is retried. */
 static void once(struct traffic *t, uint32_t i)
 {
 	uint64_t va = (uintptr_t)t->at, was, now;
@@ -41,7 +41,7 @@ static void once(struct traffic *t, uint32_t i)
 	memcpy(&now, t->at + t->len - 8, 8);
 	if (memcmp(p->buf, &was, 8) || now != was + PAGED_ADD)
 		fail("an atomic was not done once while pages moved");
-	/* its result has no page */
+	/* its result buffer has no page */
 	paged_op(p, IBV_WR_ATOMIC_FETCH_AND_ADD, va, t->mr->lkey, p->you.addr + 64, p->you.rkey, 8,
 		 IBV_WC_SUCCESS, "atomic from it");
 	memcpy(&was, p->buf + 64, 8);
@@ -67,7 +67,7 @@ static void *traffic(void *arg)
 			 t->mr->rkey, t->len, IBV_WC_SUCCESS, "read");
 		if (t->verify)
 			check(p->buf, t->len, i, "read while pages moved");
-		/* the other way round: the requester's pages are not there */
+		/* the opposite direction: the requester's pages are missing */
 		paged_op(p, IBV_WR_RDMA_WRITE, (uintptr_t)t->at, t->mr->lkey, p->you.addr,
 			 p->you.rkey, t->len, IBV_WC_SUCCESS, "write from it");
 		if (t->verify)
@@ -120,7 +120,7 @@ void traffic_stop(struct traffic *t)
 
 /* ---- every way ------------------------------------------------------------------- */
 
-/* A child's memory is what it was at the fork, whatever the device writes for its parent. */
+/* A child's memory stays as at the fork, whatever the device writes for its parent. */
 static void forks(struct peer *p)
 {
 	uint8_t *m = paged_map(LEN, MAP_PRIVATE | MAP_ANONYMOUS, -1);
@@ -153,7 +153,7 @@ static void forks(struct peer *p)
 	munmap(m, LEN);
 }
 
-/* Small pages become a huge one, and it is taken apart again; not each s390x has huge pages. */
+/* Small pages become a huge one, which is split again; not every s390x has huge pages. */
 static void collapses(struct peer *p)
 {
 	const uint32_t len = HUGE / 4;
@@ -186,8 +186,8 @@ static void collapses(struct peer *p)
 }
 
 /*
- * Other memory at the same address, by mmap() and by mremap(). When either returns, the
- * device leaves the old pages alone: the file that they belong to keeps what is in it.
+ * Other memory at the same address, by mmap() and by mremap(). When either returns, the device no
+ * longer writes the old pages: the file keeps its contents.
  */
 static void replacements(struct peer *p)
 {
@@ -224,7 +224,7 @@ static void replacements(struct peer *p)
 	munmap(m, LEN);
 }
 
-/* munmap(), or deregistration, in the middle: the operations fail, each in its own way. */
+/* munmap() or deregistration during requests: the requests fail, each with its own error. */
 static void ends(struct peer *p)
 {
 	static const struct {
@@ -246,7 +246,7 @@ static void ends(struct peer *p)
 		struct ibv_wc wc;
 
 		memset(m, 0, LEN);
-		/* 32 are under way, or done, when it happens */
+		/* 32 requests are outstanding or completed at that moment */
 		for (; posted < 32; posted++) {
 			if (how[i].local)
 				paged_post(p, IBV_WR_RDMA_WRITE, va, key, p->you.addr,
@@ -364,7 +364,7 @@ void squeezed(struct peer *p, unsigned int mib)
 		fail("only %lu pages went to swap space", out);
 }
 
-/* ---- a process goes ---------------------------------------------------------------- */
+/* ---- a process is killed ----------------------------------------------------------- */
 
 static void victim(int tell)
 {

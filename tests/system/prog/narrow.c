@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The system calls of a 32-bit program: the driver gives it no context, and a 64-bit one gets it. */
+/*
+ * The system calls of a 32-bit program: the driver refuses it a context, which a 64-bit one gets.
+ */
 #define _GNU_SOURCE
 #include "local.h"
 
@@ -15,9 +17,9 @@
 
 #ifdef __x86_64__
 
-#define I386_WRITE	4	/* write() of the table of 32-bit programs */
+#define I386_WRITE	4	/* write() in the system call table of 32-bit programs */
 
-/* What is written to uverbs, and its answer; in memory that 32 bits reach. */
+/* A request to uverbs and its response, in memory with 32-bit addresses. */
 struct get_context {
 	struct ib_uverbs_cmd_hdr hdr;
 	struct ib_uverbs_get_context core;
@@ -28,7 +30,7 @@ struct get_context {
 
 #define REQUEST	offsetof(struct get_context, resp)
 
-/* Returns what write() of a 32-bit program returns: bytes, or an errno as a negative number. */
+/* The write() of a 32-bit program. Return: bytes, or an errno as a negative number. */
 static int write_32(int fd, const void *buf, size_t len)
 {
 	int ret;
@@ -39,7 +41,7 @@ static int write_32(int fd, const void *buf, size_t len)
 	return ret;
 }
 
-/* The file of the first device, without a context of its own. */
+/* Opens the first device's file, without a context of its own. */
 static int open_uverbs(void)
 {
 	struct ibv_context *ctx = device_open();
@@ -75,7 +77,7 @@ void narrow_main(void)
 	ret = write_32(fd, cmd, REQUEST);
 	if (ret != -EOPNOTSUPP)
 		fail("a 32-bit program's call returned %d", ret);
-	/* the same bytes: only what kind of program asks makes the difference */
+	/* the same bytes: only the kind of program differs */
 	if (write(fd, cmd, REQUEST) != (ssize_t)REQUEST)
 		fail("a 64-bit program's call: %s", strerror(errno));
 	if (!cmd->driver_resp.uar_mmap_size)

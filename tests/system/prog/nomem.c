@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Each allocation of the kernel that a verb needs fails once: the first, the second, and so on
- * until the verb is done before the next one would fail. The verb fails then with ENOMEM or does
- * without that memory; what it destroys is destroyed by the next try at the latest.
+ * Each allocation of the kernel during a verb fails once: the first, the second, and so on until
+ * the verb ends before the next one would fail. The verb fails then with ENOMEM or works without
+ * that memory. A verb that destroys an object succeeds with the next try at the latest.
  *
  * The kernel's fault injection of slabs, by /proc/thread-self/fail-nth
- * (Documentation/fault-injection/fault-injection.rst of Linux), counts what this thread asks for.
+ * (Documentation/fault-injection/fault-injection.rst of Linux), counts the allocations of this
+ * thread.
  */
 #define _GNU_SOURCE
 #include "local.h"
@@ -17,7 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MOST	500u	/* allocations of one verb, more than any has */
+#define MOST	500u	/* limit of the allocations of one verb */
 #define CQES	500
 
 static struct {
@@ -38,7 +39,9 @@ static struct {
 	uint8_t *buf;
 } x;
 
-/* The n-th allocation from now on fails; 0: none. Returns whether the one before has failed. */
+/*
+ * Lets the n-th allocation from now on fail; 0: none. Returns whether the previous one has failed.
+ */
 static bool arm(unsigned int n)
 {
 	static int fd = -1;
@@ -58,7 +61,7 @@ static bool arm(unsigned int n)
 	return !left;
 }
 
-/* What verbs return: 0 or the reason. */
+/* The result of a verb: 0 or an errno. */
 static int made(const void *object)
 {
 	return object ? 0 : errno;
@@ -235,7 +238,7 @@ static int ud_undo(void)
 	return ibv_destroy_qp(x.ud);
 }
 
-/* From whatever state a try before has left it in. */
+/* From any state of an earlier try. */
 static int connect_make(void)
 {
 	struct ibv_qp_attr attr = {
@@ -293,7 +296,7 @@ static int group_undo(void)
 	return ibv_detach_mcast(x.ud, &x.mgid, 0xc005);
 }
 
-/* In the order in which one needs another. undo: NULL of what may be made again as it is. */
+/* In order of dependency. undo: NULL if the step can be repeated without it. */
 static const struct step {
 	const char *name;
 	int (*make)(void);
@@ -321,15 +324,15 @@ static const struct step {
 };
 
 /*
- * Whether this is the error of a lack of memory. ib_core has EAGAIN for pages that cannot be mapped;
- * where a file cannot be opened libibverbs looks for another one, so the first step has any.
+ * Whether this is an error of missing memory. ib_core returns EAGAIN if pages cannot be mapped. If
+ * a file cannot be opened libibverbs tries another one, so the first step may have any error.
  */
 static bool due(const struct step *s, int rc)
 {
 	return rc == ENOMEM || rc == EAGAIN || s == steps;
 }
 
-/* Each allocation of make fails once; returns how many. */
+/* Each allocation of make fails once. Return: how many. */
 static unsigned int make_all(const struct step *s)
 {
 	for (unsigned int n = 1; n <= MOST; n++) {
@@ -351,7 +354,7 @@ static unsigned int make_all(const struct step *s)
 	fail("%s: more than %u allocations", s->name, MOST);
 }
 
-/* Each allocation of undo fails once; returns how many. It is made at the end. */
+/* Each allocation of undo fails once. Return: how many. The object exists at the end. */
 static unsigned int undo_all(const struct step *s)
 {
 	for (unsigned int n = 1; n <= MOST; n++) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Memory that is not pinned, and memory of others: on-demand paging while pages come and
- * go, and dma-bufs, through two QPs of one process.
+ * Memory that is not pinned, and memory of other devices: on-demand paging while pages are removed
+ * and added, and dma-bufs, through two QPs of one process.
  */
 #define _GNU_SOURCE
 #include "paged.h"
@@ -19,7 +19,7 @@
 
 #define LEN		(64 * PAGE)
 
-static struct ibv_qp *far;	/* what p->qp is connected to */
+static struct ibv_qp *far;	/* the QP to which p->qp is connected */
 
 void paged_pair(struct peer *p)
 {
@@ -123,7 +123,7 @@ void paged_every_op(struct peer *p, struct ibv_mr *mr, uint8_t *cpu, uint64_t va
 	memset(p->buf, 0, len);
 	paged_op(p, IBV_WR_RDMA_READ, buf, p->mr->lkey, va, mr->rkey, len, 0, "read from it");
 	check(p->buf, len, seed, "read");
-	/* the other way round: the requester's own memory */
+	/* the opposite direction: the requester's own memory */
 	memset(p->buf, 0, len);
 	paged_op(p, IBV_WR_RDMA_WRITE, va, mr->lkey, p->you.addr, p->you.rkey, len, 0, "write from it");
 	check(p->buf, len, seed, "written from it");
@@ -148,7 +148,7 @@ void paged_every_op(struct peer *p, struct ibv_mr *mr, uint8_t *cpu, uint64_t va
 	paged_op(p, IBV_WR_ATOMIC_FETCH_AND_ADD, buf, p->mr->lkey, va + 64, mr->rkey, 8, 0, "atomic");
 	if (*(uint64_t *)(void *)p->buf != 40 || *(uint64_t *)(void *)(cpu + 64) != 40 + PAGED_ADD)
 		fail("atomic: %llu", *(unsigned long long *)(void *)(cpu + 64));
-	/* behind its end */
+	/* beyond its end */
 	paged_op(p, IBV_WR_RDMA_WRITE, buf, p->mr->lkey, va + len - 8, mr->rkey, 16,
 	    IBV_WC_REM_ACCESS_ERR, "past the end");
 	paged_op(p, IBV_WR_RDMA_WRITE, va + len - 8, mr->lkey, p->you.addr, p->you.rkey, 16,
@@ -160,7 +160,7 @@ void paged_every_op(struct peer *p, struct ibv_mr *mr, uint8_t *cpu, uint64_t va
 static atomic_bool stop;
 static uint8_t *churned;
 
-/* Takes pages away and gives others, as fast as it can; their content stays: a file. */
+/* Removes and adds pages as fast as possible; the contents stay, because they are a file's. */
 static void *churn(void *arg)
 {
 	uint64_t state = 5;
@@ -201,7 +201,7 @@ static void under_churn(struct peer *p)
 	close(fd);
 }
 
-/* What has no memory behind it, or none that may be written. */
+/* Access to addresses without memory, or with read-only memory. */
 static void no_memory(struct peer *p)
 {
 	uint8_t *m = paged_map(LEN, MAP_PRIVATE | MAP_ANONYMOUS, -1);
@@ -232,7 +232,10 @@ static void no_memory(struct peer *p)
 	munmap(m + 8 * PAGE, LEN - 8 * PAGE);
 }
 
-/* A child's writes and the parent's are their own, though neither has copied yet. */
+/*
+ * After a fork the writes of the device change only the parent's memory, although neither process
+ * has copied its pages yet.
+ */
 static void forked(struct peer *p)
 {
 	uint8_t *m = paged_map(LEN, MAP_PRIVATE | MAP_ANONYMOUS, -1);
@@ -274,19 +277,19 @@ static void advice(struct peer *p)
 	struct ibv_sge sge = { (uintptr_t)m, LEN, mr->lkey };
 	uint64_t faults;
 
-	/* not 64 times the page of zeros: DMA debugging counts a page's mappings up to 7 */
+	/* without 64 mappings of the zero page: DMA debugging counts a page's mappings up to 7 */
 	fill(m, LEN, 1);
 	for (unsigned int i = 0; i < 3; i++)
 		for (unsigned int flush = 0; flush < 2; flush++)
 			if (ibv_advise_mr(p->pd, all[i], flush ? IBV_ADVISE_MR_FLAG_FLUSH : 0, &sge,
 					  1))
 				fail("advice %u: %s", i, strerror(errno));
-	/* what was prefetched for writing does not fault */
+	/* memory prefetched for writing causes no fault */
 	madvise(m, LEN, MADV_DONTNEED);
 	if (ibv_advise_mr(p->pd, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, IBV_ADVISE_MR_FLAG_FLUSH, &sge,
 			  1))
 		fail("prefetch for writing");
-	/* whatever is prefetched for reading after it: one of those above may run late */
+	/* then for reading: an asynchronous prefetch of the above may be late */
 	if (ibv_advise_mr(p->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, IBV_ADVISE_MR_FLAG_FLUSH, &sge, 1))
 		fail("prefetch for reading");
 	faults = hw_counter(p->ctx, "page_faults");
@@ -294,7 +297,7 @@ static void advice(struct peer *p)
 	    "prefetched");
 	if (hw_counter(p->ctx, "page_faults") != faults)
 		fail("what was prefetched faulted");
-	/* nor does what is there when it is registered: a datagram would not wait for it */
+	/* nor does memory present at its registration: a datagram would be lost */
 	present = paged_reg(p, m, LEN, ODP);
 	paged_op(p, IBV_WR_RDMA_WRITE, (uintptr_t)p->buf, p->mr->lkey, (uintptr_t)m, present->rkey,
 	    LEN, 0, "present");
@@ -324,7 +327,7 @@ static void implicit(struct peer *p)
 
 	if (!mr)
 		fail("implicit region: %s", strerror(errno));
-	/* far from each other, and across the pieces of which such a region is made */
+	/* far apart, and across the pieces of an implicit region */
 	for (unsigned int i = 0; i < 8; i++) {
 		void *at = (void *)(0x100000000000ull + i * 0x5fffff8000ull);
 
@@ -337,7 +340,7 @@ static void implicit(struct peer *p)
 		    LEN, 0, "implicit");
 		check(m[i], LEN, i, "implicit");
 	}
-	/* what is not to be written can be sent */
+	/* read-only memory can be sent */
 	paged_op(p, IBV_WR_RDMA_WRITE, (uintptr_t)"constant", mr->lkey, p->you.addr, p->you.rkey, 9, 0,
 	    "from constants");
 	if (strcmp((char *)p->buf, "constant"))
@@ -354,7 +357,7 @@ static void implicit(struct peer *p)
 	paged_dereg(mr);
 }
 
-/* What the driver says of pieces of implicit regions that have tables in the kernel. */
+/* The number of pieces of implicit regions with tables in the kernel, as the driver reports it. */
 static long children(void)
 {
 	FILE *f = popen("cat /sys/kernel/debug/ohca/*/device", "r");
@@ -378,9 +381,9 @@ static void children_become(long want)
 }
 
 /*
- * An implicit region that is used all over takes no more of the kernel than one part in 16 of
- * its memory, 256 KiB for each piece of 64 MiB; what was given up for that comes back when it is
- * used. A piece without a page takes nothing, wanted or not; and an explicit region has the same
+ * The kernel's tables of an implicit region have a limit of one part in 16 of the memory, 256 KiB
+ * for each piece of 64 MiB. A piece whose tables were freed for that gets them again when it is
+ * used. A piece without pages needs no tables, prefetched or not. An explicit region has the same
  * limit.
  */
 static void wide(struct peer *p)
@@ -425,7 +428,7 @@ static void wide(struct peer *p)
 		 IBV_WC_REM_ACCESS_ERR, "wide, unmapped");
 	children_become(before);
 	paged_dereg(mr);
-	/* twice what is allowed; it need not be mapped */
+	/* twice the limit; the memory need not be mapped */
 	big = ibv_reg_mr(p->pd, (void *)0x100000000000ull, 32 * ram, ODP);
 	if (big || errno != ENOMEM)
 		fail("an explicit region of 32 times the memory: %s", strerror(errno));
@@ -463,7 +466,7 @@ static void odp(struct peer *p)
 		fail("such a region was registered again");
 	paged_dereg(mr);
 	munmap(m, LEN);
-	/* each region once, and after each drop */
+	/* each region once, and after each removal */
 	if (hw_counter(p->ctx, "page_faults") - faults < 4 + 3)
 		fail("no page faults");
 	no_memory(p);
@@ -492,7 +495,7 @@ static void dmabuf(struct peer *p)
 	if (fd < 0)
 		fail("UDMABUF_CREATE: %s", strerror(errno));
 	m = paged_map(size, MAP_SHARED, mem);
-	/* all of it; from the middle of a page on, at an address of our choice */
+	/* all of it; and from the middle of a page on, at a chosen address */
 	for (uint32_t i = 0; i < 2; i++) {
 		uint64_t off = i ? 3 * PAGE + 256 : 0, va = i ? 0x123456000100ull : (uintptr_t)m;
 
@@ -507,7 +510,7 @@ static void dmabuf(struct peer *p)
 		paged_op(p, IBV_WR_RDMA_WRITE, (uintptr_t)p->buf, p->mr->lkey, va, rkey, 8,
 		    IBV_WC_REM_ACCESS_ERR, "deregistered");
 	}
-	/* for reading alone */
+	/* read-only */
 	mr = ibv_reg_dmabuf_mr(p->pd, 0, size, 0, fd, IBV_ACCESS_REMOTE_READ);
 	if (!mr)
 		fail("ibv_reg_dmabuf_mr: %s", strerror(errno));
@@ -517,7 +520,7 @@ static void dmabuf(struct peer *p)
 	check(p->buf, LEN, 50, "read");
 	paged_op(p, IBV_WR_RDMA_WRITE, (uintptr_t)p->buf, p->mr->lkey, 0, mr->rkey, 8,
 	    IBV_WC_REM_ACCESS_ERR, "write to what may be read");
-	/* whoever made it may go: the region holds it */
+	/* the exporter can be closed: the region keeps the buffer */
 	close(fd);
 	close(mem);
 	close(dev);

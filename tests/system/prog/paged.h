@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Tests of memory that is not pinned: what paged.c and moving.c share. */
+/* Tests of memory that is not pinned: declarations for paged.c, moving.c and others. */
 #ifndef PAGED_H
 #define PAGED_H
 
@@ -9,20 +9,20 @@
 #include <stdatomic.h>
 
 #define PATIENCE_MS	30000
-#define PAGED_ADD	3	/* what paged_op() adds by an atomic */
+#define PAGED_ADD	3	/* the addend of atomics in paged_op() */
 #define PAGE		4096u
 #define RIGHTS		(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |	\
 			 IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 #define ODP		(RIGHTS | IBV_ACCESS_ON_DEMAND)
 
-/** paged_pair - two new QPs instead of what there are, connected to each other */
+/** paged_pair - replaces the QPs by two new ones, connected to each other */
 void paged_pair(struct peer *p);
 
-/** paged_op - one operation from @local to @remote; with @status, else the program ends */
+/** paged_op - one operation from @local to @remote; ends the program unless it has @status */
 void paged_op(struct peer *p, enum ibv_wr_opcode op, uint64_t local, uint32_t lkey, uint64_t remote,
 	      uint32_t rkey, uint32_t len, enum ibv_wc_status status, const char *what);
 
-/** paged_post - post the same, and do not wait */
+/** paged_post - posts the same operation, without waiting */
 void paged_post(struct peer *p, enum ibv_wr_opcode op, uint64_t local, uint32_t lkey,
 		uint64_t remote, uint32_t rkey, uint32_t len);
 
@@ -42,11 +42,11 @@ struct ibv_mr *paged_reg(struct peer *p, void *addr, size_t len, int access);
 void paged_dereg(struct ibv_mr *mr);
 
 /**
- * struct traffic - a thread that makes the device write and read a region, both ways
+ * struct traffic - a thread that makes the device write and read a region, in both directions
  * @at: memory of @mr, at the same address for the device
  * @len: bytes
- * @verify: what was written is there until it is written again; SEND and atomics, too
- * @rounds: done so far
+ * @verify: written data stay until the next write; the thread uses SEND and atomics, too
+ * @rounds: completed so far
  */
 struct traffic {
 	struct peer *p;
@@ -59,59 +59,69 @@ struct traffic {
 	pthread_t thread;
 };
 
-/** traffic_on - start it; returns when it runs */
+/** traffic_on - starts the thread; returns when it runs */
 void traffic_on(struct traffic *t, struct peer *p, struct ibv_mr *mr, uint8_t *at, uint32_t len,
 		bool verify);
 
-/** rounds_wait - wait until the thread has begun and done @n rounds more */
+/** rounds_wait - waits until the thread has begun and completed @n more rounds */
 void rounds_wait(struct traffic *t, unsigned int n);
 
-/** traffic_stop - one round more, then it ends, and @t->mr is deregistered */
+/** traffic_stop - ends the thread after one more round, and deregisters @t->mr */
 void traffic_stop(struct traffic *t);
 
-/** paged_every_op - every operation with @mr, whose memory this process sees at @cpu and the
- * device at @va; @drop: pages are thrown away in between */
+/**
+ * paged_every_op - every operation with @mr
+ *
+ * The process accesses this memory at @cpu, the device at @va. @drop: pages are removed in between.
+ */
 void paged_every_op(struct peer *p, struct ibv_mr *mr, uint8_t *cpu, uint64_t va, uint32_t len,
 		    bool drop, uint32_t seed);
 
-/** moving - pages go and come in all ways while the device uses them */
+/** moving - pages are removed and added in all ways while the device uses them */
 void moving(struct peer *p);
 
-/** transports - what the transport @name announces, while pages go; false: no such one */
+/**
+ * transports - the capabilities of transport @name, while pages are removed; false: unknown @name
+ */
 bool transports(struct peer *p, const char *name);
 
-/** swapped - pages go to swap space and come back, while the device uses them */
+/** swapped - pages are swapped out and in while the device uses them */
 void swapped(struct peer *p);
 
-/** squeezed - @mib of memory through a region, in a process that may not have as much */
+/** squeezed - uses a region of @mib MiB in a process that may not have as much memory */
 void squeezed(struct peer *p, unsigned int mib);
 
-/** killed - processes are killed in the middle of traffic; before the device is opened */
+/** killed - processes are killed during traffic; to be called before the device is opened */
 void killed(void);
 
-/** stalled - memory of another process does not come, for prefetches or for faults; before the
- * device is opened */
+/**
+ * stalled - prefetches or faults wait for memory of another process
+ *
+ * To be called before the device is opened.
+ */
 void stalled(bool prefetch);
 
-/** tables - what the kernel's tables of all processes may take; before the device is opened */
+/** tables - limit of the kernel's tables of all processes; before the device is opened */
 void tables(void);
 
-/** paged_killed - six processes do @run, and are killed when they have written a byte to @tell */
+/**
+ * paged_killed - six processes call @run, and are killed after they have written a byte to @tell
+ */
 void paged_killed(void (*run)(int tell));
 
 /** movable_moving - a dma-buf moves under traffic */
 void movable_moving(struct peer *p);
 
-/** movable_revoked - it is revoked under traffic */
+/** movable_revoked - a dma-buf is revoked under traffic */
 void movable_revoked(struct peer *p);
 
-/** movable_pinned - it cannot move, with a kernel that pins it */
+/** movable_pinned - a kernel that pins a dma-buf cannot move it */
 void movable_pinned(struct peer *p);
 
-/** movable_killed - processes are killed while it moves; before the device is opened */
+/** movable_killed - processes are killed while a dma-buf moves; before the device is opened */
 void movable_killed(void);
 
-/** movable_held - it is registered and moves until the process is killed */
+/** movable_held - a dma-buf is registered and moves until the process is killed */
 void movable_held(struct peer *p);
 
 #endif

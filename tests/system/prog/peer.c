@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What all tests of ohca-peer share: connection, queue pair, completions, patterns. */
+/* Common parts of the tests of ohca-peer: connection, queue pair, completions, patterns. */
 #include "peer.h"
 
 #include <arpa/inet.h>
@@ -17,8 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define WAIT_MS	20000	/* for what must come */
-#define MOST_WORDS	16	/* of one message by TCP */
+#define WAIT_MS	20000	/* for expected events */
+#define MOST_WORDS	16	/* of one TCP message */
 
 void fail(const char *fmt, ...)
 {
@@ -98,7 +98,7 @@ uint64_t hw_counter(const struct ibv_context *ctx, const char *name)
 	char path[256];
 	FILE *f;
 
-	usleep(20000);	/* the kernel reads them from the device at most every 10 ms */
+	usleep(20000);	/* the kernel reads counters from the device at most every 10 ms */
 	snprintf(path, sizeof(path), "/sys/class/infiniband/%s/hw_counters/%s",
 		 ibv_get_device_name(ctx->device), name);
 	f = fopen(path, "r");
@@ -385,7 +385,7 @@ void send_post(struct peer *p, enum ibv_wr_opcode op, uint64_t wr_id, uint32_t o
 	send_post_raw(p, &wr);
 }
 
-/* Statuses and events that came, bit by bit. */
+/* Statuses and events that occurred, as bits. */
 static uint32_t seen_statuses, seen_events;
 
 void seen_print(void)

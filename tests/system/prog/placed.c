@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Code that comes by RDMA WRITE: the server calls a function, of which the client writes a new version
- * each time. A processor that is emulated must not run what it has translated before.
+ * Code that arrives by RDMA WRITE: the server calls a function, and the client writes a new version
+ * of it each time. An emulated processor must not run its old translation.
  */
 #include "peer.h"
 
@@ -62,7 +62,7 @@ static void place(struct peer *p, const struct peer_info *to)
 	}
 }
 
-/* The next version is there: an interrupt says so. */
+/* Waits for the interrupt that reports the next version. */
 static void wait_event(struct ibv_comp_channel *channel)
 {
 	struct ibv_cq *cq;
@@ -74,9 +74,9 @@ static void wait_event(struct ibv_comp_channel *channel)
 }
 
 /*
- * @sleeps: an interrupt tells of each version, and nothing is said to the device between that and the
- * call; otherwise it is found by polling, and a doorbell comes before the call: of a CQ in which nothing
- * completes, so that no interrupt comes.
+ * @sleeps: an interrupt reports each version, and no command or doorbell follows before the call.
+ * Otherwise polling finds it, and a doorbell precedes the call. That is for a CQ without
+ * completions, so it causes no interrupt.
  */
 static void run(struct peer *p, struct ibv_comp_channel *channel, struct ibv_cq *cq,
 		const void *code, bool sleeps)

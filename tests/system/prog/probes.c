@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What transports for collectives ask of a device before they use it, and what cards answer:
- * DMA-BUFs by a descriptor that is none, the speed of a port, regions with an address of their own
- * and relaxed ordering, enhanced connections (ECE), and the order of a port's events.
+ * Queries of a device by transports for collectives, with the results of real adapters: DMA-BUFs by
+ * an invalid descriptor, the speed of a port, regions with a chosen address and relaxed ordering,
+ * enhanced connections (ECE), and the order of a port's events.
  */
 #include "peer.h"
 
@@ -29,7 +29,7 @@ static void dmabuf_refused(struct ibv_pd *pd, size_t len, int fd, int why)
 		     mr ? "a region" : strerror(errno), strerror(why));
 }
 
-/* EOPNOTSUPP and EPROTONOSUPPORT would say that the device takes no DMA-BUFs. */
+/* EOPNOTSUPP and EPROTONOSUPPORT would mean that the device does not support DMA-BUFs. */
 static void dmabuf(struct peer *p)
 {
 	int fd = open("/dev/null", O_RDWR);
@@ -42,7 +42,7 @@ static void dmabuf(struct peer *p)
 	printf("no descriptor: EBADF\n");
 }
 
-/* In units of 100 Mb/s, of the port's attributes; volume 1, 14.2.5.6. */
+/* Speed in units of 100 Mb/s, from the port's attributes; volume 1, 14.2.5.6. */
 static uint64_t speed_of(const struct ibv_port_attr *a)
 {
 	static const struct {
@@ -65,7 +65,9 @@ static uint64_t speed_of(const struct ibv_port_attr *a)
 	return speed * lanes;
 }
 
-/* rdma-core has the verb since 62, Linux since 7.0; others compute it from the attributes. */
+/*
+ * rdma-core has the verb since 62, Linux since 7.0; older versions compute it from the attributes.
+ */
 static void speed(struct peer *p)
 {
 	int (*query)(struct ibv_context *ctx, uint32_t port, uint64_t *speed);
@@ -102,7 +104,7 @@ static void speed(struct peer *p)
 	       rc ? "attributes" : "ibv_query_port_speed");
 }
 
-/* WRITE and READ at an address that is no address of the process. */
+/* WRITE and READ at an address outside of the process. */
 static void iova2(struct peer *p)
 {
 	const uint64_t iova = 0x123456780000ull;
@@ -129,7 +131,7 @@ static void iova2(struct peer *p)
 	printf("an address of its own, relaxed ordering\n");
 }
 
-/* A device without enhancements says so, and its connections are as before. */
+/* A device without enhancements reports that, and its connections work as before. */
 static void ece(struct peer *p)
 {
 	struct ibv_ece e = { .vendor_id = 0x1111, .options = 0x2222, .comp_mask = 0 };
@@ -157,8 +159,8 @@ static void ece(struct peer *p)
 }
 
 /*
- * Prints each event of each device as it comes, with the state that the port has then, as
- * ibv_query_port() says it. Until it is killed.
+ * Prints each event of each device with the port's state from ibv_query_port(), until the process
+ * is killed.
  */
 static void events(void)
 {
@@ -190,7 +192,7 @@ static void events(void)
 	}
 }
 
-/* The GID of the peer's port, by TCP in words of the host's order. */
+/* The GID of the peer's port; TCP carries it in words of the host's order. */
 static union ibv_gid peer_gid(struct peer *p)
 {
 	uint64_t mine[2], theirs[2];
@@ -211,8 +213,8 @@ static union ibv_gid peer_gid(struct peer *p)
 }
 
 /*
- * A connection by the peer's GID and DLID 0, as programs for RoCE make it: no packet of it arrives.
- * Then one with the LID to the same QP.
+ * Connects by the peer's GID and DLID 0, as programs for RoCE do: no packet arrives. Then connects
+ * with the LID to the same QP.
  */
 void roce_main(struct peer *p)
 {

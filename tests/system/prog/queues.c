@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Queues to the full: every operation of every transport service by the builder interface,
- * its completions through an extended CQ with all that can be read of them; a CQ that is
- * resized while completions come. The QPs are connected to themselves.
+ * Every operation of every transport service by the builder interface, its completions through an
+ * extended CQ with all their fields; and a CQ that is resized while completions arrive. The QPs are
+ * connected to themselves.
  */
 #include "peer.h"
 
@@ -19,14 +19,14 @@
 #define LEN	96u
 #define GRH	40u
 #define IMM	0x11223344u
-#define TSO_HDR	44u		/* IPoIB's, IPv4's and TCP's */
+#define TSO_HDR	44u		/* headers of IPoIB, IPv4 and TCP */
 #define MSS	1000u
 #define SEGMENT	2500u
 #define FLAGS	(IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_IMM | IBV_WC_EX_WITH_QP_NUM |	\
 		 IBV_WC_EX_WITH_SRC_QP | IBV_WC_EX_WITH_SLID | IBV_WC_EX_WITH_SL |	\
 		 IBV_WC_EX_WITH_DLID_PATH_BITS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |	\
 		 IBV_WC_EX_WITH_TM_INFO | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
-#define WALL_SLACK	50000000u	/* ns that comparing two clocks may be wrong by */
+#define WALL_SLACK	50000000u	/* ns of error when two clocks are compared */
 
 static struct peer p = { .sock = -1 };
 static struct ibv_cq_ex *cq;
@@ -68,7 +68,7 @@ static struct ibv_qp *make(uint64_t ops)
 	return ibv_create_qp_ex(p.ctx, &init);
 }
 
-/** struct want - what the completion of a work request must say */
+/** struct want - expected completion of a work request */
 struct want {
 	enum ibv_wc_opcode op;
 	bool recv, imm;
@@ -83,7 +83,7 @@ static uint64_t own_ns(clockid_t id)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* All that an extended CQ tells of the completion that is polled now. */
+/* Checks all fields of the completion that is polled now. */
 static void look(const struct want *w)
 {
 	uint32_t flags = ibv_wc_read_wc_flags(cq);
@@ -123,7 +123,7 @@ static void look(const struct want *w)
 		     ibv_wc_read_dlid_path_bits(cq));
 }
 
-/* The completions of a request at both of its ends, in whichever order. */
+/* The completions of a request at both of its ends, in any order. */
 static void completions(const struct want *send, const struct want *recv)
 {
 	struct ibv_poll_cq_attr none = { 0 };
@@ -157,7 +157,7 @@ static void completions(const struct want *send, const struct want *recv)
 	}
 }
 
-/* The ways to say where the data is. */
+/* Ways to specify the data. */
 enum how { SGE, SGE_LIST, INLINE, INLINE_LIST, HOWS };
 
 static void data(enum how how)
@@ -211,7 +211,7 @@ static void receive(uint32_t len)
 
 static void arrived(uint32_t skip, const char *what)
 {
-	/* UC's own completion does not say that it has */
+	/* UC's completion does not mean that the data have arrived */
 	for (int64_t end = ms_now() + 5000; ms_now() < end;)
 		if (!memcmp(p.buf + THERE + skip + LEN - 8, p.buf + HERE + LEN - 8, 8))
 			break;
@@ -303,7 +303,7 @@ static void read_and_atomics(void)
 		     (unsigned long long)*old);
 }
 
-/* A window is bound, written through and taken back: by ourselves, then by the other end. */
+/* A window is bound, used for a WRITE and invalidated: first locally, then by the peer. */
 static void windows(void)
 {
 	const struct want b = { .op = IBV_WC_BIND_MW }, li = { .op = IBV_WC_LOCAL_INV },
@@ -360,7 +360,7 @@ static uint32_t be32_at(const uint8_t *b)
 	return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
 }
 
-/* Packet @i of the segment: headers of its own, and its part of the data. */
+/* Checks packet @i of the segment: its own headers, and its part of the data. */
 static void look_segment(const uint8_t *b, uint32_t i)
 {
 	uint32_t n = SEGMENT - i * MSS < MSS ? SEGMENT - i * MSS : MSS;
@@ -378,7 +378,7 @@ static void look_segment(const uint8_t *b, uint32_t i)
 		fail("packet %u: wrong data", i);
 }
 
-/* A TCP segment that the device cuts; the sequence number passes zero. */
+/* A TCP segment that the device cuts; the sequence number wraps. */
 static void large_segment(void)
 {
 	uint8_t hdr[TSO_HDR] = {
@@ -425,7 +425,7 @@ static void large_segment(void)
 	}
 }
 
-/* Several in one go, and one that is given up. */
+/* A batch of several requests, and one that is aborted. */
 static void batch(void)
 {
 	const struct want s = { .op = IBV_WC_RDMA_WRITE };
@@ -569,7 +569,7 @@ static void resize(void)
 	for (int64_t end = ms_now() + 60000; got[0] < total || got[1] < total;) {
 		int n;
 
-		/* what is under way fits the smallest size, both ends of it */
+		/* outstanding requests fit the smallest size, with both completions */
 		while (posted < total && posted - got[0] < UNDER_WAY &&
 		       posted - got[1] < UNDER_WAY) {
 			recv_post(&p, posted, THERE, 64);
@@ -584,13 +584,13 @@ static void resize(void)
 				fail("completion of %llu, %s, with %u and %u before",
 				     (unsigned long long)wc[i].wr_id,
 				     ibv_wc_status_str(wc[i].status), got[0], got[1]);
-		/* as long as it takes for some sizes to be had, also of a slow kernel */
+		/* until there were some sizes, even with a slow kernel */
 		if (got[0] == total && got[1] == total && atomic_load(&resized) < SIZES)
 			total += MESSAGES / 10;
 	}
 	atomic_store(&over, true);
 	pthread_join(t, NULL);
-	/* what is in it and has not been polled stays, and is in the way of a smaller size */
+	/* completions that were not polled stay, and prevent a smaller size */
 	if (ibv_resize_cq(c, 64))
 		fail("to 64 at the end");
 	for (uint32_t i = 0; i < 20; i++) {
@@ -624,7 +624,7 @@ static uint64_t device_ns(void)
 	return (uint64_t)v.raw_clock.tv_sec * 1000000000 + (uint64_t)v.raw_clock.tv_nsec;
 }
 
-/* What is completed between two looks at the clock has a timestamp between the two. */
+/* A request completed between two readings of the clock has a timestamp between the two. */
 static void clock_and_timestamps(void)
 {
 	struct ibv_cq_init_attr_ex init = { .cqe = 64, .wc_flags = FLAGS };
@@ -659,14 +659,15 @@ static void clock_and_timestamps(void)
 		ibv_wr_set_sge(ex, p.mr->lkey, (uintptr_t)p.buf, LEN);
 		if (ibv_wr_complete(ex))
 			fail("ibv_wr_complete");
-		/* looks that it is not before the clock */
+		/* checks that it is not before the clock */
 		completions(&sent, NULL);
 		if (before > device_ns())
 			fail("completed after the clock's time now");
 	}
 	/*
-	 * As fast as announced; 200 ms are enough to see it. We may have been stopped at any
-	 * point: between the looks at the device lies the shorter time, around them the longer.
+	 * The clock's rate is the announced one; 200 ms suffice. The process may be preempted
+	 * anywhere: the time between the device's readings is at least the shorter and at most the
+	 * longer one.
 	 */
 	do {
 		shorter = own_ns(CLOCK_MONOTONIC) - own;

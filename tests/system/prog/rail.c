@@ -10,7 +10,7 @@
 
 /* ---- setup -------------------------------------------------------------------------- */
 
-/* Rail 0 addresses by LID alone, the others by LID and GRH. */
+/* Rail 0 uses LIDs only, the others LIDs and GRHs. */
 static bool with_grh(unsigned int r)
 {
 	return r > 0;
@@ -95,7 +95,7 @@ void lane_connect(struct link *l, unsigned int r)
 	n->up = true;
 }
 
-/* What both sides tell each other of one rail, by TCP. */
+/* Values of one rail that both sides exchange by TCP. */
 static void swap_lane(struct rails *rs, struct link *l, unsigned int r)
 {
 	uint64_t me[8], you[8];
@@ -161,7 +161,7 @@ static void part_of(const struct out *o, unsigned int part, uint32_t *off, uint3
 	*len = part + 1 == o->parts ? o->len - *off : each;
 }
 
-/* The rail of a part: one that is up, if there is one. */
+/* Chooses the rail of a part: the next one that is up. False: there is none. */
 static bool rail_for(const struct rails *rs, const struct link *l, uint64_t turn, unsigned int *r)
 {
 	for (unsigned int i = 0; i < rs->n; i++) {
@@ -199,7 +199,7 @@ static bool send_part(struct rails *rs, struct link *l, struct out *o, unsigned 
 	wr[1].wr_id = RAIL_WR(RAIL_PART, o->seq, part);
 	wr[1].send_flags = IBV_SEND_SIGNALED;
 	wr[1].imm_data = htonl((uint32_t)o->seq << 6 | o->parts << 3 | part);
-	if (o->parts == 1) {	/* short: the data go with the immediate data */
+	if (o->parts == 1) {	/* short: the data are sent with the immediate data */
 		wr[1].sg_list = &sge;
 		wr[1].num_sge = 1;
 	} else {
@@ -213,7 +213,7 @@ static bool send_part(struct rails *rs, struct link *l, struct out *o, unsigned 
 	return true;
 }
 
-/* Tells the peer where the message of a slot may go. */
+/* Notifies the peer of the address for the message of a slot. */
 static bool send_cts(struct rails *rs, struct link *l, unsigned int slot)
 {
 	struct in *in = &l->in[slot];
@@ -247,7 +247,7 @@ void link_push(struct rails *rs, struct link *l)
 	for (unsigned int i = 0; i < SLOTS; i++) {
 		struct out *o = &l->out[i];
 
-		/* words of a CTS are written in the order of their addresses, seq at last */
+		/* words of a CTS are written in the order of their addresses, seq last */
 		if (!o->todo || be64toh(l->fifo[i].seq) != o->seq)
 			continue;
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);
@@ -286,9 +286,9 @@ bool link_idle(const struct link *l)
 /* ---- receiving ---------------------------------------------------------------------- */
 
 /*
- * A READ of the last byte by a QP that is connected to itself. It comes after all WRITEs that were
- * acknowledged; where data go to another device's memory, they are there then. If the port is down
- * the next rail does it.
+ * A READ of the message's memory by a QP that is connected to itself. It follows all acknowledged
+ * WRITEs; data in another device's memory are complete after it. If the port is down, the next
+ * rail's QP does it.
  */
 static void flush(struct rails *rs, struct link *l, unsigned int slot)
 {
@@ -339,7 +339,7 @@ void link_take(struct rails *rs, struct link *l)
 {
 	struct in *in = &l->in[l->next_in % SLOTS];
 
-	/* the CTS of this one has arrived, whatever its completion will say */
+	/* the CTS of this message has arrived, whatever its completion will be */
 	*in = (struct in) { .seq = l->next_in + SLOTS };
 	l->next_in++;
 	link_push(rs, l);

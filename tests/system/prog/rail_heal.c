@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Completions of links, and how a lane that failed comes back.
+ * Completions of links, and the recovery of a lane.
  *
- * Who sees an error on a lane moves its QPs to ERR, takes all completions, resets the QPs and says
- * ALIVE on the UC QPs of all rails, again and again, with a new epoch, from which the QPs' PSNs
- * follow, and the parts of messages that it has. The peer does the same and answers ACK. From then
- * on nothing that was sent by the old QPs can arrive; so what did not arrive goes by another rail,
- * once. What comes over the failed rail itself says that packets pass there again: the RC QPs are
+ * After an error on a lane, a side moves its QPs to ERR, polls all completions, and resets the QPs.
+ * Then it sends ALIVE on the UC QPs of all rails, repeatedly, with a new epoch, which determines
+ * the QPs' PSNs, and with the parts of messages that it has. The peer does the same and responds
+ * with ACK. From then on no packet of the old QPs can arrive, so missing parts are sent on another
+ * rail, once. A message over the failed rail itself shows that packets pass again: the RC QPs are
  * connected.
  */
 #include "rail.h"
@@ -23,7 +23,7 @@
 
 enum { ALIVE = 1, ACK };
 
-/* Words of a message over UC: WORD_IN is a pair for each slot, sequence number and parts. */
+/* Words of a message over UC; WORD_IN begins a pair for each slot: sequence number and parts. */
 enum { WORD_KIND, WORD_RAIL, WORD_EPOCH, WORD_IN, WORDS = WORD_IN + 2 * SLOTS };
 
 static bool lane_poll(struct rails *rs, struct link *l, unsigned int r);
@@ -79,7 +79,7 @@ static void lane_wc(struct rails *rs, struct link *l, unsigned int r, const stru
 	}
 }
 
-/* A lane fails: nothing of its QPs is outstanding afterwards, and nothing arrives by them. */
+/* A lane fails. Afterwards its QPs have no outstanding requests, and receive nothing. */
 static void lane_fence(struct rails *rs, struct link *l, unsigned int r, uint32_t epoch)
 {
 	const int64_t end = ms_now() + DRAIN_MS;
@@ -111,7 +111,7 @@ static void lane_fence(struct rails *rs, struct link *l, unsigned int r, uint32_
 	}
 }
 
-/* True if there was something. */
+/* Return: whether there was something. */
 static bool lane_poll(struct rails *rs, struct link *l, unsigned int r)
 {
 	struct lane *n = &l->lane[r];
@@ -155,7 +155,7 @@ void uc_recvs(struct lane *n)
 		uc_recv(n, i);
 }
 
-/* Says on rail @by how it is with the lane of rail @r. What does not arrive is said again. */
+/* Sends the state of the lane of rail @r on rail @by. Lost messages are repeated. */
 static void uc_say(struct rails *rs, struct link *l, unsigned int by, unsigned int r, int kind)
 {
 	struct lane *n = &l->lane[by];
@@ -180,7 +180,7 @@ static void uc_say(struct rails *rs, struct link *l, unsigned int by, unsigned i
 	n->uc_turn++;
 }
 
-/* The peer, too, has reset its QPs of the lane: what it does not have goes by another one. */
+/* The peer has reset its QPs of the lane, too: the parts that it lacks are sent on another one. */
 static void settle(struct link *l, unsigned int r, const uint64_t *word)
 {
 	for (unsigned int i = 0; i < SLOTS; i++) {
@@ -287,7 +287,7 @@ static void arm(struct rails *rs)
 	}
 }
 
-/* A CTS is a WRITE that makes no completion here; so no sleep is long. */
+/* A CTS is a WRITE that creates no completion here, so each sleep is short. */
 void rails_wait(struct rails *rs)
 {
 	static unsigned int idle;

@@ -2,8 +2,8 @@
 /*
  * A QP whose queues and doorbell page a program writes itself.
  *
- * The queues' memory is had from the provider through a parent domain's allocator, the
- * doorbell page is found in /proc/self/maps.
+ * A parent domain's allocator provides the queues' memory; the doorbell page is found in
+ * /proc/self/maps.
  */
 #include "raw.h"
 
@@ -34,7 +34,7 @@ static void release(struct ibv_pd *pd, void *arg, void *ptr, uint64_t type)
 	munmap(ptr, r->size[type]);
 }
 
-/* Doorbell pages of this process, in the order they were mapped; at most @max. */
+/* Doorbell pages of this process, in the order of their mappings; at most @max. */
 static unsigned int uars(volatile uint8_t **page, unsigned int max)
 {
 	FILE *f = fopen("/proc/self/maps", "r");
@@ -76,7 +76,7 @@ struct ohca_hw_db *raw_db(struct raw *r)
 	return (struct ohca_hw_db *)r->mem[RES_QP];
 }
 
-/* One good WRITE shows where the SQ lies. */
+/* One valid WRITE shows where the SQ is. */
 void raw_open(struct raw *r)
 {
 	struct ibv_parent_domain_init_attr init = {

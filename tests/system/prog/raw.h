@@ -21,22 +21,24 @@ struct raw {
 	volatile uint8_t *uar;
 };
 
-/** raw_open - a QP in RTS that talks to itself; ends on error */
+/** raw_open - creates a QP in RTS, connected to itself; ends the program on error */
 void raw_open(struct raw *r);
 
-/** raw_close - all that raw_open() made */
+/** raw_close - frees everything of raw_open() */
 void raw_close(struct raw *r);
 
 /** raw_db - the doorbell record of the QP */
 struct ohca_hw_db *raw_db(struct raw *r);
 
-/** raw_ring - a doorbell: @reg of the page @uar, for the object @handle */
+/** raw_ring - rings a doorbell: @reg of the page @uar, for the object @handle */
 void raw_ring(volatile uint8_t *uar, uint32_t reg, uint32_t handle, uint32_t index);
 
-/** raw_post - puts @bbs basic blocks into the SQ as they are, and rings */
+/** raw_post - copies @bbs basic blocks to the SQ unchanged, and rings */
 void raw_post(struct raw *r, const void *wqe, uint32_t bbs);
 
-/** raw_good - a good RDMA WRITE of 64 bytes in @bb, which the caller may spoil; returns @bb */
+/**
+ * raw_good - writes a valid RDMA WRITE of 64 bytes to @bb, which the caller may change; returns @bb
+ */
 uint8_t *raw_good(struct raw *r, uint8_t bb[OHCA_BB_SIZE]);
 
 #endif

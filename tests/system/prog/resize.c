@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A QP whose queues change their sizes while one thread posts receives, another one sends, and
- * a third one changes the sizes: nothing is lost, all is in order. The same of other kinds of
- * QPs; what must be refused, also of what a process tells the driver in place of its provider.
- * The QPs are connected to themselves.
+ * A QP whose queues are resized while one thread posts receives, another one sends, and a third one
+ * resizes: nothing is lost, and the order stays. The same with other kinds of QPs; and invalid
+ * requests, also of a process that bypasses the provider. The QPs are connected to themselves.
  */
 #include "peer.h"
 
@@ -22,9 +21,9 @@
 #define MESSAGES	20000u
 #define SIZES		40u
 #define LEN		128u
-#define SLOTS		256u	/* buffers to receive into, and more than are ever posted */
+#define SLOTS		256u	/* receive buffers, more than are ever posted */
 #define THERE		(PEER_BUF / 2)
-#define SOURCE		(PEER_BUF / 4)	/* what is read */
+#define SOURCE		(PEER_BUF / 4)	/* source of READs */
 #define MOST		150u	/* receives outstanding */
 #define UNDER_WAY	64u	/* sends outstanding */
 #define GRH		40u
@@ -74,7 +73,7 @@ static int post_recv(uint32_t i)
 			   ibv_post_recv(p.qp, &wr, &bad);
 }
 
-/* Posts whenever there is room, which the RQ itself knows best. */
+/* Posts whenever there is room in the RQ. */
 static void *poster(void *arg)
 {
 	uint32_t i = 0;
@@ -120,7 +119,7 @@ static bool is_read(uint32_t n)
 	return p.type == IBV_QPT_RC && n % 4 == 3;
 }
 
-/* Message @n, from one of few slots and with its number in front; or a read. */
+/* Message @n, from one of few slots and with its number first; or a READ. */
 static int send_one(uint32_t n, uint32_t srqn)
 {
 	uint32_t off = n % (2 * UNDER_WAY) * LEN;
@@ -155,7 +154,7 @@ static void sent_one(const struct ibv_wc *wc, uint32_t n)
 		check(p.buf + n % (2 * UNDER_WAY) * LEN, LEN, 1000000 + n % 64, "what was read");
 }
 
-/* Receive @n, of message @msg. */
+/* Checks receive @n, of message @msg. */
 static void received(const struct ibv_wc *wc, uint32_t n, uint32_t msg)
 {
 	uint32_t grh = p.type == IBV_QPT_UD ? GRH : 0;
@@ -166,7 +165,7 @@ static void received(const struct ibv_wc *wc, uint32_t n, uint32_t msg)
 	check(p.buf + THERE + n % SLOTS * (LEN + GRH) + grh, LEN, msg, "message");
 }
 
-/* The message that receive @n is for: all but reads. */
+/* The message for receive @n: all but READs. */
 static uint32_t msg_of(uint32_t n)
 {
 	return p.type == IBV_QPT_RC ? n / 3 * 4 + n % 3 : n;
@@ -205,7 +204,7 @@ static uint32_t traffic(void)
 		n = ibv_poll_cq(p.scq, 16, wc);
 		for (int i = 0; i < n; i++)
 			sent_one(&wc[i], done++);
-		/* as long as it takes for some sizes to be had, also of a slow kernel */
+		/* until there were some sizes, even with a slow kernel */
 		if (done == total && atomic_load(&got) == msgs && atomic_load(&resized) < SIZES)
 			total += MESSAGES / 10;
 	}
@@ -217,7 +216,7 @@ static uint32_t traffic(void)
 	return done;
 }
 
-/* @qp refuses, and is as it was. */
+/* @qp refuses, and stays unchanged. */
 static void refuse(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, const char *what)
 {
 	struct ibv_qp_cap before = cap_of(qp), after;
@@ -256,7 +255,7 @@ static void refused(struct ibv_qp *qp, bool has_rq)
 	refuse(qp, &good, IBV_QP_CAP | IBV_QP_MIN_RNR_TIMER, "an attribute along with it");
 }
 
-/* What the driver is told by who is not the provider; an errno. */
+/* A command to the driver that bypasses the provider. Return: an errno. */
 static int raw(struct ibv_qp *qp, uint32_t mask, const struct ohca_modify_qp_req *req, size_t len)
 {
 	struct {
@@ -280,7 +279,7 @@ static int raw(struct ibv_qp *qp, uint32_t mask, const struct ohca_modify_qp_req
 	return n == want ? 0 : n < 0 ? errno : EIO;
 }
 
-/* No length, address or size that a process makes up does anything. */
+/* Invalid lengths, addresses and sizes from a process have no effect. */
 static void hostile(struct ibv_qp *qp)
 {
 	struct ibv_qp_cap before = cap_of(qp), after;
@@ -318,7 +317,7 @@ static void hostile(struct ibv_qp *qp)
 	BAD(buf_addr, 0x7ffffffff000ull - 4096, EFAULT);
 	BAD(buf_addr, UINT64_MAX - 4095, EINVAL);
 #undef BAD
-	/* what is left out is zero */
+	/* omitted fields are zero */
 	for (size_t n = 0; n < offsetof(struct ohca_modify_qp_req, max_send_wr); n += 8)
 		if (raw(qp, IBV_QP_CAP, &good, n) != EINVAL)
 			fail("%zu of %zu bytes are not refused", n, len);
@@ -335,7 +334,9 @@ static void hostile(struct ibv_qp *qp)
 	munmap(ro, size);
 }
 
-/* Up to MOST receives are outstanding; @n messages have been, and @r receives. */
+/*
+ * Up to MOST receives become outstanding; @n messages were sent before, and @r receives completed.
+ */
 static void fill_up(uint32_t n, uint32_t r)
 {
 	struct ibv_qp_cap cap;
@@ -357,7 +358,7 @@ static void fill_up(uint32_t n, uint32_t r)
 	rc = resize(p.qp, (uint32_t)dev.max_qp_wr, (uint32_t)dev.max_qp_wr);
 	if (rc)
 		fail("to %d: %s", dev.max_qp_wr, strerror(rc));
-	/* one after the other: they arrive in the order in which they were posted */
+	/* one after another: they complete in the order of posting */
 	for (; r != end; n++) {
 		if (send_one(n, 0) || !wc_get(p.scq, &wc, 20000))
 			fail("message %u", n);
@@ -376,7 +377,7 @@ static void fill_up(uint32_t n, uint32_t r)
 		fail("empty queues do not become short");
 }
 
-/* Message for message, through every size and with @held receives outstanding. */
+/* One message at a time, through every size and with @held receives outstanding. */
 static void small_steps(bool has_rq, uint32_t srqn, uint32_t messages)
 {
 	uint32_t end = 0, held = 5;
@@ -389,7 +390,7 @@ static void small_steps(bool has_rq, uint32_t srqn, uint32_t messages)
 				fail("a receive is refused");
 		if (has_rq && resize(p.qp, 1 + n * 37 % 400, 4) != EINVAL)
 			fail("%u receives go into 4", end - n);
-		/* without a receive queue this one says nothing */
+		/* without a receive queue this size is ignored */
 		rc = resize(p.qp, 1 + n * 37 % 400, 5 + n * 17 % 300);
 		if (rc)
 			fail("size %u: %s", n, strerror(rc));
@@ -417,7 +418,7 @@ static void rc(void)
 	uint32_t n;
 
 	peer_open(&p, IBV_QPT_RC);
-	/* before it is connected, too */
+	/* also before it is connected */
 	if (resize(p.qp, 7, 300))
 		fail("in INIT");
 	peer_connect(&p);
@@ -462,7 +463,7 @@ static void with_srq(void)
 	close_qp();
 }
 
-/* An initiator has no receive queue, a target has no queue. */
+/* An initiator has no receive queue, a target has no queues. */
 static void xrc(void)
 {
 	struct ibv_xrcd_init_attr xa = {
@@ -510,7 +511,7 @@ static void xrc(void)
 	p.you.qpn = tgt->qp_num;
 	p.you.psn = 0;
 	peer_rts(&p, ini, &p.you, p.me.psn);
-	/* receives go to its SRQ */
+	/* receives are posted to its SRQ */
 	ini->srq = srq;
 	p.qp = ini;
 	p.type = IBV_QPT_XRC_SEND;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* How much rounds move, and what tests read of them. See rounds.h. */
+/* Sizes of rounds, and the progress that tests read. See rounds.h. */
 #include "rounds.h"
 #include "peer.h"
 
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MOST_TIMED	(2u << 20)	/* bytes of a round while time runs */
+#define MOST_TIMED	(2u << 20)	/* bytes of a round with a time limit */
 
 const uint32_t round_sizes[ROUND_SIZES] = {
 	1, 2, 3, 7, 64, 1000, 4096, 8191, 8192, 8193, 65536, 1000003, 4u << 20, ROUND_MOST,

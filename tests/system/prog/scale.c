@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Many QPs and many MRs in one process: made, used, taken away. Each step is timed; what the
- * last quarter of the objects costs should be what the first one did. Others want the
- * processor, too, so the quickest tenth of a quarter is compared: a search among all there
- * are makes every step slow, a busy machine only some. Where it was all of a quarter, who has
- * called this program sees it by calling it again.
+ * Many QPs and many MRs in one process: created, used, destroyed. Each step is timed; the steps of
+ * the last quarter of the objects should take as long as those of the first. Other processes use
+ * the processor, too, so the fastest tenth of each quarter is compared: a linear search slows down
+ * every step, a busy machine only some. If a busy machine slows down a whole quarter, the caller
+ * runs this program again.
  */
 #include "peer.h"
 
@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SLOWER	3	/* what the last quarter may cost; a search costs far more */
+#define SLOWER	3	/* allowed factor of the last quarter; a search is far slower */
 
 static uint32_t *took;	/* nanoseconds of each step of a phase */
 
@@ -34,14 +34,14 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Microseconds of @n steps from @from on, which are sorted: that of the quickest tenth. */
+/* Sorts @n steps from @from on. Return: microseconds of the fastest tenth. */
 static double quick(uint32_t from, uint32_t n)
 {
 	qsort(took + from, n, sizeof(*took), by_value);
 	return took[from + n / 10] / 1000.0;
 }
 
-/* Do @work for 0 to @n - 1. */
+/* Calls @work for 0 to @n - 1. */
 static void phase(const char *name, uint32_t n, void (*work)(struct peer *p, uint32_t i),
 		  struct peer *p)
 {
@@ -79,7 +79,7 @@ static void qp_make(struct peer *p, uint32_t i)
 		fail("QP %u: %s", i, strerror(errno));
 }
 
-/* Each is connected with itself. */
+/* Each QP is connected to itself. */
 static void qp_connect(struct peer *p, uint32_t i)
 {
 	struct ibv_qp_attr a = {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Rails between two processes, which fail and come back. See session.h. */
+/* Rails between two processes, which fail and are connected again. See session.h. */
 #include "session.h"
 
 #include <endian.h>
@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #define DRAIN_MS	20000
-#define PORT_MS		20	/* between two looks at a port that is down */
+#define PORT_MS		20	/* between two checks of a port that is down */
 #define IDLE_POLLS	300
 
-/* Of the session itself; words of patterns begin with less. */
+/* Words of the session itself; those of patterns are smaller. */
 enum { FENCE = 0x100, READY, ROUND, OVER };
 
 static bool rail_poll(struct session *s, unsigned int r);
@@ -34,7 +34,7 @@ static void tell(struct session *s, uint64_t kind, uint64_t a, uint64_t b, uint6
 	session_tell(s, (uint64_t[SESSION_WORDS]) { kind, a, b, c });
 }
 
-/* ---- a rail fails and comes back ---------------------------------------------------- */
+/* ---- a rail fails and recovers ------------------------------------------------------ */
 
 static uint32_t outstanding(const struct session *s, unsigned int r)
 {
@@ -55,7 +55,7 @@ static void settle(struct session *s, unsigned int r)
 	s->is->fenced(s, r);
 }
 
-/* Nothing of its QPs is outstanding afterwards, and nothing arrives by them. */
+/* Afterwards its QPs have no outstanding requests, and receive nothing. */
 static void fence(struct session *s, unsigned int r, uint32_t epoch)
 {
 	const int64_t end = ms_now() + DRAIN_MS;
@@ -101,7 +101,7 @@ static void rail_connect(struct session *s, unsigned int r)
 		s->is->connected(s, r);
 }
 
-/* Both ports are ACTIVE, as far as both sides know. */
+/* Connects the rail when both ports are ACTIVE, as both sides know. */
 static void heal(struct session *s, unsigned int r)
 {
 	struct session_rail *n = &s->rail[r];
@@ -127,7 +127,7 @@ unsigned int session_room(const struct session *s, unsigned int r, unsigned int 
 {
 	const struct session_rail *n = &s->rail[r];
 
-	/* each send may have one before it that is not signaled */
+	/* each send may follow one that is not signaled */
 	return n->up && n->sends[q] < HCA_DEPTH / 2 ? HCA_DEPTH / 2 - n->sends[q] : 0;
 }
 
@@ -161,7 +161,7 @@ static unsigned int qp_of(const struct session *s, unsigned int r, uint32_t qpn)
 	fail("rail %u: a completion of QP %#x", r, qpn);
 }
 
-/* True if it has failed. */
+/* Return: whether it has failed. */
 static bool complete(struct session *s, unsigned int r, const struct ibv_wc *wc)
 {
 	const unsigned int q = qp_of(s, r, wc->qp_num);
@@ -202,7 +202,7 @@ static unsigned int ncqs(const struct session *s)
 	return s->is->own_cqs ? s->is->qps : 1;
 }
 
-/* True if there was something. */
+/* Return: whether there was something. */
 static bool rail_poll(struct session *s, unsigned int r)
 {
 	bool some = false, bad = false;
@@ -214,7 +214,7 @@ static bool rail_poll(struct session *s, unsigned int r)
 	return some;
 }
 
-/* ---- what comes --------------------------------------------------------------------- */
+/* ---- received words ----------------------------------------------------------------- */
 
 static struct session_rail *rail_told(struct session *s, uint64_t r)
 {
@@ -265,7 +265,7 @@ static bool tcp_poll(struct session *s)
 	bool some = false;
 	int got;
 
-	/* whole messages: a part of one stays */
+	/* whole messages only: a part of one stays in the socket */
 	while (!s->over) {
 		got = (int)recv(s->tcp.sock, word, sizeof(word), MSG_PEEK | MSG_DONTWAIT);
 		if (!got || (got < 0 && errno != EAGAIN))
@@ -365,7 +365,7 @@ static void all_rounds(struct session *s, double seconds)
 	const int64_t end = ms_now() + (int64_t)(seconds * 1000);
 	uint64_t dice = 1;
 
-	/* both kinds of rounds of each size */
+	/* both kinds of rounds for each size */
 	for (unsigned int i = 0; i < 2 * ROUND_SIZES && seconds == 0; i++)
 		next_round(s, round_sizes[i / 2]);
 	while (seconds > 0 && rounds_go_on(s->is->name, end))
@@ -373,7 +373,7 @@ static void all_rounds(struct session *s, double seconds)
 	tell(s, OVER, 0, 0, 0);
 }
 
-/* What the client still has to say must not meet a closed connection. */
+/* Waits for the client's remaining messages before the connection is closed. */
 static void part(struct session *s)
 {
 	uint64_t word[SESSION_WORDS];
@@ -387,7 +387,7 @@ void session_main(const struct pattern *is, double seconds, const char *host)
 {
 	static struct session s;
 
-	/* later than any patience of who waits for it */
+	/* longer than all time limits of other processes */
 	alarm((unsigned int)seconds + 900);
 	s.is = is;
 	s.client = host != NULL;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Two processes with RC QPs on all rails, and a TCP connection beside them: what transports that
- * move blocks have in common. A rail that fails is fenced on both sides, and is connected anew when
- * the ports at both ends are ACTIVE. What went by it meanwhile is the pattern's business: slices.c,
- * lists.c, blocks.c.
+ * Two processes with RC QPs on all rails, and a TCP connection, as the common part of transports
+ * that transfer blocks. A rail that fails is fenced on both sides, and is connected again when the
+ * ports at both ends are ACTIVE. The pattern decides about requests on it: slices.c, lists.c,
+ * blocks.c.
  *
- * Who sees an error on a rail moves its QPs to ERR, takes all completions, resets the QPs and says
- * FENCE with a new epoch. The peer does the same, and answers. Nothing that was sent by the old QPs
- * can arrive then on either side. When its port is ACTIVE each side says READY; who has said and
- * heard it connects.
+ * After an error on a rail, a side moves its QPs to ERR, polls all completions, resets the QPs and
+ * sends FENCE with a new epoch. The peer does the same, and responds. Then no packet of the old QPs
+ * can arrive on either side. When its port is ACTIVE each side sends READY; a side that has sent
+ * and received READY connects.
  */
 #ifndef SESSION_H
 #define SESSION_H
@@ -16,28 +16,28 @@
 #include "hca.h"
 #include "rounds.h"
 
-#define SESSION_QPS	8u	/* of a rail, at most */
+#define SESSION_QPS	8u	/* maximum of a rail */
 #define SESSION_WORDS	5u
 
-/* In wr_id: a receive; a send that makes no completion unless it fails, before one that does */
+/* In wr_id: a receive; a send that completes only if it fails, followed by one that completes */
 #define SESSION_RECV	(1ull << 63)
 #define SESSION_QUIET	(1ull << 62)
 
 struct session;
 
 /**
- * struct pattern - how a transport uses the rails
+ * struct pattern - use of the rails by a transport
  * @name: of the files of rounds_tell()
  * @qps: RC QPs on each rail
  * @own_cqs: each QP has a CQ of its own; else there is one for each rail
- * @grh: QPs have a GRH beside the LID
- * @all: a rail that fails takes the others along
- * @open: memory, before anything is connected
+ * @grh: QPs have a GRH in addition to the LID
+ * @all: all rails fail with one
+ * @open: allocates memory, before the connection
  * @connected: receives can be posted, and then sends; NULL: there are none
- * @completed: of a WQE that is not %SESSION_QUIET, whether it was done or not
- * @fenced: what was sent by this rail and has not completed will not arrive any more
+ * @completed: completion of a WQE that is not %SESSION_QUIET, successful or not
+ * @fenced: sends of this rail that have not completed will not arrive any more
  * @told: words of the peer's pattern, by TCP; NULL: there are none
- * @round: of the client: moves @len bytes, and compares them; @number: of this round
+ * @round: of the client: transfers @len bytes, and compares them; @number: of this round
  */
 struct pattern {
 	const char *name;
@@ -56,11 +56,11 @@ extern const struct pattern slices, lists, blocks;
 
 /**
  * struct session_rail - the QPs between both processes on one rail
- * @sends, @recvs: WQEs of a QP whose completion is to come
- * @epoch: how often it was made anew; @peer_epoch: the last that the peer has told
- * @up: connected; @fenced: not, and on neither side is anything left of what was sent before
- * @said, @heard: READY
- * @next: ms, when to look at the port again
+ * @sends, @recvs: WQEs of a QP with outstanding completions
+ * @epoch: number of its connections; @peer_epoch: the last one that the peer has sent
+ * @up: connected; @fenced: not connected, and no earlier packet can arrive on either side
+ * @said, @heard: READY was sent, was received
+ * @next: ms, time of the next check of the port
  * @lid, @gid, @qpn: of the peer
  */
 struct session_rail {
@@ -76,9 +76,9 @@ struct session_rail {
 
 /**
  * struct session - one side
- * @client: the side that asks for rounds
- * @begun: ms, this round; @over: the other side has no more to say
- * @lost, @healed: rails that failed, and came back; @done: WQEs that were signaled and done
+ * @client: the side that requests rounds
+ * @begun: ms, begin of this round; @over: the other side has sent its last word
+ * @lost, @healed: rails that failed, and that were connected again; @done: completed signaled WQEs
  */
 struct session {
 	struct peer tcp;
@@ -92,25 +92,25 @@ struct session {
 	uint64_t lost, healed, done;
 };
 
-/** session_swap - @n words of both sides, before the first round */
+/** session_swap - exchanges @n words before the first round */
 void session_swap(struct session *s, const uint64_t *mine, uint64_t *theirs, size_t n);
 
-/** session_tell - words for the peer's &pattern.told; @word[0] is of the pattern */
+/** session_tell - sends words for the peer's &pattern.told; the pattern defines @word[0] */
 void session_tell(struct session *s, const uint64_t word[SESSION_WORDS]);
 
-/** session_room - how many sends a QP can take; 0 if its rail is not up */
+/** session_room - number of sends that a QP accepts; 0 if its rail is not up */
 unsigned int session_room(const struct session *s, unsigned int r, unsigned int q);
 
-/** session_send - a chain of WQEs, all signaled but those that are %SESSION_QUIET */
+/** session_send - posts a chain of WQEs, all signaled except those with %SESSION_QUIET */
 void session_send(struct session *s, unsigned int r, unsigned int q, struct ibv_send_wr *wr);
 
-/** session_recv - one receive; %SESSION_RECV is added to its wr_id */
+/** session_recv - posts one receive; %SESSION_RECV is added to its wr_id */
 void session_recv(struct session *s, unsigned int r, unsigned int q, struct ibv_recv_wr *wr);
 
-/** session_wait - completions, messages, rails that fail and come back; sleeps if there is none */
+/** session_wait - handles completions, messages and failures of rails; sleeps if there are none */
 void session_wait(struct session *s);
 
-/** session_main - a client (@host) or a server; for 0 s the client takes each size once */
+/** session_main - a client (@host) or a server; with 0 s the client uses each size once */
 void session_main(const struct pattern *is, double seconds, const char *host);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Several processes of one machine: a context, memory and device memory that one of them
- * has passed on to another, also after its death; and children that touch their copies of
+ * Several processes of one machine. One of them passes a context, memory and device memory on to
+ * another, which uses them even after the first was killed. Children access their copies of
  * registered pages.
  */
 #define _GNU_SOURCE
@@ -20,9 +20,9 @@
 #define DM_LEN	8192u
 #define DM_HALF	(DM_LEN / 2)
 
-/** struct note - what the owner of the objects tells beside the two files */
+/** struct note - message of the objects' owner, sent with the two files */
 struct note {
-	uint64_t addr;		/* of the region in the owner */
+	uint64_t addr;		/* of the region, in the owner */
 	uint32_t pd, mr, dm;	/* handles */
 	uint32_t rkey, dm_rkey;
 };
@@ -90,7 +90,7 @@ static void *shared(int fd)
 	return m;
 }
 
-/* Has everything, passes it on, and dies without a word to the device. */
+/* Creates all objects, passes them on, and exits without destroying them. */
 static void owner(int sock)
 {
 	const int all = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
@@ -137,7 +137,7 @@ static void owner(int sock)
 	_exit(0);
 }
 
-/* One RDMA operation of the importer between its own memory and what it imported. */
+/* One RDMA operation of the importer between its own memory and an imported object. */
 static void rdma(struct peer *p, enum ibv_wr_opcode op, uint64_t raddr, uint32_t rkey, uint32_t len,
 		 const char *what)
 {
@@ -170,7 +170,7 @@ static void importer_traffic(struct peer *p, const struct note *note, const stru
 	check(p->buf, DM_HALF, 2, "READ of device memory");
 	fill(p->buf, DM_HALF, 4);
 	rdma(p, IBV_WR_RDMA_WRITE, DM_HALF, note->dm_rkey, DM_HALF, "WRITE to device memory");
-	/* as local memory, too: by its address in the owner */
+	/* also as local memory: by its address in the owner */
 	recv_post(p, 3, HALF, 4096);
 	send_post_raw(p, &wr);
 	wc_expect(p->scq, 2, IBV_WC_SUCCESS, "SEND from an imported region");
@@ -178,7 +178,7 @@ static void importer_traffic(struct peer *p, const struct note *note, const stru
 	check(p->buf + HALF, 4096, 1, "SEND from an imported region");
 }
 
-/* Works with another process's objects, before and after that one's death. */
+/* Uses another process's objects, before and after the end of that process. */
 static void importer(int sock, int go)
 {
 	struct peer p = { .sock = -1 };
@@ -206,7 +206,7 @@ static void importer(int sock, int go)
 		fail("ibv_import_mr or ibv_import_dm: %s", strerror(errno));
 	if (mr->rkey != note.rkey || mr->length != PEER_BUF)
 		fail("imported region: R_Key %#x, %zu bytes", mr->rkey, mr->length);
-	/* what is no such object is not imported */
+	/* an invalid handle cannot be imported */
 	if (ibv_import_pd(ctx, note.mr) || ibv_import_pd(ctx, 0xffff) ||
 	    ibv_import_mr(pd, note.pd) || ibv_import_mr(pd, 0xffff) ||
 	    ibv_import_dm(ctx, note.pd) || ibv_import_dm(ctx, 0xffff))
@@ -223,7 +223,7 @@ static void importer(int sock, int go)
 	peer_connect(&p);
 	importer_traffic(&p, &note, mr, 3);
 	say(sock);
-	/* now the owner is dead; its pages are still the region's */
+	/* the owner has exited; its pages still belong to the region */
 	hear(go);
 	importer_traffic(&p, &note, mr, 5);
 	check(mem, HALF, 1, "region of the dead");
@@ -248,7 +248,7 @@ static void reap(pid_t pid, const char *who)
 		fail("the %s ended with status %#x", who, status);
 }
 
-/* All of the device memory can be had: nobody has any, and nothing was lost. */
+/* All device memory can be allocated: no process has any, and none has leaked. */
 static void dm_all(struct ibv_context *ctx)
 {
 	struct ibv_alloc_dm_attr attr = { .length = 0 };
@@ -293,7 +293,7 @@ void share_main(void)
 	printf("objects outlived their owner\n");
 }
 
-/* Device memory is nobody else's while anybody maps it, and zeroes for the next. */
+/* Device memory is not allocated again while it is mapped, and is zeroed for the next owner. */
 void dm_main(void)
 {
 	struct ibv_context *ctx = device_open(), *other = device_open(), *twin;
@@ -319,7 +319,7 @@ void dm_main(void)
 		fail("another context's device memory was imported");
 	if (ibv_free_dm(dm))
 		fail("ibv_free_dm");
-	/* freed, but mapped: still not to be had */
+	/* freed, but mapped: still not available */
 	attr.length = 4;
 	if (ibv_alloc_dm(other, &attr) || errno != ENOMEM)
 		fail("device memory that somebody maps was given away");
@@ -389,7 +389,7 @@ void fork_main(bool init)
 		}
 		hear(s[0]);
 		check(p.buf, 65536, 100 * round + (round & 1), "the parent's memory");
-		/* while the child lives, and when it is gone */
+		/* while the child runs, and after its end */
 		fork_traffic(&p, 100 * round + 2);
 		say(s[0]);
 		reap(pid, "child");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Batches of slices, as Mooncake's transfer engine moves them: memory of thousands of regions, all
- * known to the client, which WRITEs and READs on its own; the other side only has the memory. A
- * batch is cut where a region ends on either side. Slices go in turn by all QPs of all rails, in
- * chains; what has not completed on a rail that failed goes by the other one.
+ * Batches of slices, as Mooncake's transfer engine transfers them. Memory consists of thousands of
+ * regions, which the client knows. The client WRITEs and READs; the other side only provides the
+ * memory. A batch is cut where a region ends on either side. Slices use all QPs of all rails in
+ * turn, in chains. Slices that have not completed on a failed rail are sent on the other one.
  */
 #include "session.h"
 
@@ -13,14 +13,14 @@
 #define REGIONS		(ROUND_MOST / REGION + 2)
 #define BYTES		((size_t)REGIONS * REGION)
 #define SLICES		(2 * REGIONS)
-#define CHAIN		8u	/* WQEs that are posted at once */
-#define KEYS		16u	/* R_Keys that are told at once */
+#define CHAIN		8u	/* WQEs posted at once */
+#define KEYS		16u	/* R_Keys sent at once */
 #define GUARD		64u
 
 enum { PREPARE = 1, PREPARED, CHECK, CHECKED };
 enum { DONE, UNSENT, FLYING, UNSURE };
 
-/** struct slice - from or to @here, @there in the peer's memory; @rail: of those that are posted */
+/** struct slice - from or to @here, @there in the peer's memory; @rail: of posted ones */
 struct slice {
 	uint32_t here, there, len, state, rail;
 };
@@ -30,11 +30,11 @@ static uint64_t peer_mem;
 static struct ibv_mr *mr[HCA_RAILS][REGIONS];
 static uint32_t peer_key[HCA_RAILS][REGIONS];
 static struct slice slice[SLICES];
-static uint32_t todo[SLICES], ntodo, left;	/* numbers of slices to be posted; not done */
-static uint64_t answer;				/* the last that the server has told */
+static uint32_t todo[SLICES], ntodo, left;	/* numbers of slices to post; not completed */
+static uint64_t answer;				/* the server's last response */
 static uint32_t turn;
 
-/* What is beside a block must stay. */
+/* Bytes beside a block must not change. */
 static uint8_t guard[2][GUARD];
 
 static void guards(uint32_t off, uint32_t len, bool look)
@@ -88,7 +88,7 @@ static void cut(uint32_t here, uint32_t there, uint32_t len)
 		todo[ntodo++] = --n;
 }
 
-/* A chain on one QP. False: it has no room. */
+/* Posts a chain on one QP. False: it has no room. */
 static bool post(struct session *s, unsigned int r, unsigned int q, enum ibv_wr_opcode op)
 {
 	const uint32_t n = least(least(session_room(s, r, q), CHAIN), ntodo);
@@ -154,7 +154,7 @@ static void ask(struct session *s, uint64_t kind, uint32_t there, uint32_t len, 
 		session_wait(s);
 }
 
-/* WRITEs and READs in turn, from any place to any place. */
+/* WRITEs and READs alternate, from random places to random places. */
 static void batch(struct session *s, uint32_t len, uint32_t number)
 {
 	const bool read = number & 1;
@@ -177,7 +177,7 @@ static void batch(struct session *s, uint32_t len, uint32_t number)
 
 /* ---- the server --------------------------------------------------------------------- */
 
-/* Seed 0: there is nothing to fill in, or to compare. */
+/* Seed 0: no data to fill in or to compare. */
 static void told(struct session *s, const uint64_t *word)
 {
 	const uint32_t off = (uint32_t)word[1], len = (uint32_t)word[2], seed = (uint32_t)word[3];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * An SRQ that changes its size while one thread posts to it, another one sends to the QP that
- * uses it, and a third one changes the size: no receive is lost, all are in order. And what
- * must be refused, also of SRQs of the other types. The QP is connected to itself.
+ * An SRQ that is resized while one thread posts to it, another one sends to its QP, and a third one
+ * resizes: no receive is lost, and the order stays. Also invalid requests, and SRQs of the other
+ * types. The QP is connected to itself.
  */
 #include "peer.h"
 
@@ -17,7 +17,7 @@
 #define MESSAGES	20000u
 #define SIZES		40u
 #define LEN		128u
-#define SLOTS		256u	/* buffers to receive into, and more than are ever posted */
+#define SLOTS		256u	/* receive buffers, more than are ever posted */
 #define THERE		(PEER_BUF / 2)
 #define MOST		200u	/* receives outstanding */
 #define UNDER_WAY	16u
@@ -36,7 +36,7 @@ static int post(struct ibv_srq *q, uint32_t i)
 	return ibv_post_srq_recv(q, &wr, &bad);
 }
 
-/* Posts whenever there is room, which the SRQ itself knows best. */
+/* Posts whenever there is room in the SRQ. */
 static void *poster(void *arg)
 {
 	uint32_t i = 0;
@@ -116,7 +116,7 @@ static void use_srq(void)
 	peer_rts(&p, p.qp, &me, 0);
 }
 
-/* Message @n, from one of few slots and with its number in front. */
+/* Message @n, from one of few slots and with its number first. */
 static void send_one(uint32_t n)
 {
 	uint32_t off = n % (2 * UNDER_WAY) * LEN;
@@ -160,7 +160,7 @@ static void traffic(void)
 			if (wc[i].status || wc[i].wr_id != done++)
 				fail("send of %llu: %s", (unsigned long long)wc[i].wr_id,
 				     ibv_wc_status_str(wc[i].status));
-		/* as long as it takes for some sizes to be had, also of a slow kernel */
+		/* until there were some sizes, even with a slow kernel */
 		if (done == total && atomic_load(&got) == total && atomic_load(&resized) < SIZES)
 			total += MESSAGES / 10;
 	}
@@ -171,7 +171,7 @@ static void traffic(void)
 	       total, atomic_load(&too_small));
 }
 
-/* Outstanding are those from @first on, all that have been posted. */
+/* All posted receives from @first on are outstanding. */
 static void refused(uint32_t first)
 {
 	struct ibv_srq_attr attr = { 0 };
@@ -195,12 +195,12 @@ static void refused(uint32_t first)
 		fail("a limit past the size is not refused");
 	if (size_of(srq) != 1024)
 		fail("what was refused made it %u", size_of(srq));
-	/* the limit in the same call; the receive that passes it */
+	/* the limit in the same call; and the receive that passes it */
 	attr.srq_limit = end - first;
 	rc = ibv_modify_srq(srq, &attr, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT);
 	if (rc || ibv_query_srq(srq, &attr) || attr.max_wr != 512 || attr.srq_limit != end - first)
 		fail("size and limit: %s, %u, %u", strerror(rc), attr.max_wr, attr.srq_limit);
-	/* and it stays when the size alone changes */
+	/* the limit stays when only the size changes */
 	rc = resize(srq, (uint32_t)dev.max_srq_wr);
 	if (rc || ibv_query_srq(srq, &attr) || attr.srq_limit != end - first)
 		fail("limit: %s, %u", strerror(rc), attr.srq_limit);
@@ -214,12 +214,12 @@ static void refused(uint32_t first)
 		if (n == first)
 			event_expect(p.ctx, IBV_EVENT_SRQ_LIMIT_REACHED);
 	}
-	/* empty, it fits into anything */
+	/* an empty SRQ can have any size */
 	if (resize(srq, 1) || size_of(srq) != 1)
 		fail("an empty SRQ does not go into 1");
 }
 
-/* XRC SRQs and those with tags do the same; messages for them are in other tests. */
+/* XRC SRQs and SRQs with tags can be resized, too; other tests send messages to them. */
 static void other_types(void)
 {
 	struct ibv_xrcd_init_attr xa = {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Memory of one process does not come (modules/stall.c), and the device or its driver waits for
- * it as often as the process can arrange. The pages of another process come all the same.
+ * Memory of one process is not provided (modules/stall.c), and as many faults or prefetches as
+ * possible wait for it. Pages of another process are provided nevertheless.
  */
 #include "paged.h"
 
@@ -18,8 +18,8 @@
 #include "../modules/stall.h"
 
 #define LEN	(64 * PAGE)
-#define QUEUED	32u	/* what a context may have queued (kernel/prefetch.h) */
-#define CALLS	1100u	/* more than a work queue of any kernel runs at a time by default */
+#define QUEUED	32u	/* prefetches that a context may have queued (kernel/prefetch.h) */
+#define CALLS	1100u	/* more than a work queue of any kernel runs concurrently by default */
 #define QPS	140u	/* more than the device has fault slots */
 
 static int stall = -1;	/* /dev/stall */
@@ -33,7 +33,7 @@ static unsigned int waiting(void)
 	return n;
 }
 
-/** struct hog - the process whose memory does not come */
+/** struct hog - the process whose memory is not provided */
 struct hog {
 	struct peer p;
 	struct ibv_mr *mr;
@@ -57,7 +57,7 @@ static void *advise(void *arg)
 	return NULL;
 }
 
-/* As many prefetches as there can be. One that is not queued waits in its caller. */
+/* Issues as many prefetches as possible. One that is not queued waits in its caller. */
 static void hog_prefetches(struct hog *h)
 {
 	int64_t end = ms_now() + PATIENCE_MS;
@@ -74,8 +74,8 @@ static void hog_prefetches(struct hog *h)
 }
 
 /*
- * As many faults as there can be: each QP sends what is not there. While a fault waits, nothing that
- * changes the address space returns: so all QPs are there before the first sends.
+ * Causes as many faults as possible: each QP sends from missing pages. While a fault waits, no call
+ * that changes the address space returns; so all QPs are created before the first send.
  */
 static void hog_faults(struct hog *h)
 {
@@ -97,7 +97,7 @@ static void hog_faults(struct hog *h)
 			   h->mr->lkey, h->p.you.addr, h->p.you.rkey, 8);
 	}
 	h->p.qp = first;
-	/* the device has told of all that it tells of, and the driver waits for it */
+	/* the device reports no more faults, and the driver waits for all reported ones */
 	do {
 		n = waiting();
 		usleep(100000);
@@ -113,7 +113,7 @@ static void hog_faults_end(struct hog *h)
 		wc_expect(h->p.scq, 7, IBV_WC_SUCCESS, "write of what has come");
 }
 
-/* A process of its own, which tells when it has done what it can, and ends when it is told to. */
+/* A separate process, which reports when its requests wait, and exits on request. */
 static void hog(bool prefetch, int tell, int told)
 {
 	struct hog h = { .p.sock = -1 };
@@ -132,7 +132,7 @@ static void hog(bool prefetch, int tell, int told)
 	fflush(stdout);
 	if (write(tell, "", 1) != 1 || read(told, &c, 1) < 0)
 		fail("pipe: %s", strerror(errno));
-	/* if the other process has failed it has not done this */
+	/* only if the other process has failed */
 	ioctl(stall, STALL_COME);
 	if (prefetch)
 		pthread_join(h.thread, NULL);
@@ -142,7 +142,7 @@ static void hog(bool prefetch, int tell, int told)
 	exit(0);
 }
 
-/* Faults of every kind, a prefetch that is not waited for, and the ends of regions. */
+/* Faults of every kind, an asynchronous prefetch, and deregistrations. */
 static void victim(struct peer *p)
 {
 	for (uint32_t i = 0; i < 4; i++) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Verified traffic over RC: the client writes a block and tells its number with a SEND,
- * the server compares and answers.
+ * Verified traffic over RC: the client writes a block and sends its number with a SEND; the server
+ * compares and responds.
  */
 #include "peer.h"
 
@@ -15,7 +15,7 @@
 #define DEPTH	16u
 #define STOP	0xffffffffu
 
-/* wr_id: a SEND with a number, a receive, a block, the SEND that ends it, a WRITE of nothing */
+/* wr_id: a SEND with a number, a receive, a block, the last SEND, an empty WRITE */
 enum { TOLD = 1, RECEIVE, WRITTEN, STOPPED, PROBE };
 
 #define PROBE_MS	500
@@ -39,10 +39,9 @@ static void tell(struct peer *p, uint32_t number)
 }
 
 /*
- * For the completion of @what. False: the traffic is over.
+ * Waits for the completion of @what. False: the traffic is over.
  *
- * An answer may be here before the completion of the SEND that it answers, which the next
- * call then meets.
+ * A response may arrive before the completion of its SEND; then the next call gets that completion.
  */
 static bool await(struct peer *p, uint64_t what, uint32_t blocks, bool until_error)
 {
@@ -60,7 +59,7 @@ static bool await(struct peer *p, uint64_t what, uint32_t blocks, bool until_err
 		if (cq == p->rcq && wc_get(p->rcq, &wc, 0)) {
 			struct ibv_wc cause;
 
-			/* a flushed receive follows from what the send queue knows */
+			/* the error of the send queue is the cause of a flushed receive */
 			if (wc.status == IBV_WC_WR_FLUSH_ERR && wc_get(p->scq, &cause, 0) &&
 			    cause.status != IBV_WC_SUCCESS)
 				wc = cause;
@@ -68,7 +67,7 @@ static bool await(struct peer *p, uint64_t what, uint32_t blocks, bool until_err
 				return false;
 			return true;
 		}
-		/* only who asks notices that nobody is there any more */
+		/* only a request detects that the peer has gone */
 		if (cq == p->rcq && ms_now() - probed > PROBE_MS) {
 			send_post(p, IBV_WR_RDMA_WRITE, PROBE, 0, 0, 0);
 			probed = ms_now();
@@ -139,7 +138,7 @@ void stream_main(struct peer *p, double seconds, bool until_error)
 			recv_post(p, RECEIVE, MSG + 64 + i * 64, 4);
 	peer_connect(p);
 	blocks = p->client ? client(p, seconds, until_error) : server(p, until_error);
-	/* the other side reads our last answer before we take the QP away */
+	/* the other side reads the last response before the QP is destroyed */
 	if (!until_error) {
 		sync_at(p, 0xe0);
 		peer_close(p);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A CQ whose memory the consumer names by the core's attributes, not by the provider's part of the
- * call: the completions are written there, or the call is refused.
+ * A CQ whose memory the consumer passes by the core's attributes, and not in the provider's part of
+ * the call: the completions are written there, or the call is refused.
  */
 #define _GNU_SOURCE
 #include "local.h"
@@ -21,9 +21,9 @@
 #include <unistd.h>
 
 #define LOG	4u
-#define SIZE	4096u	/* of the memory; what a CQ of 1 << LOG entries needs is less */
+#define SIZE	4096u	/* bytes, more than a CQ of 1 << LOG entries needs */
 
-/* Of enum uverbs_attrs_create_cq_cmd_attr_ids; this guest's headers may be older. */
+/* From enum uverbs_attrs_create_cq_cmd_attr_ids; this guest's headers may be older. */
 enum {
 	BUFFER_VA = 8,
 	BUFFER_LENGTH,
@@ -31,7 +31,7 @@ enum {
 	BUFFER_OFFSET,
 };
 
-/** struct call - a call that creates a CQ, with room for all attributes */
+/** struct call - a call to create a CQ, with room for all attributes */
 struct call {
 	struct ib_uverbs_ioctl_hdr hdr;
 	struct ib_uverbs_attr attrs[16];
@@ -48,7 +48,7 @@ static struct ib_uverbs_attr *add(struct call *c, uint16_t id, uint16_t len, uin
 	return a;
 }
 
-/** struct buffer - what is supplied: @length bytes at @va, or from @offset on in @fd */
+/** struct buffer - passed memory: @length bytes at @va, or from @offset on in @fd */
 struct buffer {
 	const void *va;
 	uint64_t length;
@@ -56,7 +56,9 @@ struct buffer {
 	uint64_t offset;
 };
 
-/* Creates a CQ. The provider's part of the call names @own. Returns 0 with @handle, or an errno. */
+/*
+ * Creates a CQ. The provider's part of the call contains @own. Returns 0 with @handle, or an errno.
+ */
 static int create(struct ibv_context *ctx, const void *own, const struct buffer *b,
 		  uint32_t *handle)
 {
@@ -92,7 +94,7 @@ static int create(struct ibv_context *ctx, const void *own, const struct buffer 
 	return 0;
 }
 
-/* A QP in the error state that completes its sends to the CQ with this handle: one is flushed. */
+/* Creates a QP in the error state with sends to the CQ with this handle: one is flushed. */
 static void flush_one(struct peer *p, uint32_t handle)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
@@ -100,7 +102,7 @@ static void flush_one(struct peer *p, uint32_t handle)
 	uint32_t own = p->scq->handle;
 	struct ibv_qp *qp;
 
-	/* the provider knows no such CQ, and asks it for nothing but its handle */
+	/* the provider does not know this CQ, and uses only its handle */
 	p->scq->handle = handle;
 	qp = peer_qp(p, p->pd);
 	p->scq->handle = own;
@@ -115,7 +117,7 @@ static bool zero(const uint8_t *m)
 	return !m[0] && !memcmp(m, m + 1, SIZE - 1);
 }
 
-/* Where the completion of @wr_id is to be: the first entry. */
+/* The first entry at @m must become a completion. */
 static void expect_cqe(const uint8_t *m, const char *where)
 {
 	const struct ohca_hw_cqe *e = (const void *)(m + OHCA_CQ_RING_OFFSET);
@@ -138,7 +140,7 @@ static uint8_t *page(int fd)
 	return m;
 }
 
-/* The device writes a CQ as it writes to memory, and a dma-buf may be of another device. */
+/* The device writes a CQ as normal memory, but a dma-buf may belong to another device. */
 static void dmabuf(struct peer *p, const uint8_t *own)
 {
 	struct udmabuf_create create_buf = { .size = SIZE };
@@ -172,7 +174,7 @@ void supplied_main(void)
 	int err;
 
 	peer_open(&p, IBV_QPT_RC);
-	/* the call as such is right */
+	/* the call itself is valid */
 	err = create(p.ctx, own, NULL, &handle);
 	if (err)
 		fail("a CQ in the provider's memory: %s", strerror(err));
@@ -193,7 +195,7 @@ void supplied_main(void)
 	expect_cqe(mem, "the supplied memory");
 	if (!zero(own))
 		fail("the provider's memory was written");
-	/* too short for the entries that the provider says */
+	/* too short for the entries of the provider's part */
 	b.length = ohca_cq_buf_size(LOG) - 1;
 	if (!create(p.ctx, own, &b, &handle))
 		fail("a CQ in memory that is too short");

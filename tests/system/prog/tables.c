@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The kernel's tables of regions with on-demand paging: those of all processes together have a
- * limit, whoever comes first, and a process that ends gives its own back.
+ * The kernel's tables of regions with on-demand paging: all processes together have a limit, and a
+ * process that ends frees its part.
  */
 #include "paged.h"
 
@@ -13,13 +13,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/** struct holder - a process that has registered what one process may; @error: or why it has not */
+/** struct holder - a process that has registered its maximum; @error: the reason for a failure */
 struct holder {
 	pid_t pid;
 	int error;
 };
 
-/* It need not be mapped. */
+/* The memory need not be mapped. */
 static struct holder hold(void)
 {
 	const uint64_t ram = (uint64_t)sysconf(_SC_PHYS_PAGES) * PAGE;

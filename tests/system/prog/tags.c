@@ -11,7 +11,7 @@
 #define HDRS	(sizeof(struct ibv_tmh) + sizeof(struct ibv_rvh))
 #define EAGER	5000u		/* bytes of data */
 #define RNDV	400000u
-#define DATA	(1u << 20)	/* offset of a rendezvous' data, and of its buffer */
+#define DATA	(1u << 20)	/* offset of the data of a rendezvous, and of their buffer */
 #define FIN_AT	65536u
 
 struct tags {
@@ -61,7 +61,7 @@ static struct ibv_wc expect(struct tags *t, uint64_t wr_id, enum ibv_wc_status s
 	return wc;
 }
 
-/* The same with the other way of polling, which knows of tags. */
+/* The same by the extended polling interface, which reports tags. */
 static void expect_info(struct tags *t, uint64_t wr_id, uint64_t tag)
 {
 	struct ibv_poll_cq_attr none = { 0 };
@@ -104,7 +104,7 @@ static void serve_open(struct peer *p, struct tags *t)
 	p->qp = peer_qp_of(p, p->pd, &qa);
 }
 
-/* Every tag is given back, whichever way it ends. */
+/* All tags can be used again, however they were removed. */
 static void all_tags(struct peer *p, struct tags *t)
 {
 	struct ibv_ops_wr wr = { .opcode = IBV_WR_TAG_ADD }, *bad;
@@ -144,11 +144,11 @@ static void serve(struct peer *p, struct tags *t)
 		   "rendezvous").byte_len != RNDV)
 		fail("length of the rendezvous");
 	check(p->buf + DATA, RNDV, 12, "rendezvous");
-	/* and one that does not fit */
+	/* one that does not fit */
 	expect(t, 107, IBV_WC_TM_RNDV_INCOMPLETE, IBV_WC_TM_RECV, IBV_WC_TM_MATCH, "no room");
 	if (p->buf[16384] != IBV_TMH_RNDV)
 		fail("headers of the rendezvous that does not fit");
-	/* unexpected: tags that come later wait until it was seen */
+	/* unexpected: new tags wait until the consumer has seen it */
 	for (int i = 0; i < 2; i++)
 		if (ibv_post_srq_recv(t->srq, &rwr, &bad))
 			fail("ibv_post_srq_recv");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What arrives of what a port sends with a P_Key of its choice to one that listens with another:
- * RC, UD, and multicast along the tree of a group that is there. The server listens.
+ * Packets with a P_Key from one port to a port with another P_Key: RC, UD, and multicast along the
+ * tree of an existing group. The server receives.
  */
 #include "peer.h"
 
@@ -9,26 +9,26 @@
 #include <stdio.h>
 #include <string.h>
 
-#define COUNT		5u	/* messages of UD, and of multicast */
+#define COUNT		5u	/* messages by UD, and by multicast */
 #define SIZE		1000u
 #define GRH		40u
 #define SLOT		2048u
-#define IS_MCAST	0x100u	/* in the immediate data, beside the number */
+#define IS_MCAST	0x100u	/* in the immediate data, together with the number */
 #define MCAST_QPN	0xffffffu
 #define WAIT_MS		20000
 #define NOTHING_MS	200
 
-/** struct tenant - @key: P_Key of this end, @mlid: of the group, @reach: it is to arrive */
+/** struct tenant - @key: P_Key of this side, @mlid: of the group, @reach: packets must arrive */
 struct tenant {
 	unsigned int key;
 	unsigned int mlid;
 	unsigned int reach;
 };
 
-/* Nobody is in this group but the QPs here; switches go by the MLID. */
+/* Only the QPs here are in this group; switches forward by the MLID. */
 static const union ibv_gid mgid = { .raw = { 0xff, 0x12, 0xa0, 0x1b, [15] = 0x77 } };
 
-/* The QP of @p, in INIT, gets the P_Key. */
+/* Sets the P_Key of @p's QP, which is in INIT. */
 static void take_key(struct peer *p, unsigned int key)
 {
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What each transport announces for memory that is not pinned, and that it does just that
- * while a thread takes pages away. Where a message may be lost (UC and UD, at the receiver)
- * nothing else may happen to it.
+ * The capabilities that each transport announces for memory that is not pinned, tested while a
+ * thread removes pages. A message that may be lost (UC and UD, at the receiver) is either lost or
+ * correct.
  */
 #define _GNU_SOURCE
 #include "paged.h"
@@ -17,13 +17,13 @@
 #include <unistd.h>
 
 #define LEN		(64 * PAGE)
-#define ROUNDS		30u	/* of a lane, at least */
-#define DISTURBANCES	100u	/* meanwhile, at least */
+#define ROUNDS		30u	/* minimum of a lane */
+#define DISTURBANCES	100u	/* minimum of removals meanwhile */
 #define RUN_MS		50000	/* two of them before main()'s alarm */
 #define XRCD_FILE	"/tmp/ohca-transports"
 
 /**
- * struct lane - two QPs of this process that are connected, @a sends
+ * struct lane - two connected QPs of this process; @a sends
  * @type: of @a; IBV_QPT_XRC_SEND: @b is a target
  * @srq: receive queue of @b, or NULL
  */
@@ -40,8 +40,8 @@ struct lane {
 
 /**
  * struct area - memory that is not pinned
- * @m: where the device sees it; @cpu: where this process does
- * @fd: file that it belongs to, or -1
+ * @m: address for the device; @cpu: address for this process
+ * @fd: file of the memory, or -1
  * @reads: the device does not write to it
  */
 struct area {
@@ -51,9 +51,9 @@ struct area {
 	bool reads;
 };
 
-/* ---- pages that go ------------------------------------------------------------------- */
+/* ---- removal of pages ---------------------------------------------------------------- */
 
-/** struct thief - the thread that takes pages away */
+/** struct thief - the thread that removes pages */
 struct thief {
 	struct area *area[2];
 	atomic_uint done;
@@ -63,7 +63,7 @@ struct thief {
 
 static void protect(struct area *a, size_t first, size_t n)
 {
-	/* the process writes elsewhere if the device only reads */
+	/* the process writes at another address if the device only reads */
 	int other = a->reads && a->fd >= 0 ? PROT_READ : PROT_READ | PROT_WRITE | PROT_EXEC;
 
 	if (mprotect(a->m + first * PAGE, n * PAGE, other) ||
@@ -84,7 +84,7 @@ static void copy_on_write(void)
 		fail("a child ended with %#x", status);
 }
 
-/* The content stays: it is the file's, or in swap space, or shared with a child. */
+/* The contents stay: in the file, in swap space, or shared with a child. */
 static void take(struct area *a, uint64_t r)
 {
 	size_t first = r % 48, n = 1 + (r >> 8) % 16;
@@ -270,7 +270,7 @@ static void receive(struct lane *l, uint8_t *at, uint32_t len, const struct ibv_
 	     "post_recv");
 }
 
-/* From @at of @mr to @there of @key, or the other way round. */
+/* From @at of @mr to @there of @key, or the opposite direction. */
 static void op_ends(struct lane *l, enum ibv_wr_opcode opcode, uint8_t *at, const struct ibv_mr *mr,
 		    uint8_t *there, uint32_t key, uint32_t len, enum ibv_wc_status status,
 		    const char *what)
@@ -303,9 +303,9 @@ static void op(struct lane *l, enum ibv_wr_opcode opcode, uint8_t *at, const str
 	op_ends(l, opcode, at, mr, there, key, len, IBV_WC_SUCCESS, what);
 }
 
-/* ---- what they do ------------------------------------------------------------------------ */
+/* ---- operations -------------------------------------------------------------------------- */
 
-/* Both sides without pages: nothing is lost, and nothing is done twice. */
+/* Both sides lack pages: nothing is lost, and nothing is executed twice. */
 static void reliable(struct lane *l, struct area *from, struct area *to, uint32_t i)
 {
 	uint64_t was, now, got;
@@ -350,12 +350,12 @@ static void sends(struct lane *l, struct area *from, uint32_t i)
 }
 
 /*
- * What was sent more than once may come late, and must not be taken for the next message. A
- * port sends to itself in order: when the last one sent has come, no other is under way.
+ * A repeated message may arrive late, and must not be mistaken for the next one. Packets of a port
+ * to itself keep their order: after the last one has arrived, none is outstanding.
  */
 static void settled(struct lane *l)
 {
-	static uint32_t number = 1u << 31;	/* no round's */
+	static uint32_t number = 1u << 31;	/* of no round */
 	uint8_t *at = l->p->buf + PEER_BUF / 2;
 	uint32_t got;
 
@@ -370,8 +370,8 @@ static void settled(struct lane *l)
 }
 
 /*
- * A receiver without pages loses the message, and its WQE serves the next one. It is tried
- * until one gets through, whole; a late one is known by the number at its start.
+ * A receiver without pages loses the message, and its WQE receives the next one. The message is
+ * repeated until one arrives completely; the number at its start identifies a late one.
  */
 static unsigned int receives(struct lane *l, struct area *to, uint32_t i)
 {
@@ -410,7 +410,7 @@ static bool is_reliable(enum ibv_qp_type type)
 	return type == IBV_QPT_RC || type == IBV_QPT_XRC_SEND;
 }
 
-/* Where the memory that goes for good is. */
+/* The place of the memory that is removed for good. */
 enum gone { GONE_SENDER, GONE_RECEIVER, GONE_WRITTEN };
 
 static void unmap(struct area *a)
@@ -419,7 +419,7 @@ static void unmap(struct area *a)
 	a->m = NULL;
 }
 
-/* munmap() of what is in use: an error on the side whose memory it was, and to whom named it. */
+/* munmap() of memory in use: an error on its side, and for a requester that has addressed it. */
 static void gone(struct peer *p, enum ibv_qp_type type, enum gone where)
 {
 	bool rel = is_reliable(type);
@@ -496,7 +496,7 @@ static void run(struct peer *p, enum ibv_qp_type type, bool file, unsigned int *
 		fail("pages were hardly missed");
 }
 
-/* What is announced is what run() shows, and no more. */
+/* The device announces exactly the operations that run() tests. */
 static void announced(struct peer *p)
 {
 	const uint32_t xrc = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ |
@@ -534,7 +534,7 @@ bool transports(struct peer *p, const char *name)
 	announced(p);
 	run(p, all[i].type, false, &lost);
 	run(p, all[i].type, true, &lost);
-	/* without a loss it would not have been shown what a loss does */
+	/* at least one loss is required, otherwise its effect would not have been tested */
 	if (!is_reliable(all[i].type) && !lost)
 		fail("%s: nothing was lost", name);
 	gone(p, all[i].type, GONE_SENDER);

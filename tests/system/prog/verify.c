@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Every operation of a transport service in many sizes, data compared on the side that
- * has it then. Bytes around a message must stay as they were.
+ * Every operation of a transport service in many sizes. The side that has the data compares them.
+ * Bytes around a message must stay unchanged.
  */
 #include "peer.h"
 
@@ -64,7 +64,7 @@ static void push(struct peer *p, enum ibv_wr_opcode op, uint32_t len, const char
 		if (skip && (wc.src_qp != p->you.qpn || wc.slid != p->you.lid))
 			fail("%s: source is QP %u, LID %u", what, wc.src_qp, wc.slid);
 	}
-	/* UC: the requester's completion does not say that the data is there. */
+	/* UC: the requester's completion does not mean that the data have arrived. */
 	if (!p->client && p->type == IBV_QPT_UC && !recv) {
 		int64_t end = ms_now() + 5000;
 		uint8_t want[8];
@@ -80,7 +80,7 @@ static void push(struct peer *p, enum ibv_wr_opcode op, uint32_t len, const char
 		target_check(p, skip, len, what);
 }
 
-/* The client reads what the server has. */
+/* The client reads the server's data. */
 static void pull(struct peer *p, uint32_t len)
 {
 	seed++;
@@ -96,7 +96,7 @@ static void pull(struct peer *p, uint32_t len)
 	sync_at(p, seed);
 }
 
-/* What stands there before comes back, what is there then is what it must be. */
+/* The old value is returned, and the new one is correct. */
 static void atomics(struct peer *p)
 {
 	volatile uint64_t *word = (uint64_t *)(p->buf + THERE);
@@ -200,7 +200,7 @@ void verify_main(struct peer *p, const char *name)
 				count++;
 			}
 		}
-		/* the second round goes the other way */
+		/* the second round has the opposite direction */
 		p->client = !p->client;
 	}
 	if (rc) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Two processes share an XRC domain by a file. The parent creates the target, both have an
- * XRC SRQ in the domain, the child opens the target and has the initiator; it outlives
- * what the parent had.
+ * Two processes share an XRC domain by a file. The parent creates the target. Both have an XRC SRQ
+ * in the domain. The child opens the target and has the initiator; it uses the target after the
+ * parent's objects are destroyed.
  */
 #include "peer.h"
 
@@ -19,7 +19,7 @@
 #define LEN		10000u
 #define HALF		(PEER_BUF / 2)
 
-/** struct side - one process's part; @sock: to the other */
+/** struct side - objects of one process; @sock: to the other */
 struct side {
 	struct peer p;
 	int fd, sock;
@@ -127,7 +127,7 @@ static void to_rts(struct side *s, struct ibv_qp *qp, uint32_t dqpn, bool target
 				     IBV_QP_MAX_QP_RD_ATOMIC)), "to RTS");
 }
 
-/* A message of the child to SRQ @srqn. */
+/* Sends a message of the child to SRQ @srqn. */
 static void send_to(struct side *s, enum ibv_wr_opcode op, uint32_t srqn, uint64_t wr_id,
 		    const struct peer_info *to, enum ibv_wc_status status)
 {
@@ -160,7 +160,10 @@ static struct peer_info info(const struct side *s, uint32_t qpn)
 				   .qpn = qpn, .psn = s->srqn };
 }
 
-/* A target that goes to the error state says so; the core tells the process that made it. */
+/*
+ * A target that enters the error state causes an event; the core delivers it to the process that
+ * created it.
+ */
 static void last_wqe(struct side *s, struct ibv_qp_init_attr_ex *qa)
 {
 	struct ibv_qp *tgt = ibv_create_qp_ex(s->p.ctx, qa);
@@ -191,7 +194,7 @@ static void parent(struct side *s)
 	swap(s, &me, &you, sizeof(me));
 	to_rts(s, tgt, you.qpn, true);
 	step(s, 1);
-	/* it has sent to us */
+	/* the child has sent to this process */
 	step(s, 2);
 	wc = wc_expect(s->p.rcq, 1, IBV_WC_SUCCESS, "parent's receive");
 	if (wc.byte_len != LEN || wc.qp_num != tgt->qp_num)
@@ -199,16 +202,19 @@ static void parent(struct side *s)
 	check(s->p.buf + HALF, LEN, 7, "parent's data");
 	memset(s->p.buf + HALF, 0, LEN);
 	step(s, 3);
-	/* it has written to our memory, through our SRQ */
+	/* the child has written to this process's memory, through its SRQ */
 	step(s, 4);
 	check(s->p.buf + HALF, LEN, 7, "parent's memory");
-	/* all of ours goes; the target is the child's, too */
+	/* destroy all objects here; the target belongs to the child, too */
 	need(!ibv_destroy_qp(tgt), "ibv_destroy_qp");
 	side_close(s);
 	step(s, 5);
 }
 
-/* Nobody has polled what two SRQs have received; one of them goes, and its part with it. */
+/*
+ * Two SRQs have completions that were not polled. One SRQ is destroyed, and its completions with
+ * it.
+ */
 static void srq_goes(struct side *s, const struct peer_info *me)
 {
 	struct ibv_srq *first = s->srq;
@@ -266,14 +272,14 @@ static void child(struct side *s)
 	send_to(s, IBV_WR_RDMA_WRITE, you.psn, 3, &you, IBV_WC_SUCCESS);
 	step(s, 4);
 	step(s, 5);
-	/* the parent has gone; the target and our SRQ work */
+	/* the parent has destroyed its objects; the target and the child's SRQ work */
 	post_recv(s, 12);
 	send_to(s, IBV_WR_SEND, s->srqn, 4, &me, IBV_WC_SUCCESS);
 	wc_expect(s->p.rcq, 12, IBV_WC_SUCCESS, "child's receive");
 	send_to(s, IBV_WR_RDMA_READ, s->srqn, 5, &me, IBV_WC_SUCCESS);
 	check(s->p.buf, LEN, 7, "child's data read back");
 	srq_goes(s, &me);
-	/* its SRQ has gone with it */
+	/* the parent's SRQ is destroyed, too */
 	send_to(s, IBV_WR_SEND, you.psn, 6, &you, IBV_WC_REM_INV_REQ_ERR);
 	if (qp_state(tgt) != IBV_QPS_ERR)
 		fail("the target is not in error");
@@ -281,7 +287,7 @@ static void child(struct side *s)
 	side_close(s);
 }
 
-/* The parent: makes the domain before the child opens it, which it does without O_CREAT. */
+/* The parent creates the domain before the child opens it without O_CREAT. */
 static void lead(struct side *s)
 {
 	struct ibv_xrcd_init_attr xa = {
