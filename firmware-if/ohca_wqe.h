@@ -313,7 +313,8 @@ OHCA_ASSERT_OFFSET(struct ohca_hw_cqe, owner, 63);
  */
 static inline int ohca_cqe_valid(__u8 owner, __u32 ci, __u32 log_size)
 {
-	return (owner & OHCA_CQE_OWNER) != ((ci >> log_size) & 1u);
+	/* both bits in the place of the index's: compilers make one test of it */
+	return (((__u32)owner << log_size) ^ ci) >> log_size & OHCA_CQE_OWNER;
 }
 
 /** enum ohca_vendor_err - the exact cause of a failed completion */
