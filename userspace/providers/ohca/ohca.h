@@ -181,6 +181,9 @@ struct ohca_cq {
 /**
  * struct ohca_rq - receive queue of a QP, or an SRQ
  * @ring: first WQE
+ * @db: doorbell record
+ * @doorbell: where the UAR page takes the producer index
+ * @number: of the QP or SRQ, as that doorbell takes it
  * @pi: producer index in WQEs
  * @ci: the device's consumer index as last seen
  * @size: WQEs of the ring
@@ -191,6 +194,9 @@ struct ohca_cq {
  */
 struct ohca_rq {
 	uint8_t *ring;
+	struct ohca_hw_db *db;
+	uint8_t *doorbell;
+	uint32_t number;
 	uint32_t pi;
 	uint32_t ci;
 	uint32_t size;

@@ -260,6 +260,7 @@ static void ohca_qp_set_buf(struct ohca_qp *qp, const struct ohca_buf *buf,
 	sq->max_inline = plan->cap.max_inline_data;
 	sq->max_tso_header = plan->max_tso_header;
 	rq->ring = buf->addr + OHCA_RQ_RING_OFFSET;
+	rq->db = qp->db;
 	rq->size = 1u << plan->log_rq;
 	rq->log_stride = plan->log_stride;
 	rq->offset_mask = (rq->size - 1) << rq->log_stride;
@@ -420,6 +421,8 @@ struct ibv_qp *ohca_create_qp_ex(struct ibv_context *ibctx,
 	ohca_lock_init(&qp->rq.lock, locked);
 	qp->handle = resp.drv_payload.handle;
 	qp->uar = ctx->uar;
+	qp->rq.doorbell = ctx->uar + OHCA_UAR_RQ;
+	qp->rq.number = qp->handle;
 	ohca_qp_set_state(qp, IBV_QPS_RESET);
 	attr->cap = qp->cap;
 	return &qp->vqp.qp;

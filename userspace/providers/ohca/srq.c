@@ -67,6 +67,7 @@ static void ohca_srq_set_buf(struct ohca_srq *srq, const struct ohca_buf *buf,
 
 	srq->buf = *buf;
 	srq->db = buf->addr + OHCA_DB_OFFSET;
+	rq->db = srq->db;
 	rq->ring = buf->addr + OHCA_RQ_RING_OFFSET;
 	rq->size = 1u << log_size;
 	rq->offset_mask = (rq->size - 1) << rq->log_stride;
@@ -137,6 +138,7 @@ struct ibv_srq *ohca_create_srq_ex(struct ibv_context *ibctx,
 		goto err_free;
 	srq->uar = ctx->uar;
 	srq->rq.log_stride = log_stride;
+	srq->rq.doorbell = ctx->uar + OHCA_UAR_SRQ;
 	ohca_lock_init(&srq->rq.lock, !(srq->pd && srq->pd->td));
 	if (tm) {
 		err = ohca_tm_init(srq, to_ocq(attr->cq), log_ops,
@@ -157,6 +159,7 @@ struct ibv_srq *ohca_create_srq_ex(struct ibv_context *ibctx,
 		goto err_buf;
 
 	srq->srqn = resp.drv_payload.srqn;
+	srq->rq.number = srq->srqn;
 	if (ohca_is_xrc(attr)) {
 		srq->xrc_cq = to_ocq(attr->cq);
 		ohca_srq_take_number(ctx, srq->srqn);

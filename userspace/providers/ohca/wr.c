@@ -325,71 +325,79 @@ int ohca_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,
 	}
 }
 
-/*
- * @wr had too many SGEs, or there was no room for it. Releases the lock, under
- * which the reason stands.
- */
-static OHCA_COLD int ohca_post_rq_refused(struct ohca_rq *rq,
-					  const struct ibv_recv_wr *wr)
+/* Publish the WQEs up to @pi, if there are any. */
+OHCA_INLINE void ohca_publish_rq(struct ohca_rq *rq, uint32_t pi)
+{
+	uint32_t old_pi = rq->pi;
+
+	if (unlikely(pi == old_pi))
+		return;
+	rq->pi = pi;
+	ohca_ring(&rq->db->rq_pi, &rq->db->rq_event, old_pi, pi, rq->doorbell,
+		  rq->number);
+}
+
+/* Publish those before @pi and unlock: @wr had too many SGEs, or there was no room for it. */
+static OHCA_COLD int ohca_post_rq_refused(struct ohca_rq *rq, uint32_t pi,
+					  struct ibv_recv_wr *wr,
+					  struct ibv_recv_wr **bad_wr)
 {
 	uint32_t num = wr->num_sge;
 	int err = num >= rq->sge_limit ? EINVAL : ENOMEM;
 
+	*bad_wr = wr;
+	ohca_publish_rq(rq, pi);
 	ohca_unlock(&rq->lock);
 	return ohca_errno(err);
 }
 
-/*
- * Post to an RQ or SRQ, with the lock held; @doorbell is where its UAR page takes
- * the producer index.
- */
-OHCA_INLINE int ohca_post_rq(struct ohca_rq *rq, struct ohca_hw_db *db,
-			     uint8_t *doorbell, uint32_t handle,
-			     struct ibv_recv_wr *wr,
-			     struct ibv_recv_wr **bad_wr)
+/* Post to an RQ or SRQ, with the lock held, which it releases. */
+OHCA_INLINE int ohca_post_rq_locked(struct ohca_rq *rq, struct ibv_recv_wr *wr,
+				    struct ibv_recv_wr **bad_wr)
 {
-	uint32_t old_pi = rq->pi, pi = old_pi, num, i;
+	uint32_t pi = rq->pi, num, i;
 	uint8_t *wqe;
 
 	for (; wr; wr = wr->next, pi++) {
 		num = wr->num_sge;
 		if (unlikely(num >= rq->sge_limit))
-			break;
+			return ohca_post_rq_refused(rq, pi, wr, bad_wr);
 		if (unlikely(pi - rq->ci >= rq->size)) {
-			rq->ci = ohca_load_le32(&db->rq_ci);
+			rq->ci = ohca_load_le32(&rq->db->rq_ci);
 			if (pi - rq->ci >= rq->size)
-				break;
+				return ohca_post_rq_refused(rq, pi, wr, bad_wr);
 		}
 		wqe = rq->ring + (pi << rq->log_stride & rq->offset_mask);
 		ohca_put_le64(wqe, wr->wr_id);
 		ohca_put_le64(wqe + offsetof(struct ohca_hw_rwqe_ctrl, num_sge),
 			      num);
 		wqe += sizeof(struct ohca_hw_rwqe_ctrl);
-		for (i = 0; i < num; i++)
-			ohca_put_sge(wqe + i * OHCA_SEG_SIZE, &wr->sg_list[i]);
+		if (likely(num == 1))
+			ohca_put_sge(wqe, wr->sg_list);
+		else
+			for (i = 0; i < num; i++)
+				ohca_put_sge(wqe + i * OHCA_SEG_SIZE,
+					     &wr->sg_list[i]);
 	}
-	if (likely(pi != old_pi)) {
-		rq->pi = pi;
-		ohca_ring(&db->rq_pi, &db->rq_event, old_pi, pi, doorbell,
-			  handle);
-	}
-	if (likely(!wr)) {
-		ohca_unlock(&rq->lock);
-		return 0;
-	}
-	*bad_wr = wr;
-	return ohca_post_rq_refused(rq, wr);
+	ohca_publish_rq(rq, pi);
+	ohca_unlock(&rq->lock);
+	return 0;
 }
 
-/* @db: points to the record's address, which may change before the lock is taken. */
 static OHCA_COLD int ohca_post_rq_contended(struct ohca_rq *rq,
-					    struct ohca_hw_db *const *db,
-					    uint8_t *doorbell, uint32_t handle,
 					    struct ibv_recv_wr *wr,
 					    struct ibv_recv_wr **bad_wr)
 {
 	ohca_lock_contended(&rq->lock);
-	return ohca_post_rq(rq, *db, doorbell, handle, wr, bad_wr);
+	return ohca_post_rq_locked(rq, wr, bad_wr);
+}
+
+OHCA_INLINE int ohca_post_rq(struct ohca_rq *rq, struct ibv_recv_wr *wr,
+			     struct ibv_recv_wr **bad_wr)
+{
+	if (!ohca_trylock(&rq->lock))
+		return ohca_post_rq_contended(rq, wr, bad_wr);
+	return ohca_post_rq_locked(rq, wr, bad_wr);
 }
 
 /**
@@ -401,26 +409,12 @@ static OHCA_COLD int ohca_post_rq_contended(struct ohca_rq *rq,
 int ohca_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr,
 		   struct ibv_recv_wr **bad_wr)
 {
-	struct ohca_qp *qp = to_oqp(ibqp);
-
-	if (!ohca_trylock(&qp->rq.lock))
-		return ohca_post_rq_contended(&qp->rq, &qp->db,
-					      qp->uar + OHCA_UAR_RQ, qp->handle,
-					      wr, bad_wr);
-	return ohca_post_rq(&qp->rq, qp->db, qp->uar + OHCA_UAR_RQ, qp->handle,
-			    wr, bad_wr);
+	return ohca_post_rq(&to_oqp(ibqp)->rq, wr, bad_wr);
 }
 
 /** ohca_post_srq_recv - ibv_post_srq_recv(); fails as ohca_post_recv() */
 int ohca_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr,
 		       struct ibv_recv_wr **bad_wr)
 {
-	struct ohca_srq *srq = to_osrq(ibsrq);
-
-	if (!ohca_trylock(&srq->rq.lock))
-		return ohca_post_rq_contended(&srq->rq, &srq->db,
-					      srq->uar + OHCA_UAR_SRQ,
-					      srq->srqn, wr, bad_wr);
-	return ohca_post_rq(&srq->rq, srq->db, srq->uar + OHCA_UAR_SRQ,
-			    srq->srqn, wr, bad_wr);
+	return ohca_post_rq(&to_osrq(ibsrq)->rq, wr, bad_wr);
 }
