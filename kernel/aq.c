@@ -374,8 +374,8 @@ static void ohca_slot_submit(struct ohca_aq *aq, struct ohca_slot *slot, struct 
  * Waits for the completion; returns false if it is late. The wait is uninterruptible, because the
  * device may write to the slot until the command has completed. The device executes commands one
  * after another, and the time limit is that of one command. So the limit restarts when another
- * command completes, but not more often than there were commands ahead of this one. A device that
- * makes progress is not late, and a device that has lost this command is.
+ * command completes, but not more often than there were commands ahead of this one. So a device
+ * that makes progress is not late, but a device that has lost this command is.
  */
 static bool ohca_slot_wait(struct ohca_dev *dev, struct ohca_slot *slot)
 {

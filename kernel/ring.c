@@ -45,7 +45,7 @@ u32 ohca_ring_move(const struct ohca_ring *dst, const struct ohca_ring *src, u32
 		   u32 most)
 {
 	u32 mask = (1u << dst->log) - 1, old_mask = (1u << src->log) - 1;
-	u32 late = min(head - pi, most);	/* @pi comes from the device */
+	u32 late = min(head - pi, most);	/* @pi is from the device and may be wrong */
 	u32 i;
 
 	for (i = head - late; i != head; i++)
