@@ -70,7 +70,7 @@ struct ohca_cmd_fault_resume {
  * @reserved0: zero
  * @id: number of the fault: its bits OHCA_FAULT_SLOT are below 1 << log_max_faults and differ
  *	from those of all unanswered faults; the other bits change each time
- * @addr: first byte that is missing, counted from the region's iova
+ * @addr: address of the first byte that is missing; the region begins at its iova
  * @length: bytes that will be accessed from there on, at least 1; a hint
  * @key: the region; of an access through a window: the region that the window is bound to
  * @reserved1: zero

@@ -23,7 +23,7 @@
  * @id: number of the fault, chosen by the device
  * @key: key of the region
  * @length: bytes that the device is about to access, a hint
- * @addr: first missing byte, counted from the region's iova
+ * @addr: device address of the first missing byte
  * @write: the device will write them
  */
 struct ohca_fault {

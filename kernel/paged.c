@@ -263,7 +263,7 @@ void ohca_paged_invalidate(struct ohca_paged *p, u64 va, u64 n)
 /**
  * ohca_paged_populate - fault pages in
  * @p: the region
- * @addr: first byte, counted from the region's iova
+ * @addr: device address of the first byte; the region begins at its iova
  * @len: bytes
  * @want: enum ohca_want
  *

@@ -26,7 +26,7 @@
  * @ctx: the context, which exists as long as its regions; NULL for a kernel consumer
  * @want: enum ohca_want
  * @num: number of ranges
- * @range: ranges: @length bytes in region @p from address @addr on, counted from the iova
+ * @range: ranges: @length bytes in region @p from device address @addr on
  */
 struct ohca_prefetch {
 	struct work_struct work;
