@@ -7,11 +7,11 @@ from mpi4py import MPI
 SIZE, ROWS, SHARDS, STEPS, RATE = 512, 16, 2, 16, 0.04
 world = MPI.COMM_WORLD
 rank, ranks = world.Get_rank(), world.Get_size()
-each = SHARDS // ranks      # parts of a batch that are this rank's
+each = SHARDS // ranks      # the number of this rank's parts of a batch
 
 
 def normal(*seed, rows=SIZE):
-    """Numbers by chance, the same ones for the same seed."""
+    """Random numbers, the same ones for the same seed."""
     return numpy.random.default_rng(seed).standard_normal((rows, SIZE), dtype=numpy.float32)
 
 

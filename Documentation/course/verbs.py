@@ -19,13 +19,13 @@ RIGHTS = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE
 OPCODE = e.IBV_WR_RDMA_WRITE
 
 context = Context(name="ohca_0")
-pd = PD(context)                        # who belongs together
+pd = PD(context)                        # queue pairs can use memory of the same PD only
 mr = MR(pd, SIZE, RIGHTS)               # memory that the adapter may use, with its keys
 cq = CQ(context, 10)                    # where completions arrive
 qp = QP(pd, QPInitAttr(qp_type=e.IBV_QPT_RC, scq=cq, rcq=cq,
                        cap=QPCap(max_send_wr=1, max_recv_wr=1)))
 
-# both ends tell each other who they are: by TCP, since no queue pair is connected yet
+# both ends exchange their addresses by TCP, since no queue pair is connected yet
 if len(sys.argv) == 1:
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as f:
         text = f.read().strip()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # pylint: disable=import-error  # the guests have them
-"""MPI: each rank passes 64 blocks of 1 MiB on to the next one, and all add up what they have."""
+"""MPI: each rank sends 64 blocks of 1 MiB to the next one; all add up the last ones they got."""
 import numpy
 from mpi4py import MPI
 

@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-# what gloo wants to know is known to mpirun
+# gloo needs these variables; mpirun sets them under other names
 os.environ["RANK"] = os.environ["OMPI_COMM_WORLD_RANK"]
 os.environ["WORLD_SIZE"] = os.environ["OMPI_COMM_WORLD_SIZE"]
 dist.init_process_group(sys.argv[1])

@@ -11,7 +11,7 @@
 #define TCP_PORT "18700"
 #define SIZE 4096
 
-/* What one end tells the other by TCP. Both have the same byte order. */
+/* The data that one end sends to the other by TCP. Both have the same byte order. */
 struct end {
 	uint16_t lid;
 	uint32_t qpn, rkey;
@@ -26,7 +26,7 @@ static void check(int ok, const char *what)
 	}
 }
 
-/* Returns a TCP connection: of a server if @host is NULL, else to the server there. */
+/* Returns a TCP connection: accepts one if @host is NULL, else connects to @host. */
 static int meet(const char *host)
 {
 	struct addrinfo hints = { .ai_family = AF_INET, .ai_socktype = SOCK_STREAM,
@@ -52,7 +52,7 @@ int main(int argc, char **argv)
 	struct ibv_context *ctx = ibv_open_device(list[0]);
 	check(ctx != NULL, "open");
 
-	/* A protection domain, memory that the other end may write, a completion queue. */
+	/* A protection domain, memory that the other end may write, and a completion queue. */
 	struct ibv_pd *pd = ibv_alloc_pd(ctx);
 	char *buf = calloc(1, SIZE);
 	struct ibv_mr *mr = ibv_reg_mr(pd, buf, SIZE,
@@ -68,7 +68,7 @@ int main(int argc, char **argv)
 	struct ibv_qp *qp = ibv_create_qp(pd, &init);
 	check(qp != NULL, "QP");
 
-	/* Both ends say who they are. */
+	/* Both ends exchange their addresses. */
 	struct ibv_port_attr port;
 	check(!ibv_query_port(ctx, 1, &port), "port");
 	struct end mine = { port.lid, qp->qp_num, mr->rkey, (uintptr_t)buf }, other;
@@ -95,7 +95,7 @@ int main(int argc, char **argv)
 				     .rnr_retry = 7, .max_rd_atomic = 1 };
 	check(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
 			     IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC), "RTS");
-	/* Both are ready before anything is sent. */
+	/* Both ends must be ready before one of them sends. */
 	char ready = 0;
 	check(write(s, &ready, 1) == 1 && read(s, &ready, 1) == 1, "ready");
 
@@ -112,7 +112,7 @@ int main(int argc, char **argv)
 			;
 		printf("completed: %s\n", ibv_wc_status_str(wc.status));
 	}
-	/* The server's program has done nothing for it. */
+	/* The server's program has not done anything for the transfer. */
 	check(write(s, &ready, 1) == 1 && read(s, &ready, 1) == 1, "done");
 	if (!host)
 		printf("the memory has: %s\n", buf);

@@ -35,7 +35,7 @@ static uint8_t value(uint32_t i, uint32_t round)
 	return i ^ i >> 8 ^ i >> 16 ^ i >> 24 ^ round;
 }
 
-// Sums of one part of the data on each rail, at the same time. What one throws ends all.
+// Adds up one part of the data on each rail, at the same time. An exception of one ends all.
 static void run(const std::vector<Sum *> &parts)
 {
 	std::vector<std::future<void>> running;
@@ -62,7 +62,7 @@ static int job(const std::string &transport, int rank, int ranks, const std::str
 	for (size_t size : sizes) {
 		std::vector<uint8_t> &data = *new std::vector<uint8_t>(size);
 		std::vector<Sum *> parts;
-		// gloo aborts if buffers are freed that it still sends or notifies about: they stay
+		// gloo aborts if buffers are freed that it still uses for sends or notifications
 		for (size_t r = 0; r < rails.size(); r++) {
 			size_t begin = size * r / rails.size(), end = size * (r + 1) / rails.size();
 			if (begin < end)
@@ -85,7 +85,7 @@ static int job(const std::string &transport, int rank, int ranks, const std::str
 	}
 	std::cout << "rank " << rank << ": " << rounds * sizes.size() << " sums of " << ranks
 		  << " ranks are right" << std::endl;
-	// What a rank still has to send is lost if it ends now.
+	// Data that a rank still has to send is lost if the rank exits now.
 	store.set("done" + std::to_string(rank), {'1'});
 	for (int r = 0; r < ranks; r++)
 		store.wait({"done" + std::to_string(r)}, std::chrono::seconds(60));

@@ -2,10 +2,10 @@
 # pylint: disable=import-error  # the guests have them
 """Training whose losses are the same for any number of processes up to eight, and any transport.
 
-A step has eight shards of samples, which the ranks share. Gradients are rounded to whole numbers of
-2^-32 before they are added up: sums of whole numbers are the same in any order, and each transport
-has an order of its own. In the middle several ranks wait until the cable of one has been cut.
-job.py FILE: FILE, which all ranks see, has a line for each step, as CSV.
+A step has eight shards of samples, divided among the ranks. Gradients are rounded to multiples of
+2^-32 before they are added up, because sums of integers are the same in any order, and transports
+use different orders. In the middle, several ranks wait until the cable of one has been cut.
+job.py FILE: writes a line for each step to FILE, as CSV. All ranks must have access to FILE.
 """
 import csv
 import glob
@@ -38,12 +38,12 @@ def sent():
 
 
 def downs():
-    """How often links of this node have gone down."""
+    """The number of times that links of this node have gone down."""
     return total_of("/sys/class/infiniband/*/ports/1/counters/link_downed")
 
 
 class Model:
-    """Two layers with a ReLU between them, which learn a linear function."""
+    """Two layers with a ReLU between them; the model learns a linear function."""
 
     def __init__(self):
         rng = numpy.random.default_rng(1)
@@ -63,7 +63,7 @@ class Model:
         return numpy.rint(numpy.concatenate(parts) * UNIT).astype(numpy.int64)
 
     def step(self, step):
-        """All shards; returns the loss."""
+        """Runs a step with all shards; returns the loss."""
         total = sum(self.shard(step, s) for s in range(world.rank, SHARDS, world.size))
         world.Allreduce(MPI.IN_PLACE, total)
         mean = total / (UNIT * SHARDS)
@@ -73,7 +73,7 @@ class Model:
 
 
 def until_cut(before):
-    """Waits until the node of a rank has lost a link since its count was as before."""
+    """Waits until the counter of a rank's node is greater than before."""
     end = time.monotonic() + PATIENCE
     while not os.path.exists(CUT):
         if downs() > before:
@@ -86,7 +86,7 @@ def until_cut(before):
 
 
 def job(table):
-    """All steps; rank 0 prints a line for each, and writes a row of the table."""
+    """Runs all steps; rank 0 prints a line and writes a row of the table for each."""
     model, before, links = Model(), sent(), downs()
     rows = csv.writer(table, lineterminator="\n")
     rows.writerow(["step", "loss", "seconds", "verbs MiB", "IPoIB MiB"])
