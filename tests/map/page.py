@@ -104,7 +104,7 @@ class Page(rest.Case):
         self.assertIn("host1:1", b.text("#ports"))
         b.push("1", "#ports")
         b.until("return document.querySelector('#port').textContent.includes('PortXmitData')")
-        self.assertIn("LIDs that leave here", b.text("#port"))
+        self.assertIn("LIDs routed by this port", b.text("#port"))
 
         self.click("host1")
         self.click("host16", "Shift")
@@ -118,7 +118,7 @@ class Page(rest.Case):
         b.run("document.querySelector('#record').click()")
         b.push("Pull", "#port")
         self.assertEqual(b.text("#what"), "link down 'pod1 leaf1':1")
-        b.push("Leave it", "#confirm")
+        b.push("Cancel", "#confirm")
         self.assertEqual(self.state_of("pod1 leaf1", 1), "Active")
         b.push("Pull", "#port")
         b.push("Make it", "#confirm")
@@ -132,7 +132,7 @@ class Page(rest.Case):
         self.ask(command="link", node="pod1 leaf1", port=1, state="up")
         b.until(EVENT, "Down to Init")
         b.push("Play")
-        b.until(EVENT, "The script plays")
+        b.until(EVENT, "The script has started")
         b.until(EVENT, "Init to Down")
 
     def fault(self, node, port, text, want):
@@ -180,7 +180,7 @@ class Page(rest.Case):
         self.picture("map-faults")
         # the recorded script can be run
         b.push("Play")
-        b.until(EVENT, "The script plays")
+        b.until(EVENT, "The script has started")
 
     def test_keys(self):
         """Everything works without a mouse."""
@@ -203,7 +203,7 @@ class Page(rest.Case):
         b.run("[...document.querySelectorAll('#port button')].find("
               "e => e.textContent === 'Pull').focus()")
         b.press("Enter")
-        self.assertEqual(b.run("return document.activeElement.textContent"), "Leave it")
+        self.assertEqual(b.run("return document.activeElement.textContent"), "Cancel")
         b.press("Escape")
         self.assertEqual(b.run("return document.activeElement.textContent"), "Pull")
         self.assertEqual(self.state_of(one, 1), "Active")
