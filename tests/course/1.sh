@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# Lesson 1: what the tools of discovery say goes into the file.
+# Lesson 1: writes the results of the discovery tools to the file.
 . "$(dirname "$0")/lib.sh"
 guid=$(node 3 'ibstat ohca_0 1' | sed -n 's/.*Port GUID: 0x//p')
 node 1 "{

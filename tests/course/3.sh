@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# Lesson 3: node 2 writes 200 MiB into node 3; the spine whose counters have grown carried it.
+# Lesson 3: node 2 writes 200 MiB to node 3; the counters of the spine on the path increase.
 . "$(dirname "$0")/lib.sh"
 received() {
 	node 1 "perfquery -x -G $1 255 | sed -n 's/^PortRcvData:\\.*//p'"

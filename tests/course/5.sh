@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# Lesson 5: SL 2 goes by VL 1, and node 2 sends on SL 2.
+# Lesson 5: SL 2 uses VL 1, and node 2 sends on SL 2.
 . "$(dirname "$0")/lib.sh"
 node 1 "printf '%s\n' 'qos TRUE' 'qos_max_vls 8' \
 	'qos_sl2vl 0,0,1,0,0,0,0,0,0,0,0,0,0,0,0,7' >/etc/opensm/opensm.conf"

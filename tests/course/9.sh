@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# Lesson 9: traffic between all nodes shows the cable, whose both ends count symbol errors; it is pulled.
+# Lesson 9: traffic between all nodes makes both ends of the cable count symbol errors; it is pulled.
 . "$(dirname "$0")/lib.sh"
 bad() {
 	node 1 'ibqueryerrors 2>/dev/null; true' | sed -n '/^Errors for/{s/.*"\(.*\)".*/\1/;h}

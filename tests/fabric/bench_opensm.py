@@ -3,9 +3,9 @@
 """OpenSM's first sweep of large fabrics: bench_opensm.py FABRIC COUNTER [OPTION...] [SPEC...]
 
 FABRIC is ohca-fabric, COUNTER libcount_smps.so. Each round runs OpenSM once against ohca-fabric
-and once against ibsim, on the same topology file. Printed are medians, with the least in
+and once against ibsim, on the same topology file. It prints medians, with the least values in
 parentheses.
-Processor time hardly depends on what else the machine does; elapsed time does. With --report each
+Processor time hardly depends on other work of the machine; elapsed time does. With --report, each
 round prints TABLE, ROW, COLUMN and VALUE for tests/bench/run.
 """
 import argparse
@@ -28,7 +28,7 @@ ATTRIBUTES = {0x10: "NodeDescription", 0x11: "NodeInfo", 0x12: "SwitchInfo", 0x1
 
 
 def start(name, fabric):
-    """The simulator with the file "topology", and how long it took to load, in seconds."""
+    """Starts the simulator with the file "topology"; returns it, and the seconds to load it."""
     argv = [fabric, "serve", "--topology", "topology", f"--umad2sim={SOCKET}"]
     if name == "ibsim":
         argv = ["ibsim", "-s", "-n", "-N", "65536", "-S", "8192", "-P", "400000", "-L", "49151",
@@ -48,7 +48,7 @@ def start(name, fabric):
 
 
 def usage(pid):
-    """Processor time in microseconds, and how often it slept."""
+    """Processor time in microseconds, and the number of times that it slept."""
     with open(f"/proc/{pid}/schedstat", encoding="ascii") as f:
         cpu = int(f.read().split()[0]) / 1000
     with open(f"/proc/{pid}/status", encoding="ascii") as f:
@@ -56,7 +56,7 @@ def usage(pid):
 
 
 def peak_mb(pid):
-    """Memory at the most."""
+    """The peak of the memory."""
     with open(f"/proc/{pid}/status", encoding="ascii") as f:
         return int(re.search(r"VmHWM:\s+(\d+)", f.read())[1]) * 1024 / 1e6
 
@@ -117,7 +117,7 @@ def report(spec, nodes, name, run):
 
 
 def say(spec, name, runs):
-    """One line for a simulator."""
+    """Prints a line for one simulator."""
     def both(key, form):
         values = [run[key] for run in runs]
         return f"{statistics.median(values):{form}} ({min(values):{form}})"
@@ -128,14 +128,14 @@ def say(spec, name, runs):
 
 
 def say_counts(runs):
-    """SMPs by attribute, of both."""
+    """Prints the SMPs by attribute, of both simulators."""
     for key in sorted(set().union(*(run["counts"] for run in runs.values()))):
         numbers = ", ".join(f"{name} {run['counts'].get(key, 0)}" for name, run in runs.items())
         print(f"    {key[1]} {ATTRIBUTES.get(int(key[0], 16), key[0])}: {numbers}", flush=True)
 
 
 def main():
-    """See above."""
+    """Runs the rounds."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("fabric", type=os.path.abspath)
     parser.add_argument("counter", type=os.path.abspath)

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """How long large fabrics take to load, and their memory: bench_scale.py FABRIC
 
-Each is served from a file that 'ohca-fabric generate' wrote. Time is until the fabric says that it
-is ready; memory is what the kernel says of the process then (VmHWM). Status 1: beyond a limit.
+Each fabric is served from a file that 'ohca-fabric generate' wrote. The time ends when the fabric
+prints that it is ready; the memory is VmHWM of the process then. Status 1: a limit is exceeded.
 """
 import os
 import re
@@ -18,7 +18,7 @@ ROUNDS = 3
 
 
 def load(fabric, path):
-    """Seconds until it is ready, and its memory in MB."""
+    """Seconds until the fabric is ready, and its memory in MB."""
     begin = time.monotonic()
     with subprocess.Popen([fabric, "serve", "--topology", path, "--control", "control"],
                           stdout=subprocess.PIPE, text=True) as child:
@@ -35,7 +35,7 @@ def load(fabric, path):
 
 
 def main():
-    """All trees; returns the exit status."""
+    """Loads all trees; returns the exit status."""
     fabric = os.path.abspath(sys.argv[1])
     beyond = 0
     with tempfile.TemporaryDirectory() as where:

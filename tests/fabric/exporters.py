@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What exporters of metrics run, by libumad2sim: exporters.py FABRIC
+"""Commands of exporters of metrics, by libumad2sim: exporters.py FABRIC
 
 The commands are those of the programs that turn infiniband-diags' output into metrics. Each number
-that they print is compared with the fabric's own, as its control socket tells before and after: it
-lies between the two. Error counters do not move meanwhile, so they have to be equal. Agents that
-refuse an attribute, and counters that are stuck, are told as on such hardware.
+in their output must be between those of the fabric's control socket before and after. Error
+counters do not change meanwhile, so they must be equal. Agents that refuse an attribute, and
+counters that are stuck, must be reported as on such hardware.
 """
 import glob
 import json
@@ -19,7 +19,7 @@ import time
 LIBRARY = "".join(glob.glob("/usr/lib/*/umad2sim/libumad2sim.so"))
 PRESETS = {"SymbolErrorCounter": 77, "LinkDownedCounter": 3, "VL15Dropped": 21,
            "PortXmitWait": 4711, "PortXmitDiscards": 9}
-# Details of errors and discards, of which the fabric tells sums. ibqueryerrors swaps the names
+# Details of errors and discards; the fabric has their sums. ibqueryerrors swaps the names
 DETAILS = ("PortLocalPhysicalErrors", "PortInactiveDiscards")
 PATIENCE = 30
 ALONE = 0x5254010000000401      # the PortGUID of host4, which has no link
@@ -44,13 +44,13 @@ class Run:
                                        stderr=subprocess.DEVNULL)
 
     def end(self):
-        """Of all of it."""
+        """Ends all processes."""
         for process in self.opensm, self.served:
             process.kill()
             process.wait()
 
     def control(self, *args):
-        """A command of the control socket."""
+        """The output of a command of the control socket."""
         return subprocess.run([self.fabric, *args, "-c", "control"], check=True, timeout=PATIENCE,
                               capture_output=True, encoding="utf-8").stdout
 
@@ -65,26 +65,26 @@ class Run:
         return found
 
     def tool(self, *args):
-        """What a tool prints."""
+        """The output of a tool."""
         done = subprocess.run(args, env={**self.env, "SIM_HOST": "host3"}, check=False,
                               capture_output=True, encoding="utf-8", timeout=PATIENCE)
         self.expect(done.stdout, f"{' '.join(args)} prints nothing: {done.stderr}")
         return done.stdout
 
     def fails(self, *args):
-        """What a tool prints that has to fail."""
+        """The output of a tool that must fail."""
         done = subprocess.run(args, env={**self.env, "SIM_HOST": "host3"}, check=False, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=PATIENCE)
         self.expect(done.returncode, f"{' '.join(args)} does not fail: {done.stdout}")
         return done.stdout
 
     def expect(self, true, what):
-        """Take note of a failure."""
+        """Records a failure."""
         if not true:
             self.bad.append(what)
 
     def compare(self, tool, port, name, value, between):
-        """A number that a tool has printed. @between: the fabric's own before and after"""
+        """Compares a number in a tool's output. @between: the fabric's own before and after"""
         least, most = (counters[port].get(name, 0) for counters in between)
         self.expect(least <= value <= most,
                     f"{tool}: port {port[0]:#x}:{port[1]}: {name} is {value}, the fabric has "
@@ -92,10 +92,10 @@ class Run:
 
 
 def perfquery(run, port, *options):
-    """perfquery of one port. Return: the counters that it has shown."""
+    """Runs perfquery for one port. Return: the counters in its output"""
     before = run.counters()
     text = run.tool("perfquery", *options, "-G", f"{port[0]:#x}", str(port[1]))
-    # libibmad 44 shows VL15Dropped in the place of PortCounters' QP1Dropped
+    # libibmad 44 shows VL15Dropped in place of PortCounters' QP1Dropped
     shown = {name: int(value) for name, value in re.findall(r"^(\w+):\.+(\d+)$", text, re.M)
              if name not in ("PortSelect", "QP1Dropped")}
     between = before, run.counters()
@@ -105,7 +105,7 @@ def perfquery(run, port, *options):
 
 
 def ibqueryerrors(run, ports):
-    """All ports at once. Return: the counters that it has shown of each."""
+    """Runs ibqueryerrors for all ports. Return: the counters in its output, for each port"""
     before = run.counters()
     text = run.tool("ibqueryerrors", "--details", "--data")
     between = before, run.counters()
@@ -121,7 +121,7 @@ def ibqueryerrors(run, ports):
 
 
 def refused(run, guid):
-    """An agent that does not know an attribute: the port of host2, whose PortGUID is guid."""
+    """An agent that does not support an attribute: the port of host2, with PortGUID guid."""
     for attribute, options, what in (("PortCountersExtended", ["-x"], "failed: perfextquery"),
                                      ("PortCounters", [], "failed: perfquery")):
         for status in "unsupported", "invalid":
@@ -154,7 +154,7 @@ def stuck(run, guid):
 
 
 def main():
-    """See above."""
+    """Runs all checks."""
     with tempfile.TemporaryDirectory() as directory:
         fabric = os.path.abspath(sys.argv[1])
         os.chdir(directory)             # libumad2sim makes directories where it is started
@@ -183,7 +183,7 @@ def main():
             stuck(run, host2[0])
             ends = run.tool("ibnetdiscover", "-p").splitlines()
             run.expect(len([e for e in ends if " - " in e]) == 6, f"ibnetdiscover -p: {ends}")
-            # by width and speed parsers know that a line is of a port without a link
+            # parsers recognise a port without a link by width and speed
             run.expect([e.split()[2:6] for e in ends if " - " not in e] ==
                        [["4", "0x5254020000000100", "4x", "SDR"]], f"not 4x SDR: {ends}")
             run.expect(run.tool("iblinkinfo").count("Active/  LinkUp") == 6, "iblinkinfo")

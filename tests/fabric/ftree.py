@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What OpenSM's engine ftree says about broken fat trees: ftree.py FABRIC
+"""OpenSM's engine ftree on broken fat trees: ftree.py FABRIC
 
-Each topology of TOPOLOGIES with a comment "# ftree: ENGINE [ERR]..." is served, and OpenSM sweeps
-it once with the engine ftree. ENGINE is the one that has configured the tables: ftree, or minhop
-after it. ERRs are the numbers of the errors that the log has then, and no other ones. Each host
-reaches the next one in either case. One line for each topology.
+It serves each topology of TOPOLOGIES with a comment "# ftree: ENGINE [ERR]...", and OpenSM sweeps
+it once with the engine ftree. ENGINE is the one that must have configured the tables: ftree, or
+minhop after it. ERRs are the numbers of all errors in the log. Each host must reach the next one in
+either case. It prints a line for each topology.
 """
 import glob
 import os
@@ -19,7 +19,7 @@ PATIENCE = 30
 
 
 def expected():
-    """Pairs of a topology and what its comment says."""
+    """Pairs of a topology and the text of its comment."""
     directory = os.path.abspath(os.environ["TOPOLOGIES"])
     for name in sorted(os.listdir(directory)):
         path = os.path.join(directory, name)
@@ -30,7 +30,7 @@ def expected():
 
 
 def check(fabric, path, socket):
-    """What the log says, in the form of the comment; and hosts that do not reach the next one."""
+    """The result in the log, in the comment's format; and hosts that do not reach the next."""
     with subprocess.Popen([fabric, "serve", "--topology", path, f"--umad2sim={socket}",
                            "--control", "control"], stdout=subprocess.PIPE) as served:
         try:
@@ -54,7 +54,7 @@ def check(fabric, path, socket):
 
 
 def main():
-    """See above."""
+    """Checks all topologies."""
     fabric = os.path.abspath(sys.argv[1])
     bad = count = 0
     for path, want in expected():

@@ -4,8 +4,8 @@
 
 OpenSM, at the first host by libumad2sim, asks for the counters of all ports in SWEEPS (10) sweeps,
 with 500 queries outstanding. In each it is stopped for a second, so that its answers do not fit its
-socket. Each sweep has to end, with as many queries as the others, and nothing may be lost. One line
-tells of each; the status is 0 if all is well.
+socket. Each sweep must end with as many queries as the others, and without losses. It prints a line
+for each sweep; the status is 0 if all are right.
 """
 import glob
 import json
@@ -31,7 +31,7 @@ force_log_flush TRUE
 
 
 def wait_until(true, what, seconds=PATIENCE):
-    """Until true() is true."""
+    """Waits until true() is true."""
     end = time.monotonic() + seconds
     while not true():
         if time.monotonic() > end:
@@ -40,7 +40,7 @@ def wait_until(true, what, seconds=PATIENCE):
 
 
 def text(path):
-    """Of a file that may not be there yet."""
+    """The text of a file that may not exist yet."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()
@@ -60,12 +60,12 @@ class Manager:
                                         stderr=subprocess.STDOUT)
 
     def say(self, line):
-        """A command of the console."""
+        """Sends a command to the console."""
         self.process.stdin.write(line.encode() + b"\n")
         self.process.stdin.flush()
 
     def outstanding(self):
-        """Queries that have no answer; None: the sweep is under way."""
+        """The number of queries without an answer; None if the sweep has not ended."""
         before = len(text("console"))
         self.say("perfmgr")
         wait_until(lambda: "query ClassPortInfo" in text("console")[before:], "OpenSM's console")
@@ -75,20 +75,20 @@ class Manager:
         return None
 
     def stop(self):
-        """For a second."""
+        """Stops OpenSM for a second."""
         self.process.send_signal(signal.SIGSTOP)
         time.sleep(1)
         self.process.send_signal(signal.SIGCONT)
 
 
 def status(fabric):
-    """Of the fabric."""
+    """The status of the fabric."""
     return json.loads(subprocess.run([fabric, "status", "-c", "control", "-j"], check=True,
                                      capture_output=True).stdout)
 
 
 def sweep(fabric, manager, number):
-    """One, with a stop as soon as its queries come. Return: the queries."""
+    """Runs one sweep, with a stop as soon as its queries arrive. Return: the queries"""
     before = status(fabric)["other_mads"]
     manager.say("perfmgr sweep")
     wait_until(lambda: status(fabric)["other_mads"] > before, "the sweep begins")
@@ -103,11 +103,11 @@ def sweep(fabric, manager, number):
 
 
 def run(fabric, env, sweeps):
-    """All of them. Return: whether they are alike, and nothing is lost."""
+    """Runs all sweeps. Return: whether they have the same queries, and nothing is lost"""
     manager = Manager(env)
     try:
         wait_until(lambda: "SUBNET UP" in text("osm.log"), "SUBNET UP")
-        # the first one asks for ClassPortInfo only
+        # the first one queries ClassPortInfo only
         sweep(fabric, manager, 0)
         results = {sweep(fabric, manager, i + 1) for i in range(sweeps)}
     finally:
@@ -119,7 +119,7 @@ def run(fabric, env, sweeps):
 
 
 def main():
-    """See above."""
+    """Runs the test."""
     fabric = os.path.abspath(sys.argv[1])
     spec = sys.argv[2] if len(sys.argv) > 2 else "fat-tree:36"
     sweeps = int(sys.argv[3]) if len(sys.argv) > 3 else 10

@@ -64,7 +64,7 @@ class Fabric:
         self.lft_of = {}
 
     def close(self):
-        """Ends it."""
+        """Ends the fabric."""
         self.child.terminate()
         self.child.communicate()
         if self.child.returncode:
@@ -98,19 +98,19 @@ class Fabric:
 
 
 def run(*argv):
-    """What a program at the first host prints."""
+    """The output of a program at the first host."""
     done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=3600,
                           check=False, text=True, errors="replace",
                           env={**os.environ, "LD_PRELOAD": LIBRARY, "IBSIM_SOCKNAME": SOCKET,
                                "OSM_TMP_DIR": ".", "OSM_CACHE_DIR": "."})
-    # ibqueryerrors' status is how many nodes it found something at
+    # ibqueryerrors' status is the number of nodes with errors
     if done.returncode and argv[0] != "ibqueryerrors":
         raise Different(f"{argv[0]}: status {done.returncode}: {done.stderr[-300:]}")
     return done.stdout
 
 
 def graph(nodes):
-    """What a topology file says of nodes: by node and port the other end, rate, LID and LMC."""
+    """The nodes of a topology file: by node and port the other end, rate, LID and LMC."""
     out = {}
     for guid, node in nodes.items():
         out[guid] = (node["type"], node["description"])
@@ -135,7 +135,7 @@ def check_discovered(fabric, nodes):
 
 
 def check_formats(fabric):
-    """What the fabric writes as other tools do is read as that fabric."""
+    """The fabric reads the formats of other tools that it writes as the same fabric."""
     ours = fabric.convert("lst", "--control", fabric.path)
     # ibnetdiscover -p has neither IDs nor NodeGUIDs: its cables by LID and port
     for form, drop in (("ibnetdiscover", ""), ("lst", ""),
@@ -223,7 +223,7 @@ def read_tables(text):
 def check_tables(fabric, nodes):
     """dump_fts, or ibroute for what dump_fts does not show, has what the switches' tables have."""
     switches = {guid: n for guid, n in nodes.items() if n["type"] == "switch"}
-    # without -a they leave out LIDs that nobody has
+    # without -a they leave out LIDs that no port has
     lids = {lid for n in nodes.values() for p in n["ports"].values() if p.get("lid")
             for lid in range(p["lid"], p["lid"] + (1 << p["lmc"]))}
     tables = {}
@@ -261,7 +261,7 @@ def walk(fabric, nodes, where, num, lid):
 
 
 def check_traces(fabric, nodes):
-    """ibtracert's ways are those of the forwarding tables."""
+    """The routes of ibtracert are those of the forwarding tables."""
     ends = [(guid, num, p) for guid, n in nodes.items() if n["type"] == "channel adapter"
             for num, p in n["ports"].items() if p["state"] == "Active" and p["lid"]]
     rng = random.Random(1)
@@ -273,7 +273,7 @@ def check_traces(fabric, nodes):
             if m:
                 theirs += [int(m[1]), (m[2], int(m[3]))]
         way = walk(fabric, nodes, guid, num, end["lid"])
-        # ibtracert says by which port of which switch a packet comes, and by which it leaves
+        # ibtracert prints the port by which a packet enters a switch, and that by which it leaves
         ours, at = [num], way[0]
         for at in way[:-1]:
             ours.append(at if len(ours) % 2 else at[1])
@@ -316,7 +316,7 @@ def check_errors(fabric, nodes):
 
 
 def check(program, *topology):
-    """All of it for one topology. Returns how much was compared, as text."""
+    """Runs all checks for one topology. Returns the number of comparisons, as text."""
     fabric = Fabric(program, [*topology, f"--umad2sim={SOCKET}"], "control")
     try:
         run("opensm", "-o", "-f", "osm.log")
@@ -356,7 +356,7 @@ def chosen(args):
 
 
 def main():
-    """See above."""
+    """Checks all topologies."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("fabric", type=os.path.abspath)
     parser.add_argument("topology", nargs="*")

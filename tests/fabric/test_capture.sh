@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# test_capture.sh TEST_CAPTURE OUT FABRIC: let tshark read what a capture wrote, and what a fabric sends
-# while it runs.
+# test_capture.sh TEST_CAPTURE OUT FABRIC: let tshark read a written capture, and the packets of a fabric
+# that runs.
 set -eu
 file=$2/capture.pcapng
 "$1" "$file" > "$2/capture.log" 2>&1
@@ -38,7 +38,7 @@ expect "link packets without a CRC" "$(count 'infiniband_link && !infiniband_lin
 expect "lanes with link packets" "$(count 'infiniband_link.vl == 7' "$file.links")" 4
 echo "$(count frame) frames of a capture and $(count infiniband_link "$file.links") link packets, as tshark has them"
 
-# While a fabric runs: SMPs of a program on the host go by.
+# While a fabric runs: the capture has the SMPs of a program on the host.
 fabric=$3
 lib=$(echo /usr/lib/*/umad2sim/libumad2sim.so)
 dir=$(mktemp -d)
@@ -49,7 +49,7 @@ export IBSIM_SOCKNAME=capture-$$
 served=$!
 trap 'kill -9 $(jobs -p) 2>/dev/null || :; rm -rf "$dir"' EXIT
 
-# soon COMMAND...: it succeeds before half a minute has gone
+# soon COMMAND...: the command succeeds within half a minute
 soon() {
 	for ((i = 0; i < 300; i++)); do
 		"$@" >/dev/null 2>&1 && return

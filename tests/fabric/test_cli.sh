@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# The command line of ohca-fabric: what it says and its status. One line for each part.
+# The command line of ohca-fabric: its output and its status. One line for each part.
 #	test_cli.sh FABRIC
 # shellcheck disable=SC2016,SC2317 # the inner shell expands it; expect calls functions
 
@@ -10,7 +10,7 @@ dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 bad=0
 
-# expect NAME STATUS TEXT COMMAND...: exits with STATUS and says TEXT
+# expect NAME STATUS TEXT COMMAND...: exits with STATUS and prints TEXT
 expect()
 {
 	local out rc
@@ -24,7 +24,7 @@ expect()
 	fi
 }
 
-# says TEXT FILE: it does before half a minute has gone
+# says TEXT FILE: the file contains TEXT within half a minute
 says()
 {
 	for ((i = 0; i < 600; i++)); do
@@ -49,7 +49,7 @@ expect 'generate says how' 0 '^# Topology file: ohca-fabric generate star:2 --na
 	"$fabric" generate --names nvidia star:2 --speed NDR
 expect 'generate to a full disk' 1 'No space' bash -c '"$1" generate star:9 >/dev/full' x "$fabric"
 "$fabric" generate fat-tree:8 >"$dir/tree"
-# as_generated FILE: its second line says what has made the rest
+# as_generated FILE: the second line of the file has the command that made the rest
 as_generated()
 {
 	local words
@@ -122,7 +122,7 @@ expect 'serve at a path that is not there' 1 'No such file' \
 expect 'serve at a path that is too long' 1 'the limit is 107' \
 	"$fabric" serve -g star:2 -l "$dir/$(printf '%0120d' 0)"
 expect 'serve at what is no socket' 1 'is not a socket' "$fabric" serve -g star:2 -l "$dir/tree"
-# what is right is taken, and the next mistake is the one that is told
+# correct values are accepted, and the error is about the next mistake
 for o in mtu=256 mtu=4096 pkeys=32 pkeys=128 vls=1 vls=8 vls=15 credit-shift=0 credit-shift=6 hoq-scale=0 rate-scale=0 rate-scale=1000000 \
 	hoq-scale=1000000 spin-us=0 spin-us=1000000 spin-us=auto trace=ohca_err_* front-memory=1 front-memory=4T,64T \
 	front-memory=8192M,1048576 hca-memory=1M hca-memory=1048576K; do
@@ -226,7 +226,7 @@ expect 'traffic without a subnet manager' 1 'no two hosts with LIDs' "$fabric" t
 kill $runs
 wait $runs
 expect 'traffic of one' 1 'no two hosts' "$fabric" traffic -g star:1
-# virtual time stands, but while it is let run
+# virtual time advances only when it is asked to
 serve_virtual()
 {
 	"$fabric" serve -q --virtual -g fat-tree:4 --seed 3 -c "$dir/virtual" --rate-scale 1000 \
@@ -289,7 +289,7 @@ converted()
 {
 	"$fabric" topology --format "$1" "${@:2}"
 }
-# same_as FILE COMMAND...: which writes what the file has
+# same_as FILE COMMAND...: the command prints the contents of the file
 same_as()
 {
 	diff "$1" <("${@:2}")
@@ -469,8 +469,8 @@ expect 'topology to a full disk' 1 'No space' \
 kill $!
 wait $!
 
-# What is chosen by chance goes by the seed, before any script plays.
-# downs SEED: says the ports of a switch whose links go down when that is left to chance
+# Random choices depend on the seed, before any script runs.
+# downs SEED: prints the ports of a switch whose links go down when they are chosen at random
 downs()
 {
 	local pid i
@@ -507,7 +507,7 @@ for line in sys.argv[2:]:
     c.sendall(line.encode() + b"\n")
     c.close()
 EOF
-# it does within half a minute, or does not run
+# it prints that within half a minute, or has ended
 other_listens()
 {
 	local i
@@ -549,13 +549,13 @@ done
 expect 'a fault has no more to say' 0 '' "$fabric" link up leaf1:1 -c "$dir/other"
 wait $!
 
-# all_of COMMAND...: standard input has what it prints and its status, to the letter
+# all_of COMMAND...: its output and status are exactly those in the standard input
 all_of()
 {
 	diff - <("$@" 2>&1; echo "status $?")
 }
 
-# as_other REPLY...: the next connections get these, the file $dir/asked what they have sent
+# as_other REPLY...: the next connections get these replies; $dir/asked has their requests
 as_other()
 {
 	rm -f "$dir/other" "$dir/other.asked"
@@ -610,7 +610,7 @@ $dir/script:3: no
 $dir/script:12: not
 status 1
 EOF
-# a reply that says too little, twice the same part, or none
+# a reply that lacks members, one that repeats a part, and none
 as_other '{"text": "a\n", "next": 0}' '{"nodes": [], "next": 0}' '{"capture": "pcapng"}' '{"text": 1}'
 expect 'a part that does not go on' 0 '' all_of "$fabric" topology -c "$dir/other" <<'EOF'
 a
@@ -632,7 +632,7 @@ expect 'what these have asked' 0 '' diff - "$dir/other.asked" <<'EOF'
 {"command":"capture","ports":["a:1","b:2"],"count":3,"link_packets":true}
 {"command":"topology","first":0,"file":true}
 EOF
-# requests: words, and what is sent
+# requests: words, and the request that is sent
 printf 'at 0 \303\266\n' >"$dir/words"
 cat >"$dir/says" <<EOF
 link up a:b:3
@@ -801,7 +801,7 @@ $dir/hosts:5: warning: this end of the cable has 4xEDR, the other in line 8 1xSD
 $dir/hosts: 1 switches, 2 channel adapters, 1 routers, 3 cables
 status 0
 EOF
-# What a page has after "$ ohca-fabric" generate or traffic is what the command prints. Usage: as_printed PAGE
+# The lines in a page after "$ ohca-fabric" generate or traffic are the command's output. Usage: as_printed PAGE
 as_printed() {
 	local line command='' want='' n=0
 	while IFS= read -r line; do
@@ -831,7 +831,7 @@ expect 'hosts of nothing' 2 'either --topology or --generate' "$fabric" hosts
 expect 'hosts of two' 2 'either --topology or --generate' "$fabric" hosts -t "$dir/hosts" -g star:2
 expect 'a largest seed' 0 '' "$fabric" hosts -g star:2 --seed 4294967295
 expect 'a seed that is too large' 2 'a number from 0 to 4294967295' "$fabric" hosts -g star:2 --seed 4294967296
-# capture_ports N: so many
+# capture_ports N: that many ports
 capture_ports()
 {
 	local i
@@ -895,7 +895,7 @@ expect 'and says so' 0 'sandbox seccomp: no$' "$fabric" status -c "$dir/control"
 kill $pid
 wait $pid
 
-# a pipe that is full and that nobody reads
+# a full pipe without a reader that reads
 mkfifo "$dir/full"
 exec 7<>"$dir/full"
 timeout 1 dd if=/dev/zero bs=4096 count=1024 >&7 2>/dev/null
@@ -913,7 +913,7 @@ expect 'a standard error that nobody reads stops nothing' 1 '' kill -0 $pid
 kill -9 $pid 2>/dev/null
 exec 7>&-
 
-# a pipe whose reader goes
+# a pipe whose reader closes it
 mkfifo "$dir/gone"
 exec 7<>"$dir/gone"
 rm -f "$dir/control" "$dir/piped"

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# The unmodified OpenSM brings a fabric up, follows machines that come and go, and
-# infiniband-diags show what is true. Machines are processes with libohca-umad.so, which come
-# by links. Waits end with what they wait for; their limits are for a host that is busy. One line
-# for each part: PASS, or FAIL with what went wrong.
+# The unmodified OpenSM brings a fabric up and handles machines that attach and leave, and
+# infiniband-diags print the true state. Machines are processes with libohca-umad.so, which attach
+# by links. Waits end with their condition; their limits are for a busy host. One line for each
+# part: PASS, or FAIL with the error.
 #	test_links.sh FABRIC LIBRARY FORK_UMAD
 # shellcheck disable=SC2317 # cleanup is called by the trap
 
@@ -45,7 +45,7 @@ part()
 	part_bad=0
 }
 
-# start GUID COMMAND...: in the background, its pid in $pid
+# start GUID COMMAND...: starts it in the background, with its pid in $pid
 start()
 {
 	OHCA_UMAD=$socket,host_$1,0x${1}00 LD_PRELOAD=$library "${@:2}" >"$dir/out.$1" 2>&1 </dev/null &
@@ -64,14 +64,14 @@ wait_for()
 	return 1
 }
 
-# tool COMMAND...: run on the third node, output to $dir/tool
+# tool COMMAND...: runs it on the third node, with its output in $dir/tool
 tool()
 {
 	OHCA_UMAD=$socket,host_103,0x10300 LD_PRELOAD=$library timeout -k 1 "$patience" "$@" \
 		>"$dir/tool" 2>&1 </dev/null
 }
 
-# expect TEXT COMMAND...: it succeeds and says TEXT (basic regular expression)
+# expect TEXT COMMAND...: it succeeds and prints TEXT (basic regular expression)
 expect()
 {
 	if ! tool "${@:2}"; then
@@ -125,7 +125,7 @@ star()
 	} | topology
 }
 
-# serve NAME TOPOLOGY: a fabric whose machines come to the socket NAME; its pid in $pid
+# serve NAME TOPOLOGY: starts a fabric that listens at the socket NAME; its pid is in $pid
 serve()
 {
 	"$fabric" serve -l "$dir/$1" -t "$2" --hosts-off >"$dir/out-$1" 2>&1 </dev/null &
@@ -139,13 +139,13 @@ star the_switch abc123 12 >"$dir/topology"
 serve s "$dir/topology" || exit 1
 swpid=$pid
 
-# OpenSM ignores traps that come in bursts, as our short-lived nodes make them: let it
-# look by itself, too.
+# OpenSM ignores traps in bursts, which our short-lived nodes cause: let it sweep by
+# itself, too.
 printf '%s\n' 'force_log_flush TRUE' 'sweep_interval 1' 'sminfo_polling_timeout 500' \
 	'polling_retry_number 2' >"$dir/conf"
 printf 'force_log_flush TRUE\nsweep_interval 0\n' >"$dir/conf-traps"
 
-# An SM alone with the switch, then a second one that stands by.
+# One SM with the switch, then a second one as standby.
 start 101 opensm -F "$dir/conf" -f "$dir/sm1.log"
 sm1=$pid
 wait_for 'SUBNET UP' "$dir/sm1.log"
@@ -184,14 +184,14 @@ grep -q 'Connection timed out' "$dir/tool" && fail 'an unsupported attribute tim
 tool "$forks" || fail "a program that forks: $(cat "$dir/tool")"
 
 part 'subnet administration'
-# All nodes are more than one MAD holds: RMPP.
+# The list of all nodes does not fit into one MAD, so it uses RMPP.
 tool saquery NR || fail "saquery: $(tail -3 "$dir/tool")"
 n=$(grep -c 'NodeDescription' "$dir/tool")
 [ "$n" = 4 ] || fail "saquery shows $n nodes instead of 4: $(cat "$dir/tool")"
 expect 'host_102' saquery NR host_102
 
 part 'places'
-# refused TEXT PLACE: a program with that OHCA_UMAD ends and says TEXT
+# refused TEXT PLACE: a program with that OHCA_UMAD ends and prints TEXT
 refused()
 {
 	OHCA_UMAD=$2 LD_PRELOAD=$library timeout -k 1 "$patience" sminfo >"$dir/tool" 2>&1 </dev/null &&
@@ -203,7 +203,7 @@ refused "$dir/none" "$dir/none"
 refused 'is attached to switch port 1 already' "$socket,host_101,0x10100"
 refused "place of 'host1' is taken" "$socket,host1,0x77700"
 refused 'the name has 64 characters' "$socket,$(printf '%064d' 0)"
-# By its name alone a host's place is taken.
+# A program can attach in a host's place by the host's name alone.
 OHCA_UMAD=$socket,host5 LD_PRELOAD=$library timeout -k 1 "$patience" smpquery nodedesc -D 0 \
 	>"$dir/tool" 2>&1 </dev/null || fail "host5: $(cat "$dir/tool")"
 grep -q 'host5' "$dir/tool" || fail "host5: $(cat "$dir/tool")"
@@ -221,7 +221,7 @@ OHCA_UMAD_TOKEN=$dir/wrong refused 'the token is wrong, or missing' "$by_tcp,hos
 OHCA_UMAD_TOKEN='' refused 'token' "$by_tcp,host2"
 OHCA_UMAD_TOKEN=$dir/none refused 'No such file' "$by_tcp,host2"
 refused 'the token is wrong, or missing' "$by_tcp,host2"
-# Who has no name says once, too, that it has no secret.
+# A program without a name of its own also prints once that it has no secret.
 n=$(grep -c 'refused' "$dir/out-tcp")
 refused 'the token is wrong, or missing' "$by_tcp"
 [ "$(grep -c 'refused' "$dir/out-tcp")" = $((n + 1)) ] || fail "by TCP: $(cat "$dir/out-tcp")"
@@ -233,21 +233,21 @@ OHCA_UMAD=$by_tcp,host2 OHCA_UMAD_TOKEN=$dir/secret OHCA_UMAD_WAIT=0 LD_PRELOAD=
 	timeout -k 1 "$patience" smpquery nodedesc -D 0,1 >"$dir/tool" 2>&1 </dev/null
 grep -q 'switch1' "$dir/tool" || fail "by TCP: $(cat "$dir/tool")"
 
-# A fabric that has no secret takes wires, and no programs: they may be anybody's.
+# A fabric without a secret accepts wires, but no programs, because any user could start them.
 "$fabric" serve -g star:4 --hosts-off --listen-tcp 0 --wire switch1:4 >"$dir/out-open" 2>&1 </dev/null &
 pids+=("$!")
 wait_for 'ready' "$dir/out-open"
 refused 'to a fabric that has a --token' "$(sed -n 's/.*wires come by \(tcp:.*\)/\1/p' "$dir/out-open"),host2"
 
 part 'forwarding tables'
-# The forwarding tables are what the nodes' ports are.
+# The forwarding tables match the ports of the nodes.
 tool ibroute "$lid"
 n=$(grep -c 'Channel Adapter portguid\|Switch portguid' "$dir/tool")
 [ "$n" = 4 ] || fail "ibroute shows $n LIDs instead of 4: $(cat "$dir/tool")"
 expect 'MLIDs\|mlids dumped' ibroute -M "$lid"
 
 part counters
-# Counters move with GS packets, and only with these.
+# Counters increase with GS packets, and only with these.
 tool perfquery -R "$lid" 3
 sleep 0.2
 tool perfquery "$lid" 3
@@ -259,13 +259,13 @@ expect 'PortUnicastXmitPkts' perfquery -x "$lid" 3
 expect 'PortSelect:.*255' perfquery -a "$lid"
 tool perfquery "$lid" 13 && fail 'perfquery of port 13 of 12 succeeded'
 
-# The SM has nothing to complain about so far.
+# The SM has logged no errors so far.
 if grep -a 'ERR ' "$dir/sm1.log"; then
 	fail 'OpenSM reported errors'
 fi
 
 part 'a port disabled and enabled'
-# A port is disabled and enabled by hand.
+# A port is disabled and enabled by a command.
 expect 'PhysLinkState:.*Disabled' ibportstate "$lid" 2 disable
 wait_for 'port 2: link down' "$dir/out-s"
 expect 'LinkState:.*Down' smpquery portinfo "$lid" 2
@@ -278,7 +278,7 @@ done
 grep -q 'LinkState:.*Active' "$dir/tool" || fail 'port 2 did not come back'
 
 part 'the master dies'
-# The master goes; the subnet manager that stood by takes over.
+# The master ends; the standby subnet manager becomes master.
 kill -9 "$sm1"
 wait "$sm1" 2>/dev/null
 wait_for "port 1: 'host_101' detached" "$dir/out-s"
@@ -290,7 +290,7 @@ wait "$swpid" 2>/dev/null
 
 part 'two switches'
 # Two switches with two cables between them, and a machine at each. This OpenSM never sweeps by
-# itself: whatever becomes Active here became so by trap 128.
+# itself: whatever becomes Active here does so because of trap 128.
 topology >"$dir/topology" <<EOF
 switch_a a1 S8
 switch_b b1 S8
@@ -333,10 +333,10 @@ if grep -a 'pkey_mgr.* ERR ' "$dir/sm4.log"; then
 fi
 
 part 'two subnets'
-# An OpenSM in each, machines at all hosts; what they come with are other GUIDs than the topology's.
+# An OpenSM in each, machines at all hosts; their GUIDs differ from those of the topology.
 serve r ../opensm/two-subnets
 socket=$dir/r
-# at HOST COMMAND...: at that host's place
+# at HOST COMMAND...: runs it in the place of that host
 at()
 {
 	OHCA_UMAD=$socket,$1 LD_PRELOAD=$library "${@:2}" </dev/null

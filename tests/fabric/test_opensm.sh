@@ -15,7 +15,7 @@ export IBSIM_SOCKNAME=test-$$ OSM_TMP_DIR=$dir OSM_CACHE_DIR=$dir
 pids=()
 bad=0
 
-# Ends all that was started here; timeout(1) passes it on, and ends what does not end by itself.
+# Ends all processes of this script; timeout(1) passes the signal on, and kills those that do not end.
 finish()
 {
 	[ ${#pids[@]} -eq 0 ] || kill "${pids[@]}" 2>/dev/null
@@ -64,8 +64,8 @@ within()
 	done
 }
 
-# serve ARGUMENT...: a fabric, until stop. Without --foreground timeout sends SIGCONT after a signal,
-# and LeakSanitizer, which stops the process at its end, may wait for ever.
+# serve ARGUMENT...: runs a fabric until stop. Without --foreground, timeout sends SIGCONT after a signal,
+# and LeakSanitizer, which stops the process at its end, may hang.
 serve()
 {
 	: >ready	# not what the one before has said
@@ -96,14 +96,14 @@ same_shape()
 	at host1 ibnetdiscover >found && "$fabric" check found && diff <(shape found) <(shape "$1")
 }
 
-# all_active COUNT: so many ends of links are Active, and no other is up.
+# all_active COUNT: that many ends of links are Active, and no other one is up.
 all_active()
 {
 	at host1 iblinkinfo >links || return
 	[ "$(grep -o 'Active/ *LinkUp' links | wc -l)" = "$1" ] && ! grep -E 'Init|Armed' links
 }
 
-# IsSM of host 1, which has LID 1, as its PortInfo says
+# IsSM of host 1, which has LID 1, from its PortInfo
 is_sm()
 {
 	says IsSM at host2 smpquery portinfo 1 1
@@ -129,7 +129,7 @@ opensm_qos()
 	grep -q 'SUBNET UP' qos.log && ! grep ' ERR ' qos.log
 }
 
-# opensm_stays NUMBER HOST: child of pids[NUMBER]; nothing but traps makes it sweep again
+# opensm_stays NUMBER HOST: starts OpenSM as a child of pids[NUMBER]; only traps make it sweep again
 opensm_stays()
 {
 	printf '%s\n' 'force_log_flush TRUE' 'sweep_interval 0' 'sminfo_polling_timeout 300' \
@@ -138,13 +138,13 @@ opensm_stays()
 	pids[$1]=$!
 }
 
-# up NUMBER COUNT: OpenSM has set the subnet up that often
+# up NUMBER COUNT: OpenSM has set the subnet up that many times
 up()
 {
 	[ "$(grep -c 'SUBNET UP' "osm$1.log")" -ge "$2" ]
 }
 
-# lid_of NODE: as ibnetdiscover says
+# lid_of NODE: its LID from ibnetdiscover
 lid_of()
 {
 	at host2 ibnetdiscover -p >list || return
@@ -196,13 +196,13 @@ check 'it tells what it answered' says 'smps NodeInfo: Get [1-9]' "$fabric" stat
 check 'and of links' says 'links_active: 4' "$fabric" status -c control
 check 'it ends' stop
 
-# remote COMMAND...: a program that comes by UDP
+# remote COMMAND...: runs a program that connects by UDP
 remote()
 {
 	IBSIM_SERVER_NAME=127.0.0.1 IBSIM_SERVER_PORT=$port at host1 "$@"
 }
 
-# The port is free, or another one is tried.
+# If the port is not free, another one is tried.
 serve_udp()
 {
 	for port in 27070 28070 29070; do

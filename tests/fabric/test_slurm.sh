@@ -21,7 +21,7 @@ unpack()
 	for deb in *.deb; do
 		dpkg -x "$deb" x || return
 	done
-	# it looks for plugins by the name that it is called by
+	# its name decides where it looks for plugins
 	cp x/usr/sbin/slurmctld-wlm slurmctld
 }
 
@@ -52,13 +52,13 @@ read_by_slurm()
 	END
 	rm -rf state
 	mkdir state
-	# it is done with the file when it says what the last switch is
+	# it has read the whole file when it logs the last switch
 	SLURM_CONF=$dir/slurm.conf ./slurmctld -D -c -vvvv -f "$dir/slurm.conf" >"$log" 2>&1 &
 	for _ in $(seq 100); do
 		grep -q 'switches_dist\|fatal:' "$log" && break
 		sleep 0.1
 	done
-	# it does not end before it has looked up the addresses of all nodes
+	# it would resolve the addresses of all nodes before it ends
 	kill -9 $! 2>/dev/null
 	wait $! 2>/dev/null
 	! grep -E 'fatal:|TOPOLOGY:|topology.*(error|warning):' "$log" &&

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# check_tshark.sh WRITE_PCAP OUT: let tshark read what our builders wrote; every
-# frame has to match all the fields that write_pcap printed for it.
+# check_tshark.sh WRITE_PCAP OUT: let tshark read the packets of our builders; every
+# frame must match all the fields that write_pcap printed for it.
 set -eu
 pcap=$2/opcodes.pcap
 "$1" "$pcap" > "$2/opcodes.txt"

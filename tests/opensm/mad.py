@@ -20,7 +20,7 @@ QKEY = 0x80010000
 
 
 class Refused(Exception):
-    """The answer to a MAD is not success; status is the MAD's, or a text."""
+    """The answer to a MAD is an error; status is the MAD's, or a text."""
 
     def __init__(self, status):
         super().__init__(status if isinstance(status, str) else f"status {status:#06x}")
@@ -28,7 +28,7 @@ class Refused(Exception):
 
 
 class Host:
-    """A process at a host, which sends MADs one after the other."""
+    """A process at a host that sends MADs one after the other."""
 
     def __init__(self, environment, directory):
         self.tid = 0
@@ -38,13 +38,13 @@ class Host:
                                         text=True)
 
     def end(self):
-        """Ends it."""
+        """Ends the process."""
         self.process.stdin.close()
         self.process.stdout.close()
         self.process.wait()
 
     def send(self, lid, mad):
-        """Return: the answer"""
+        """Sends a MAD. Return: the answer"""
         self.process.stdin.write(json.dumps({"lid": lid, "mad": mad.hex()}) + "\n")
         self.process.stdin.flush()
         answer = json.loads(self.process.stdout.readline())
@@ -84,11 +84,11 @@ class Host:
         self.smp(path, PORT_INFO, 0, bytes(info))
 
     def sm_lid(self):
-        """MasterSMLID of this host."""
+        """The MasterSMLID of this host."""
         return struct.unpack_from(">H", self.port_info(()), 18)[0]
 
     def sa(self, method, attribute, mask, record, lid=None):
-        """A record of the subnet administration. Return: 64 bytes"""
+        """Sends a request for a record to the SA. Return: 64 bytes"""
         mad = (self.header(3, 2, method, attribute, 0) + bytes(12) + bytes(12) +
                struct.pack(">Q", mask) + record.ljust(200, b"\0"))
         return self.send(lid or self.sm_lid(), mad)[56:120]
@@ -120,16 +120,16 @@ class Host:
         return {"mlid": struct.unpack_from(">H", found, 36)[0], "state": found[48] & 15}
 
     def join(self, mgid, port_guid, state=1, create=True):
-        """Joins a group, which is made if it is not there."""
+        """Joins a group, and makes it if it does not exist."""
         return self.member(SET, mgid, port_guid, state, create)
 
     def leave(self, mgid, port_guid, state=1):
-        """Leaves it."""
+        """Leaves the group."""
         return self.member(DELETE, mgid, port_guid, state, False)
 
 
 class Port:
-    """libibumad at this host's port, as the process has it."""
+    """libibumad at this host's port, as the process uses it."""
 
     def __init__(self):
         self.lib = ctypes.CDLL("libibumad.so.3")
@@ -149,7 +149,7 @@ class Port:
         self.at = self.lib.umad_get_mad(self.umad)
 
     def call(self, lid, mad):
-        """Return: the answer as an object"""
+        """Sends a MAD. Return: the answer as an object"""
         ctypes.memset(self.umad, 0, self.lib.umad_size())
         ctypes.memmove(self.at, mad, 256)
         direct = lid == 0xffff
@@ -163,14 +163,14 @@ class Port:
                 return {"error": "silence"}
             answer = ctypes.string_at(self.at, 256)
             if answer[12:16] != mad[12:16]:
-                continue        # an answer that came too late
+                continue        # an answer that arrived too late
             if self.lib.umad_status(self.umad):
                 return {"error": "undelivered"}
             return {"mad": answer.hex()}
 
 
 def main():
-    """Until the end of the input."""
+    """Runs until the end of the input."""
     port = Port()
     for line in sys.stdin:
         request = json.loads(line)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the tables of a fabric's switches do: ways, packets that are lost, circles of credits."""
+"""Checks the tables of a fabric's switches: routes, lost packets, credit loops."""
 import collections
 
 import mad
@@ -8,7 +8,7 @@ NO_PORT = 255
 
 
 def directed(fabric, host):
-    """Directed routes to all nodes: ports, from a host."""
+    """Directed routes to all nodes: the ports from a host on."""
     nodes = fabric.nodes()
     by_guid = {n["guid"]: name for name, n in nodes.items()}
     ways, queue = {host: ()}, collections.deque([host])
@@ -52,7 +52,7 @@ class Tables:
         return self.name[port["peer"]], port["peer_port"]
 
     def way(self, name, number, lid):
-        """Links (node, port) by which a packet leaves on its way to a LID; None: it is lost."""
+        """Links (node, port) on the route of a packet to a LID; None if it is lost."""
         links, at = [(name, number)], self.peer(name, number)
         while at and len(links) < 64:
             name, came = at
@@ -68,7 +68,7 @@ class Tables:
         return None
 
     def ways(self):
-        """(host, port, LID): the way, of all pairs of hosts' ports"""
+        """{(host, port, LID): the route} for all pairs of hosts' ports"""
         for name, number in self.ends:
             for end, lids in self.ends.items():
                 if end != (name, number):
@@ -81,11 +81,11 @@ class Tables:
                 if self.nodes[name]["type"] == "router" for lid in lids}
 
     def lost(self, but=()):
-        """The first few pairs between which packets do not arrive, but those to some LIDs."""
+        """The first few pairs between which packets are lost, except those to some LIDs."""
         return [pair for pair, way in self.ways() if way is None and pair[2] not in but][:4]
 
     def circle(self, vls=None):
-        """Channels that wait for each other, or None; vls(pair, way): the VL on each link."""
+        """A circle of channels that wait for each other, or None; vls(pair, way): VLs of links."""
         waits = collections.defaultdict(set)
         for pair, way in self.ways():
             if way is None:
@@ -96,12 +96,12 @@ class Tables:
         return first_circle(waits)
 
     def hops(self):
-        """Links of all ways together."""
+        """The number of links on all routes together."""
         return sum(len(way) for _, way in self.ways() if way)
 
 
 def first_circle(waits):
-    """A circle of a graph, or None: what nobody waits for any more is taken away."""
+    """A circle of a graph, or None: removes nodes that no other node waits for."""
     count = collections.Counter(o for others in waits.values() for o in others)
     nodes = set(waits) | set(count)
     free = [n for n in nodes if not count[n]]
@@ -116,7 +116,7 @@ def first_circle(waits):
 
 
 class Lanes:
-    """The VLs that packets have, by PathRecords and SLtoVLMappingTables."""
+    """The VLs of packets, by PathRecords and SLtoVLMappingTables."""
 
     def __init__(self, tables, program, host):
         self.tables, self.program = tables, program
@@ -140,13 +140,13 @@ class Lanes:
         return self.sls[pair]
 
     def write(self, path):
-        """A file of the SLs of all paths that are known, as ohca-fabric traffic reads it."""
+        """Writes the SLs of all known paths to a file for ohca-fabric traffic."""
         with open(path, "w", encoding="ascii") as out:
             for (name, number, lid), sl in self.sls.items():
                 print(self.tables.ends[name, number][0], lid, sl, file=out)
 
     def vls(self, pair, way):
-        """For Tables.circle()."""
+        """The function vls for Tables.circle()."""
         sl, lanes, came = self.sl(pair), [], 0
         for name, out in way:
             lanes.append(self.map(name, came if name in self.tables.lft else 0, out)[sl])

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A fabric, OpenSMs at its hosts, and what every test judges at its end.
+"""A fabric, OpenSMs at its hosts, and the checks at the end of every test.
 
-Programs reach the fabric by ibsim's libumad2sim. Nothing is waited for by time: within() ends with
+Programs connect to the fabric by ibsim's libumad2sim. There are no fixed waits: within() ends with
 the condition, or fails the test. run sets CONFIG.
 """
 import collections
@@ -19,19 +19,19 @@ import unittest
 import mad
 
 PATIENCE = 60 * float(os.environ.get("OHCA_PATIENCE") or 1)
-# root: that of an OpenSM with libraries of its own, in which it is run
-# umad: libohca-umad.so, by which a program is a machine
+# root: for an OpenSM with libraries of its own, the root in which it runs
+# umad: libohca-umad.so, with which a program is a machine
 CONFIG = {"fabric": "ohca-fabric", "opensm": "opensm", "library": "", "umad": "", "programs": "",
           "root": "", "version": "?"}
-# What each OpenSM is told: sweeps are for traps alone, and standbys ask soon
+# Options of each OpenSM: it sweeps only for traps, and standbys poll often
 CONF = {"sweep_interval": 0, "sminfo_polling_timeout": 200, "polling_retry_number": 3,
         "force_log_flush": "TRUE", "log_max_size": 0}
-# What ftree says of what is no whole fat tree, before another engine takes over or it goes on
+# ftree's errors for an incomplete fat tree, before it continues or another engine does
 NO_FAT_TREE = frozenset(("AB09", "AB0D", "AB10", "AB25", "AB26", "AB27", "AB28", "AB2B"))
 
 
 def within(true, what, seconds=None):
-    """Until true() is true, which is its value; else AssertionError."""
+    """Waits until true() is true, and returns its value; else raises AssertionError."""
     end = time.monotonic() + (seconds or PATIENCE)
     while not (value := true()):
         if time.monotonic() > end:
@@ -41,7 +41,7 @@ def within(true, what, seconds=None):
 
 
 def read(path):
-    """A file's text, also if it is not there yet."""
+    """The text of a file, or "" if it does not exist yet."""
     try:
         with open(path, encoding="utf-8", errors="replace") as f:
             return f.read()
@@ -50,20 +50,20 @@ def read(path):
 
 
 def write(path, text):
-    """A file."""
+    """Writes a file."""
     with open(path, "w", encoding="utf-8") as f:
         f.write(text)
 
 
 def enter_root(directory="/"):
-    """In a process that is to be OpenSM: its root, and a directory that both roots have."""
+    """In a process that becomes OpenSM: enters its root, with a directory of both roots."""
     if CONFIG["root"]:
         os.chroot(CONFIG["root"])
         os.chdir(directory)
 
 
 class Anything(frozenset):
-    """Errors of any number: of an OpenSM while a script, or a test, breaks its fabric."""
+    """Any number of any errors: for an OpenSM while a script, or a test, breaks its fabric."""
 
     def __contains__(self, number):
         return True
@@ -95,24 +95,24 @@ class Fabric:
         self.answers = self.socket.makefile("r", encoding="utf-8")
 
     def said(self):
-        """What it has printed."""
+        """Its output."""
         return read(self.control + ".log")
 
     def environment(self, host):
-        """Of a program at a host."""
+        """The environment of a program at a host."""
         return {**os.environ, "LD_PRELOAD": CONFIG["library"], "IBSIM_SOCKNAME": self.name,
                 "SIM_HOST": host}
 
     def machine(self, host):
-        """Of a program that is a machine in the place of a host: served with --listen."""
+        """The environment of a program that is a machine in place of a host (with --listen)."""
         library = os.path.join(self.directory, "libohca-umad.so")
-        if not os.path.exists(library):     # where a root of another release sees it, too
+        if not os.path.exists(library):     # a path that exists in a root of another release, too
             shutil.copy(CONFIG["umad"], library)
         return {**os.environ, "LD_PRELOAD": library,
                 "OHCA_UMAD": f"{self.directory}/fabric,{host},{self.nodes()[host]['guid']}"}
 
     def ask(self, command, **members):
-        """All parts of the answer to a request; a refusal is an error."""
+        """All parts of the answer to a request; raises an error if it is refused."""
         first, parts = 0, []
         while first is not None:
             more = {"first": first} if first else {}
@@ -126,16 +126,16 @@ class Fabric:
         return parts
 
     def do(self, command, **members):
-        """A fault."""
+        """Makes a fault."""
         self.ask(command, **members)
 
     def link(self, end, state):
-        """The cable at NODE:PORT is pulled or plugged."""
+        """Pulls or plugs the cable at NODE:PORT."""
         node, _, port = end.rpartition(":")
         self.do("link", node=node, port=int(port), state=state)
 
     def status(self):
-        """Its counts."""
+        """Its status counters."""
         return self.ask("status")[0]
 
     def nodes(self):
@@ -151,11 +151,11 @@ class Fabric:
         return [port for part in self.ask("lft", node=node) for port in part["lft"]]
 
     def arrives(self, one, other, **members):
-        """Whether a packet from one reaches the other."""
+        """Whether a packet from one node reaches the other."""
         return self.ask("trace", **{"from": str(one), "to": str(other)}, **members)[0]["arrives"]
 
     def script(self, text):
-        """Plays a script to its end."""
+        """Runs a script to its end."""
         seconds = self.ask("script", text=text, replace=True)[0]["ends_ns"] / 1e9
         within(lambda: not self.status()["script_left"], "the script ends", seconds + PATIENCE)
         if self.status()["script_failed"]:
@@ -168,7 +168,7 @@ class Fabric:
         return counts["links_up"] == counts["links_active"] > 0
 
     def end(self):
-        """Ends it. Return: what is wrong with that; nothing the second time."""
+        """Ends it. Return: the errors of its end; none the second time"""
         if self.answers.closed:
             return []
         self.answers.close()
@@ -215,7 +215,7 @@ class OpenSM:
             preexec_fn=lambda: enter_root(self.dir))
 
     def text(self):
-        """Its log."""
+        """The text of its log."""
         return read(self.log)
 
     def ups(self):
@@ -223,16 +223,16 @@ class OpenSM:
         return self.text().count("SUBNET UP")
 
     def says(self, what, times=1):
-        """Waits until the log has a text so often."""
+        """Waits until the log has a text that many times."""
         within(lambda: self.alive() and self.text().count(what) >= times,
                f"{self.host}'s OpenSM says {what!r} {times} times: {self.text()[-600:]}")
 
     def up(self, times=1):
-        """Waits until the subnet is up, for the so many-th time."""
+        """Waits until the subnet is up for the given number of times."""
         self.says("SUBNET UP", times)
 
     def sweep(self):
-        """A heavy sweep now (SIGHUP), to its end."""
+        """Starts a heavy sweep (SIGHUP) and waits for its end."""
         before = self.ups()
         self.process.send_signal(signal.SIGHUP)
         self.up(before + 1)
@@ -245,12 +245,12 @@ class OpenSM:
         return True
 
     def once(self):
-        """Waits for the end of one that was started with -o."""
+        """Waits for the end of an OpenSM that was started with -o."""
         self.ended = self.process.wait(timeout=PATIENCE)
         return self
 
     def kill(self):
-        """As a machine that dies."""
+        """Kills it, as if the machine failed."""
         self.process.kill()
         self.process.wait()
         self.killed = True
@@ -264,7 +264,7 @@ class OpenSM:
         return re.findall(r"([\w-]+) tables configured on all switches", self.text())[-1]
 
     def end(self):
-        """Ends it. Return: what is wrong with its end and its log; nothing the second time."""
+        """Ends it. Return: the errors of its end and in its log; none the second time"""
         bad = []
         if self.judged:
             return bad
@@ -277,7 +277,7 @@ class OpenSM:
                 self.process.wait(timeout=PATIENCE / 6)
             except subprocess.TimeoutExpired:
                 # its main thread waits for one that it has cancelled, which waits for a MAD: rare,
-                # and no fault of what was tested
+                # and no fault of the code under test
                 print(f"note: OpenSM at {self.host} did not end by itself", flush=True)
                 self.kill()
         if not self.killed and self.process.returncode not in (0, self.ended or 0) and not bad:
@@ -289,14 +289,14 @@ class OpenSM:
 
 
 def status(process):
-    """How a process has ended."""
+    """The way in which a process has ended."""
     if process.returncode is not None and process.returncode < 0:
         return signal.Signals(-process.returncode).name
     return f"status {process.returncode}"
 
 
 class Case(unittest.TestCase):
-    """A test with a fabric and OpenSMs, which are judged when it has ended."""
+    """A test with a fabric and OpenSMs, which are checked at its end."""
 
     maxDiff = 2000
 
@@ -306,7 +306,7 @@ class Case(unittest.TestCase):
         self.dir = d.name
 
     def serve(self, *arguments):
-        """A fabric of a SPEC, or with these options."""
+        """Starts a fabric of a SPEC, or with these options."""
         if not arguments[0].startswith("-"):
             arguments = ("--generate", *arguments)
         fabric = Fabric(self.dir, *arguments)
@@ -314,20 +314,20 @@ class Case(unittest.TestCase):
         return fabric
 
     def opensm(self, fabric, host, *arguments, **more):
-        """An OpenSM, whose log has no error that was not announced."""
+        """Starts an OpenSM; its log may only have errors that are announced."""
         sm = OpenSM(fabric, host, *arguments, **more)
         self.addCleanup(lambda: self.assertEqual(sm.end(), []))
         return sm
 
     def once(self, fabric, host, *arguments, **more):
-        """One sweep of an OpenSM. Return: it"""
+        """Runs one sweep of an OpenSM. Return: the OpenSM"""
         sm = self.opensm(fabric, host, "-o", *arguments, **more).once()
         self.assertEqual(sm.ended, 0, f"{status(sm.process)}: {sm.text()[-400:]}")
         self.assertIn("SUBNET UP", sm.text())
         return sm
 
     def traffic(self, fabric, *arguments):
-        """What ohca-fabric traffic prints of the tables that a fabric has now."""
+        """The output of ohca-fabric traffic with the present tables of a fabric."""
         done = subprocess.run(
             [CONFIG["fabric"], "traffic", "--control", fabric.control, *arguments], cwd=self.dir,
             check=False, text=True, timeout=PATIENCE, capture_output=True)
@@ -335,9 +335,9 @@ class Case(unittest.TestCase):
         return done.stdout
 
     def load(self, fabric, *arguments, lanes=None):
-        """All hosts send to all by a fabric's tables, and the SLs that lanes know.
+        """All hosts send to all by a fabric's tables, and the SLs in lanes.
 
-        Return: how many messages are lost, the circle of ports, "none", that the tables have, and
+        Return: the number of lost messages, the circle of ports in the tables or "none", and the
         Gb/s of a host
         """
         if lanes:
@@ -350,18 +350,18 @@ class Case(unittest.TestCase):
         return int(lost), circle, float(host.split()[0])
 
     def at(self, fabric, host):
-        """A program of ours at a host."""
+        """Starts a program of ours at a host."""
         program = mad.Host(fabric.environment(host), fabric.directory)
         self.addCleanup(program.end)
         return program
 
     def settled(self, fabric, sm, more=lambda: True):
-        """The faults are over: OpenSM has set up all that is there."""
+        """Waits until the faults are over and OpenSM has set up all nodes."""
         within(lambda: sm.alive() and fabric.active() and more(),
                "all links are Active")
 
     def quiet(self, sm):
-        """It may have said anything while its fabric was broken; now it sweeps without an error."""
+        """Ignores errors while the fabric was broken; now it must sweep without an error."""
         sm.sweep()
         before = sm.text().count(" ERR ")
         sm.sweep()
@@ -369,6 +369,6 @@ class Case(unittest.TestCase):
 
 
 def quick(test):
-    """A test of the part that 'make check' runs."""
+    """Marks a test of the part that 'make check' runs."""
     test.quick = True
     return test

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Many clients that ask for paths while spines flap and one of two OpenSMs is killed."""
+"""Many clients that request paths while spines flap and one of two OpenSMs is killed."""
 import os
 import re
 import subprocess
@@ -7,12 +7,12 @@ import subprocess
 import routes
 from sm import ANY, CONFIG, PATIENCE, Case
 
-PATHS = 2000    # so many that clients ask while two OpenSMs follow each other
-SECONDS = 30    # until a client takes a request for unanswered
+PATHS = 2000    # so many that clients send requests while two OpenSMs replace each other
+SECONDS = 30    # seconds until a client considers a request lost
 
 
 class Clients(Case):
-    """1,000 hosts of a fat tree; each asks for 100 paths."""
+    """1,000 hosts of a fat tree; each requests 100 paths."""
 
     def begin(self, spec, clients, paths):
         """A master at the first host, and clients that are about to ask.
@@ -54,7 +54,7 @@ class Clients(Case):
         return told
 
     def ask(self, spec, clients, paths):
-        """Each request is answered or told, and in the end each path is answered."""
+        """Each request is answered or refused, and in the end each path is answered."""
         fabric, hosts, first, run = self.begin(spec, clients, paths)
         second = self.opensm(fabric, hosts[-1], announced=ANY)
         second.says("Entering STANDBY")
@@ -73,7 +73,7 @@ class Clients(Case):
         second.alive()
 
     def test_handover(self):
-        """The master hands over to one with a higher priority, and gets the subnet back."""
+        """The master hands over to one with a higher priority, and becomes master again."""
         fabric, hosts, first, run = self.begin("fat-tree:8", 24, PATHS)
         self.assertEqual(run.stdout.readline(), "24 clients attached\n")
         second = self.opensm(fabric, hosts[-1], "-p", "12", announced=ANY)

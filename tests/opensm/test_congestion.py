@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Congestion control: what OpenSM sets, and infiniband-diags read back and change."""
+"""Congestion control: OpenSM sets it, and infiniband-diags read and change it."""
 import re
 import shutil
 import subprocess
@@ -25,7 +25,7 @@ CONF = {
 
 
 def fields(text):
-    """NAME:....VALUE of a tool's output, each name's values in their order."""
+    """{NAME: [values]} of the lines NAME:....VALUE in a tool's output."""
     found = {}
     for name, value in re.findall(r"^(\w+):\.*(\S+)$", text, re.M):
         found.setdefault(name, []).append(value)
@@ -36,7 +36,7 @@ class Congestion(Case):
     """One OpenSM with congestion control, and tools at another host."""
 
     def tool(self, *arguments, good=True):
-        """Output of a tool of infiniband-diags, which ends well or not."""
+        """The output of a tool of infiniband-diags, which must succeed, or must fail."""
         if not shutil.which(arguments[0]):
             self.skipTest(f"no {arguments[0]}")
         done = subprocess.run(arguments, env=self.fabric.environment("host2"), cwd=self.dir,
@@ -45,7 +45,7 @@ class Congestion(Case):
         return done.stdout
 
     def query(self, what, lid, *more):
-        """What ibccquery reads."""
+        """The values that ibccquery prints."""
         return fields(self.tool("ibccquery", *more, what, str(lid)))
 
     def start(self, **conf):
@@ -62,12 +62,12 @@ class Congestion(Case):
         def true():
             found = self.query(what, lid)
             return all(found[name][0] == value for name, value in values.items()) and found
-        # OpenSM does not wait for the answers before it says that the subnet is up
+        # OpenSM does not wait for the answers before it logs that the subnet is up
         return within(true, f"{what} at LID {lid}: {values}")
 
     @quick
     def test_opensm(self):
-        """What it has set is read back, and it says no error."""
+        """The values that OpenSM has set are read, and it logs no error."""
         self.start()
         setting = self.settled_at("SwitchCongestionSetting", self.switch, Threshold="0x0c")
         self.assertEqual(setting["Control_Map"], ["0x0000001f"])
@@ -88,7 +88,7 @@ class Congestion(Case):
 
     @quick
     def test_tools(self):
-        """What ibccconfig sets is read back, and nothing that is wrong is."""
+        """The values that ibccconfig sets are read; wrong values are refused."""
         self.start()
         self.settled_at("CongestionControlTable", self.host, CCTI_Limit="127")
         switch, host = str(self.switch), str(self.host)
@@ -135,7 +135,7 @@ class Congestion(Case):
         self.assertEqual(self.query("CongestionControlTable", host), found)
 
     def test_key(self):
-        """Who has no CC_Key reads and sets nothing, and is counted."""
+        """A tool without the CC_Key can read and set nothing, and is counted."""
         self.start(congestion_control="FALSE")
         switch, key = str(self.switch), "0x1234567890abcdef"
         self.tool("ibccconfig", "CongestionKeyInfo", switch, key, "1", "0", "0")
@@ -144,7 +144,7 @@ class Congestion(Case):
         self.assertEqual(self.query("CongestionKeyInfo", switch)["CC_Key"], ["0x0000000000000000"])
         found = self.query("CongestionKeyInfo", switch, "-c", key)
         self.assertEqual([found["CC_Key"], found["CC_KeyProtectBit"]], [[key], ["1"]])
-        # tools may send a MAD again that has no answer
+        # tools may send a MAD without an answer again
         self.assertGreaterEqual(int(found["CC_KeyViolations"][0]), 2)
         self.query("SwitchCongestionSetting", switch, "-c", key)
         self.tool("ibccconfig", "-c", key, "CongestionKeyInfo", switch, "0", "0", "0", "0")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""All routing engines over a zoo of topologies: who routes what, whether packets arrive, and
-whether their credits may wait in a circle."""
+"""All routing engines at many topologies: which engine is used, whether packets arrive, and whether
+credit loops are possible."""
 import collections
 import os
 
@@ -12,16 +12,16 @@ ZOO = ("star:5", "ring:5,2", "ring:6", "torus:4x4", "torus:3x3x3", "fat-tree:4",
        "dragonfly:2,1,1", "dragonfly+:3,2,2,2", "rails:1,4,4,2", "random:1,12", "random:7,20,3,2",
        *sorted(set(os.listdir(TOPOLOGIES)) - {"specs"}))
 ENGINES = ("minhop", "updn", "dnup", "dor", "ftree", "lash", "sssp", "dfsssp", "nue")
-# engines whose tables have no circle, whatever the cables are, as they say of themselves
+# engines whose documentation says that their tables have no circle, whatever the cables are
 FREE = {"updn", "dnup", "ftree", "lash", "dfsssp", "nue"}
-# and of them those that need the SLs of PathRecords for that
+# and of these the engines that need the SLs of PathRecords for that
 BY_LANES = {"lash", "dfsssp", "nue"}
-# who have no ways to routers
+# engines without routes to routers
 NO_ROUTERS = {"sssp", "dfsssp", "nue"}
 TREES = ("star:5", "fat-tree:4", "fat-tree:4,3", "rails:1,4,4,2")
 # dnup is for trees
 ONLY = {"dnup": TREES}
-# what ftree takes for a fat tree; elsewhere it leaves the tables to minhop
+# topologies that ftree accepts as fat trees; for others, OpenSM uses minhop
 FAT = {*TREES[1:], "dragonfly+:3,2,2,2", "two-level.topo", "ftree-lone-leaf.net",
        "ftree-no-spine.net", "ftree-spine-to-spine.net", "full.ibnetdiscover", "ibdiagnet2.db_csv",
        "ibdiagnet2.lst", "opensm-subnet.lst", "ports.ibnetdiscover-p",
@@ -29,7 +29,7 @@ FAT = {*TREES[1:], "dragonfly+:3,2,2,2", "two-level.topo", "ftree-lone-leaf.net"
 
 
 def options(topology):
-    """Of ohca-fabric serve."""
+    """The options for ohca-fabric serve."""
     if "." in topology:
         return "--topology", os.path.join(TOPOLOGIES, topology)
     return "--generate", topology
@@ -39,7 +39,7 @@ class Engines(Case):
     """One sweep with an engine, at a topology."""
 
     def judge(self, engine, topology):
-        """The tables that it makes."""
+        """Checks the tables of an engine."""
         fabric = self.serve(*options(topology))
         nodes = fabric.nodes()
         host = min((name for name, n in nodes.items() if n["type"] == "channel adapter"),
@@ -74,7 +74,7 @@ class Engines(Case):
         return tables.hops()
 
     def over(self, engine):
-        """An engine at each topology."""
+        """Runs an engine at each topology."""
         for topology in ONLY.get(engine, ZOO):
             with self.subTest(engine=engine, topology=topology):
                 self.judge(engine, topology)
@@ -87,11 +87,11 @@ class Engines(Case):
                 self.judge(engine, "fat-tree:4")
 
     def test_minhop(self):
-        """The shortest ways, balanced over the links."""
+        """The shortest routes, balanced over the links."""
         self.over("minhop")
 
     def test_shortest(self):
-        """No engine's ways are shorter than those of minhop together, and sssp's are not longer."""
+        """No engine's routes are shorter in total than minhop's; sssp's are not longer."""
         for topology in "torus:4x4", "fat-tree:4,3", "dragonfly:2,1,1", "random:1,12":
             with self.subTest(topology=topology):
                 best = self.judge("minhop", topology)
@@ -136,7 +136,7 @@ class Engines(Case):
                     self.assertEqual((lost, circle), (0, "none"))
 
     def test_rates(self):
-        """On three levels ftree's ways carry what cables can, and minhop's a third of it."""
+        """On three levels, ftree's routes have the full rate of cables, minhop's a third of it."""
         for engine, least, most in ("ftree", 90, 100), ("minhop", 20, 33):
             with self.subTest(engine=engine):
                 fabric = self.serve("fat-tree:8,3")
@@ -147,7 +147,7 @@ class Engines(Case):
                 self.assertTrue(least < host < most, f"{host} Gb/s")
 
     def test_unknown(self):
-        """An engine that there is not."""
+        """An engine that does not exist."""
         fabric = self.serve("star:2")
         sm = self.opensm(fabric, "host1", "-o", "-R", "fastest", announced=("1E0A",)).once()
         self.assertIn("SUBNET UP", sm.text())
@@ -155,7 +155,7 @@ class Engines(Case):
 
 
 def each(engine):
-    """A test of an engine at the whole zoo."""
+    """A test of an engine at all topologies."""
     def test(self):
         self.over(engine)
     test.__doc__ = f"{engine} at the whole zoo."

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Fat trees with broken cables and dead switches, by the engines that are for them."""
+"""Fat trees with broken cables and failed switches, with the engines for them."""
 import json
 import os
 import subprocess
@@ -30,7 +30,7 @@ class Levels:
             self.up[x] = {y for y in peers[x] if self.level[y] > at}
 
     def above(self, name):
-        """All nodes that a way up leads to."""
+        """All nodes that can be reached upwards from a node."""
         found, names = set(), {name}
         while names:
             found |= names
@@ -39,16 +39,16 @@ class Levels:
 
 
 class FatTrees(Case):
-    """What ftree and updn make of a tree that is not whole."""
+    """ftree and updn on incomplete trees."""
 
     def tables(self, engine, fabric, **more):
-        """Of one sweep; each host reaches each other one. Return: the engine that made them"""
+        """Runs one sweep; each host must reach each other one. Return: the engine"""
         sm = self.opensm(fabric, "host1", "-R", engine, **more)
         sm.up()
         return sm, self.judged(fabric, sm)
 
     def judged(self, fabric, sm):
-        """The tables that are there: who has a way up and down again reaches the other."""
+        """Checks the present tables: hosts with a route up and down reach each other."""
         tables, levels = routes.Tables(fabric), Levels(fabric.nodes())
         up_and_down = sm.engine() in ("ftree", "updn")
         for (name, number, lid), way in tables.ways():
@@ -62,7 +62,7 @@ class FatTrees(Case):
 
     @quick
     def test_whole(self):
-        """A whole tree: ftree, and each spine leads to as many hosts."""
+        """A complete tree: ftree is used, and each spine has the same number of hosts."""
         fabric = self.serve("fat-tree:6")
         sm, tables = self.tables("ftree", fabric)
         self.assertEqual(sm.engine(), "ftree")
@@ -74,7 +74,7 @@ class FatTrees(Case):
         self.assertEqual({len(x) for x in downs.values()}, {1})
 
     def lacking(self, spec, count, seed):
-        """A fabric without so many cables, which the seed chooses."""
+        """A fabric that lacks that many cables, which the seed chooses."""
         path = os.path.join(self.dir, "topology")
         with open(path, "wb") as f:
             subprocess.run([CONFIG["fabric"], "generate", spec, "--broken", str(count), "--seed",
@@ -82,14 +82,14 @@ class FatTrees(Case):
         return self.serve("--topology", path)
 
     def roots(self, fabric):
-        """A file of the switches of the highest level, for OpenSM."""
+        """A file with the switches of the highest level, for OpenSM."""
         nodes, levels = fabric.nodes(), Levels(fabric.nodes())
         write(os.path.join(self.dir, "roots"),
               "".join(f"{nodes[x]['guid']}\n" for x in levels.top))
         return {"root_guid_file": os.path.join(self.dir, "roots")}
 
     def broken(self, count, engine, told):
-        """Cables that are missing, by 40 seeds; told: OpenSM knows the roots."""
+        """Missing cables, by 40 seeds; told: OpenSM knows the roots."""
         used = {}
         for spec in TREES[:2]:
             for seed in SEEDS:
@@ -104,23 +104,23 @@ class FatTrees(Case):
         return set(used)
 
     def test_one_cable(self):
-        """One cable. ftree takes a tree that is not whole for none, and minhop goes on."""
+        """One missing cable: ftree refuses the tree, and minhop is used."""
         self.broken(1, "ftree", False)
 
     def test_one_cable_roots(self):
-        """One cable, and OpenSM knows the roots."""
+        """One missing cable, and OpenSM knows the roots."""
         self.assertEqual(self.broken(1, "ftree", True), {"ftree"})
 
     def test_five_cables_roots(self):
-        """Five."""
+        """Five missing cables, and OpenSM knows the roots."""
         self.broken(5, "ftree", True)
 
     def test_updn_five_cables_roots(self):
-        """Five, with updn."""
+        """Five missing cables, with updn."""
         self.assertEqual(self.broken(5, "updn", True), {"updn"})
 
     def test_breaks(self):
-        """One cable after the other is pulled while OpenSM runs, then all are plugged again."""
+        """Cables are pulled one after the other while OpenSM runs; then all are plugged again."""
         fabric = self.serve("fat-tree:6")
         sm = self.opensm(fabric, "host1", "-R", "ftree", announced=ANY)
         sm.up()
@@ -141,7 +141,7 @@ class FatTrees(Case):
         self.judged(fabric, sm)
 
     def test_spines_die(self):
-        """All spines but one die, one after the other, and come back."""
+        """All spines but one are switched off one after the other, and on again."""
         fabric = self.serve("fat-tree:6")
         sm = self.opensm(fabric, "host1", "-R", "ftree", announced=ANY)
         sm.up()
@@ -158,6 +158,6 @@ class FatTrees(Case):
         self.judged(fabric, sm)
 
     def test_large(self):
-        """128 hosts at 80 switches with ten broken cables, and what is balanced."""
+        """128 hosts at 80 switches with ten broken cables, and the balance of routes."""
         fabric = self.lacking(TREES[2], 10, 5)
         self.tables("ftree", fabric, announced=NO_FAT_TREE)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""GUIDs that are 0, and GUIDs that two nodes have: faults of the fabric, of which its own commands
-know the true GUIDs."""
+"""GUIDs that are 0, and GUIDs that two nodes have: faults of the fabric, whose own commands still
+show the true GUIDs."""
 import re
 import shutil
 import subprocess
@@ -13,13 +13,13 @@ LINKS = 16
 
 
 class Guids(Case):
-    """One OpenSM, which is told wrong GUIDs."""
+    """One OpenSM that gets wrong GUIDs."""
 
     def whole(self, fabric, sm):
-        """All nodes tell their own GUIDs again: one sweep sets up all of them."""
+        """All nodes have their own GUIDs again: one sweep sets up all of them."""
         for name in fabric.nodes():
             fabric.do("guid", node=name, **{"as": name})
-        # the sweep that met both may have left out one of them
+        # the sweep that found both may have left out one of them
         within(lambda: sm.alive() and (sm.ups() or "Errors during initialization" in sm.text()),
                "OpenSM comes to the end of its sweep")
         sm.sweep()
@@ -29,7 +29,7 @@ class Guids(Case):
         self.quiet(sm)
 
     def discovered(self, fabric):
-        """What ibnetdiscover prints at host1, and says of it."""
+        """The output and the errors of ibnetdiscover at host1."""
         if not shutil.which("ibnetdiscover"):
             return "", ""
         done = subprocess.run(["ibnetdiscover"], env=fabric.environment("host1"), check=False,
@@ -38,7 +38,7 @@ class Guids(Case):
         return done.stdout, done.stderr
 
     def without(self, fabric, sm, name, links):
-        """All but the node, and what is behind it, is set up."""
+        """Checks that all nodes are set up, except the node and those behind it."""
         sm.up()
         self.assertEqual(fabric.status()["links_active"], links)
         table = routes.Tables(fabric)
@@ -49,7 +49,7 @@ class Guids(Case):
 
     @quick
     def test_zero_host(self):
-        """A host with GUID 0: OpenSM says so, and goes on without it; ibnetdiscover shows it."""
+        """A host with GUID 0: OpenSM logs it and continues without it; ibnetdiscover shows it."""
         fabric = self.serve(SPEC)
         fabric.do("guid", node="host4", **{"as": "0"})
         sm = self.opensm(fabric, "host1", announced={"0D16"})
@@ -102,7 +102,7 @@ class Guids(Case):
         self.whole(fabric, sm)
 
     def test_twin_switches(self):
-        """Two spines with the same GUIDs: OpenSM takes them for one, and does not say so."""
+        """Two spines with the same GUIDs: OpenSM treats them as one, without a message."""
         fabric = self.serve(SPEC)
         fabric.do("guid", node="spine2", **{"as": "spine1"})
         sm = self.opensm(fabric, "host1", announced=ANY)

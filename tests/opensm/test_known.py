@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Bugs of OpenSM that people have met, by their numbers at github.com/linux-rdma/opensm.
+"""Known bugs of OpenSM, by their numbers at github.com/linux-rdma/opensm.
 
-Each test does what shows the bug. It passes if the bug is there in a release that is known to have
-it, and if it is not there in one that is known not to have it. Of other versions either passes; the
-line says which.
+Each test reproduces a bug. It passes if a release that is known to have the bug has it, and if one
+that is known not to have it does not. For other versions, both results pass; the line says which
+one it was.
 """
 import os
 import random
@@ -25,20 +25,20 @@ def version(text):
 
 
 class Known(Case):
-    """One bug each."""
+    """One bug in each test."""
 
     def judge(self, bug, has_it, what):
-        """The line of the test, and whether this release is as it is known."""
+        """The line of the test, and whether this release behaves as known."""
         mine, last = CONFIG["version"], LAST[bug]
         self.said = [f"{bug} {'is there' if has_it else 'is not there'}: {what}"]
         if re.fullmatch(r"3\.3\.\d+", mine):
             known = last is None or version(mine) <= version(last)
-            # one that is not mended yet may be in a release to come
+            # a bug that is not fixed yet may be in a later release
             if last is not None or version(mine) <= [3, 3, 23]:
                 self.assertEqual(has_it, known, self.said[0])
 
     def crashes(self, engine, spec):
-        """Whether OpenSM crashes while switches go and come, by one of six seeds."""
+        """Whether OpenSM crashes while switches are removed and added, by one of six seeds."""
         for seed in range(1, 7):
             fabric = self.serve("--generate", spec, "--seed", str(seed))
             nodes = fabric.nodes()
