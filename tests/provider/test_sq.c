@@ -46,6 +46,20 @@ static void wrap(void **state)
 		assert_int_equal(le32toh(db(e)->sq_pi), pi);
 		db(e)->sq_ci = htole32(pi);
 
+		/* one SGE */
+		parts[0] = (struct ibv_sge){ (uintptr_t)src, len, 0 };
+		wr.num_sge = 1;
+		c = bb(e, pi);
+		assert_int_equal(post(e, &wr), 0);
+		assert_int_equal(c->nseg, nseg);
+		assert_int_equal(le16toh(c->flags), OHCA_WQE_INLINE | len << 6);
+		for (i = 0; i < bbs; i++)
+			memcpy(got + 64 * i, bb(e, pi + i), 64);
+		assert_memory_equal(got + 32, src, len);
+		pi += bbs;
+		assert_int_equal(le32toh(db(e)->sq_pi), pi);
+		db(e)->sq_ci = htole32(pi);
+
 		/* by builder, in one piece and as a list */
 		e->ex->wr_start(e->ex);
 		e->ex->wr_flags = 0;

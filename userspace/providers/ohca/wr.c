@@ -97,19 +97,19 @@ OHCA_INLINE bool ohca_wr_ok(const struct ohca_sq *sq, uint32_t ops,
 			    const struct ibv_send_wr *wr)
 {
 	return (uint32_t)wr->opcode <= OHCA_OP_ATOMIC_WRITE &&
-	       ops & 1u << wr->opcode &&
+	       ops >> wr->opcode & 1 &&
 	       (uint32_t)wr->num_sge < sq->sge_limit;
 }
 
 /*
- * Write one WQE at index @pi, where there is room for it: @wr is ohca_wr_ok().
+ * Write a WQE but for its data at index @pi, where there is room for it: @wr is ohca_wr_ok().
  * @inl: its data goes into the WQE; @data is then its length, else its SGEs. @xrc: that of @sq.
- * @bbs: becomes the number of its basic blocks. Returns false if there is none:
+ * @bbs: becomes the number of its basic blocks. Returns where the data goes; NULL if
  * ohca_put_header() refuses.
  */
-OHCA_INLINE bool ohca_put_wqe(const struct ohca_sq *sq, uint32_t pi,
-			      const struct ibv_send_wr *wr, bool inl,
-			      uint32_t data, bool xrc, uint32_t *bbs)
+OHCA_INLINE uint8_t *ohca_put_head(const struct ohca_sq *sq, uint32_t pi,
+				   const struct ibv_send_wr *wr, bool inl,
+				   uint32_t data, bool xrc, uint32_t *bbs)
 {
 	uint32_t op = wr->opcode;
 	uint32_t flags = wr->send_flags & OHCA_USER_FLAGS;
@@ -121,29 +121,41 @@ OHCA_INLINE bool ohca_put_wqe(const struct ohca_sq *sq, uint32_t pi,
 	seg = ohca_put_header(sq, wqe + sizeof(struct ohca_hw_wqe_ctrl), wr,
 			      op, xrc);
 	if (!seg)
-		return false;
+		return NULL;
 	if (inl) {
 		flags |= OHCA_WQE_INLINE |
 			 OHCA_FIELD_PREP(OHCA_WQE_INLINE_LEN, data);
-		nseg = (data + OHCA_SEG_SIZE - 1) / OHCA_SEG_SIZE;
+		nseg = ohca_inline_segs(data);
 	}
 	nseg += (uint32_t)(seg - wqe) / OHCA_SEG_SIZE;
 	if (__BYTE_ORDER != __LITTLE_ENDIAN && OHCA_KEY_OPS & 1u << op)
 		imm = (__force uint32_t)htole32(imm);
 	ohca_put_ctrl(wqe, op | nseg << 8, flags, imm, wr->wr_id);
+	*bbs = ohca_segs_to_bbs(nseg);
+	return seg;
+}
 
+/* The same with its data. Returns its blocks or -EINVAL. */
+OHCA_INLINE int ohca_put_wqe(const struct ohca_sq *sq, uint32_t pi,
+			     const struct ibv_send_wr *wr, bool inl,
+			     uint32_t data, bool xrc)
+{
+	uint32_t bbs;
+	uint8_t *seg;
+
+	seg = ohca_put_head(sq, pi, wr, inl, data, xrc, &bbs);
+	if (!seg)
+		return -EINVAL;
 	if (inl)
 		ohca_put_inline_sges(sq, seg, wr->sg_list, wr->num_sge);
 	else
 		ohca_put_sges(sq, seg, wr->sg_list, data);
-	*bbs = ohca_segs_to_bbs(nseg);
-	return true;
+	return bbs;
 }
 
-/* Check a WR of any kind and write it; 0 and its blocks, EINVAL or ENOMEM. */
+/* Check a WR of any kind and write it; returns its blocks, -EINVAL or -ENOMEM. */
 static __attribute__((noinline)) int
-ohca_put_any(struct ohca_qp *qp, uint32_t pi, const struct ibv_send_wr *wr,
-	     uint32_t *bbs)
+ohca_put_any(struct ohca_qp *qp, uint32_t pi, const struct ibv_send_wr *wr)
 {
 	struct ohca_sq *sq = &qp->sq;
 	uint32_t op = wr->opcode;
@@ -153,7 +165,7 @@ ohca_put_any(struct ohca_qp *qp, uint32_t pi, const struct ibv_send_wr *wr,
 
 	if (unlikely(!ohca_wr_ok(sq, sq->post_ops, wr) ||
 		     wr->send_flags & sq->no_flags))
-		return EINVAL;
+		return -EINVAL;
 	if (unlikely(OHCA_NO_DATA_OPS & 1u << op)) {
 		data = 0;
 		nseg = 0;
@@ -162,13 +174,13 @@ ohca_put_any(struct ohca_qp *qp, uint32_t pi, const struct ibv_send_wr *wr,
 		data = ohca_sg_len(wr->sg_list, data, sq->max_inline);
 		if (unlikely(data > sq->max_inline ||
 			     !(OHCA_INLINE_OPS & 1u << op)))
-			return EINVAL;
-		nseg = (data + OHCA_SEG_SIZE - 1) / OHCA_SEG_SIZE;
+			return -EINVAL;
+		nseg = ohca_inline_segs(data);
 	}
 	if (ohca_sq_full(qp, pi,
 			 ohca_segs_to_bbs(ohca_hdr_segs(sq, op) + nseg)))
-		return ENOMEM;
-	return ohca_put_wqe(sq, pi, wr, inl, data, sq->xrc, bbs) ? 0 : EINVAL;
+		return -ENOMEM;
+	return ohca_put_wqe(sq, pi, wr, inl, data, sq->xrc);
 }
 
 /*
@@ -213,29 +225,29 @@ OHCA_INLINE uint32_t ohca_put_single(const struct ohca_sq *sq, uint32_t pi,
 	return 2;
 }
 
-/* Check any WR and write it; without a call if it has data, no XRC segment and certainly room. */
+/*
+ * Check any WR and write it; without a call if it has data, no XRC segment and certainly room.
+ * Returns its blocks, -EINVAL or -ENOMEM.
+ */
 OHCA_INLINE int ohca_put_one(struct ohca_qp *qp, uint32_t pi,
-			     const struct ibv_send_wr *wr, uint32_t *bbs)
+			     const struct ibv_send_wr *wr)
 {
 	struct ohca_sq *sq = &qp->sq;
+	int bbs = ohca_put_single(sq, pi, wr);
 	uint32_t data;
 
-	*bbs = ohca_put_single(sq, pi, wr);
-	if (likely(*bbs))
-		return 0;
+	if (likely(bbs))
+		return bbs;
 	if (unlikely(pi - sq->ci > sq->room || wr->send_flags & sq->no_flags ||
 		     !ohca_wr_ok(sq, sq->fast_ops, wr)))
-		return ohca_put_any(qp, pi, wr, bbs);
-	if (!(wr->send_flags & IBV_SEND_INLINE)) {
-		return ohca_put_wqe(sq, pi, wr, false, wr->num_sge, false, bbs) ?
-			       0 :
-			       EINVAL;
-	}
+		return ohca_put_any(qp, pi, wr);
+	if (!(wr->send_flags & IBV_SEND_INLINE))
+		return ohca_put_wqe(sq, pi, wr, false, wr->num_sge, false);
 	data = ohca_sg_len(wr->sg_list, wr->num_sge, sq->max_inline);
 	if (unlikely(data > sq->max_inline ||
 		     !(OHCA_INLINE_OPS & 1u << wr->opcode)))
-		return EINVAL;
-	return ohca_put_wqe(sq, pi, wr, true, data, false, bbs) ? 0 : EINVAL;
+		return -EINVAL;
+	return ohca_put_wqe(sq, pi, wr, true, data, false);
 }
 
 /* Posts pay nothing for the refusal that none of them meets. */
@@ -268,18 +280,44 @@ static __attribute__((noinline)) int
 ohca_post_send_list(struct ohca_qp *qp, struct ibv_send_wr *wr,
 		    struct ibv_send_wr **bad_wr)
 {
-	uint32_t old_pi = qp->sq.pi, pi = old_pi, bbs;
-	int err;
+	uint32_t old_pi = qp->sq.pi, pi = old_pi;
+	int bbs;
 
 	for (; wr; wr = wr->next, pi += bbs) {
-		err = ohca_put_one(qp, pi, wr, &bbs);
-		if (unlikely(err)) {
+		bbs = ohca_put_one(qp, pi, wr);
+		if (unlikely(bbs < 0)) {
 			*bad_wr = wr;
 			ohca_post_some(qp, old_pi, pi);
-			return ohca_post_refused(err);
+			return ohca_post_refused(-bbs);
 		}
 	}
 	ohca_post_some(qp, old_pi, pi);
+	return 0;
+}
+
+/*
+ * Post one WR with one SGE, its data inline, with the lock held, which it releases. It calls
+ * nothing if it has no XRC segment and certainly room.
+ */
+static __attribute__((noinline)) int
+ohca_post_send_inline(struct ohca_qp *qp, struct ibv_send_wr *wr,
+		      struct ibv_send_wr **bad_wr)
+{
+	struct ohca_sq *sq = &qp->sq;
+	uint32_t op = wr->opcode, pi = sq->pi, bbs;
+	uint32_t len = wr->sg_list->length;
+	uint8_t *dst;
+
+	if (unlikely((wr->send_flags ^ IBV_SEND_INLINE) & sq->slow_flags ||
+		     pi - sq->ci > sq->room || op > OHCA_OP_ATOMIC_WRITE ||
+		     !((sq->fast_ops & OHCA_INLINE_OPS) >> op & 1) ||
+		     len > sq->max_inline))
+		return ohca_post_send_list(qp, wr, bad_wr);
+	dst = ohca_put_head(sq, pi, wr, true, len, false, &bbs);
+	if (unlikely(!dst))
+		return ohca_post_send_list(qp, wr, bad_wr);
+	ohca_put_inline(sq, dst, (void *)(uintptr_t)wr->sg_list->addr, len);
+	ohca_post_end(qp, pi, pi + bbs);
 	return 0;
 }
 
@@ -321,6 +359,8 @@ int ohca_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,
 		ohca_post_end(qp, pi, pi + 2);
 		return 0;
 	default:
+		if (wr->send_flags & IBV_SEND_INLINE && wr->num_sge == 1)
+			return ohca_post_send_inline(qp, wr, bad_wr);
 		return ohca_post_send_list(qp, wr, bad_wr);
 	}
 }

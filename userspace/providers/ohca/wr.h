@@ -60,6 +60,12 @@ static inline uint32_t ohca_segs_to_bbs(uint32_t nseg)
 	return (nseg + OHCA_SEGS_PER_BB - 1) / OHCA_SEGS_PER_BB;
 }
 
+/** ohca_inline_segs - segments that @len bytes of inline data take */
+static inline uint32_t ohca_inline_segs(uint32_t len)
+{
+	return (len + OHCA_SEG_SIZE - 1) / OHCA_SEG_SIZE;
+}
+
 /** ohca_tso_segs - segments that @hdr_sz bytes of headers take before a large segment */
 static inline uint32_t ohca_tso_segs(uint32_t hdr_sz)
 {
@@ -229,22 +235,52 @@ static inline void ohca_put_sges(const struct ohca_sq *sq, uint8_t *seg,
 }
 
 /**
+ * ohca_copy - memcpy() of inline data
+ *
+ * Inline data is short: a call, with the registers that are saved for it, costs more than these
+ * moves. The last one may overlap the one before.
+ */
+OHCA_INLINE void ohca_copy(uint8_t *dst, const uint8_t *src, size_t len)
+{
+	size_t i;
+
+	if (len >= 32) {
+		for (i = 0; i < len - 32; i += 32)
+			memcpy(dst + i, src + i, 32);
+		memcpy(dst + len - 32, src + len - 32, 32);
+	} else if (len >= 16) {
+		memcpy(dst, src, 16);
+		memcpy(dst + len - 16, src + len - 16, 16);
+	} else if (len >= 8) {
+		memcpy(dst, src, 8);
+		memcpy(dst + len - 8, src + len - 8, 8);
+	} else if (len >= 4) {
+		memcpy(dst, src, 4);
+		memcpy(dst + len - 4, src + len - 4, 4);
+	} else if (len) {
+		dst[0] = src[0];
+		dst[len / 2] = src[len / 2];
+		dst[len - 1] = src[len - 1];
+	}
+}
+
+/**
  * ohca_put_inline - append @len bytes of inline data at @dst
  *
  * Return: where the next bytes go.
  */
-static inline uint8_t *ohca_put_inline(const struct ohca_sq *sq, uint8_t *dst,
-				       const void *src, size_t len)
+OHCA_INLINE uint8_t *ohca_put_inline(const struct ohca_sq *sq, uint8_t *dst,
+				     const uint8_t *src, size_t len)
 {
 	size_t room = sq->end - dst;
 
 	if (unlikely(len > room)) {
-		memcpy(dst, src, room);
+		ohca_copy(dst, src, room);
 		src += room;
 		len -= room;
 		dst = sq->ring;
 	}
-	memcpy(dst, src, len);
+	ohca_copy(dst, src, len);
 	return dst + len;
 }
 
@@ -252,8 +288,6 @@ static inline uint8_t *ohca_put_inline(const struct ohca_sq *sq, uint8_t *dst,
 static inline void ohca_put_inline_sges(const struct ohca_sq *sq, uint8_t *dst,
 					const struct ibv_sge *sge, uint32_t num)
 {
-	if (unlikely(dst == sq->end))
-		dst = sq->ring;
 	for (; num; num--, sge++)
 		dst = ohca_put_inline(sq, dst, (void *)(uintptr_t)sge->addr,
 				      sge->length);

@@ -34,21 +34,31 @@ static void ohca_wr_start(struct ibv_qp_ex *ibqp)
 		ohca_wr_start_contended(sq);
 }
 
+/* Publish nothing and unlock: a builder has failed. */
+static OHCA_COLD int ohca_wr_refused(struct ohca_sq *sq)
+{
+	int err = sq->err;
+
+	ohca_unlock(&sq->lock);
+	return ohca_errno(err);
+}
+
 static int ohca_wr_complete(struct ibv_qp_ex *ibqp)
 {
 	struct ohca_qp *qp = to_oqp_ex(ibqp);
 	struct ohca_sq *sq = &qp->sq;
 	uint32_t old_pi = sq->pi;
 	uint32_t pi = sq->wqe_pi + sq->wqe_bbs;
-	int err = sq->err;
 
-	if (likely(!err && pi != old_pi)) {
+	if (unlikely(sq->err))
+		return ohca_wr_refused(sq);
+	if (likely(pi != old_pi)) {
 		sq->pi = pi;
 		ohca_ring(&qp->db->sq_pi, &qp->db->sq_event, old_pi, pi,
 			  qp->uar + OHCA_UAR_SQ, qp->handle);
 	}
 	ohca_unlock(&sq->lock);
-	return ohca_errno(err);
+	return 0;
 }
 
 static void ohca_wr_abort(struct ibv_qp_ex *ibqp)
