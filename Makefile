@@ -25,36 +25,37 @@ all: lab
 
 help:
 	@echo 'make demo          build everything, boot two VMs on one fabric, run the tools between them'
-	@echo 'make check         all tests (OHCA_CHECK="units system ..." picks)'
-	@echo 'make try T=GROUP.TEST  builds what changed and runs one system test (KERNEL=debug: on that;'
-	@echo '                   QEMU=...: in that)'
-	@echo 'make campaign      attacks with fresh seeds, each for CAMPAIGN_SECONDS (600); CAMPAIGN="process ..." picks'
-	@echo 'make mutants       changes lines of PART (all eight) at random and counts what its units notice'
-	@echo '                   (MUTANTS_COUNT=40 a part, MUTANTS_SEED=N: the same changes again)'
-	@echo 'make bench         measures and writes build/bench, not on a busy machine (BENCH="native ..." picks;'
-	@echo '                   BENCH_BUSY=1: nevertheless; BENCH_DOCUMENT=1: into Documentation/benchmarks, too;'
-	@echo '                   BENCH_BESIDE=DIR: the other checkout of beside, which is built)'
-	@echo 'make soak          the tests of rdma-core SOAK (20) times in a row'
-	@echo 'make perftest-matrix  every program of perftest with every transport and many options'
-	@echo 'make apps          recipes, tutorial and course, as their pages have them (APPS="ucx nfs" picks)'
-	@echo 'make theory        measures the numbers of Documentation/theory, and draws them (THEORY="ways ...": some)'
-	@echo 'make opensm-suite  OpenSM against fabrics that break (OPENSM=debian12|debian14|PROGRAM: another one;'
-	@echo '                   NAMES="test_lids ...": some tests)'
-	@echo 'make lab           everything tools/ohca-lab needs (default)'
-	@echo '                   (GUEST=debian12|debian14|backports|arm64|s390x: for --guest of this name;'
-	@echo '                   ATTACH=vfio-user: with QEMU as Debian 14 has it, none is built; so with demo)'
-	@echo 'make matrix        the tools and tests in the guests of all releases (MATRIX="debian12 ...": some)'
-	@echo 'make deps          install what this host lacks'
-	@echo 'make buildroot     Debian 13 root that builds the rest'
-	@echo 'make qemu          QEMU with -device ohca (QEMU=10.2|11.1: another version; QEMU=DIR: the source'
-	@echo '                   tree in DIR, which stays as it is; QEMU=arm64|s390x: for guests of this name)'
-	@echo 'make fabric        ohca-fabric, the fabric, ohca-hub, and libohca-umad.so for tools on the host'
+	@echo 'make check         run all tests (OHCA_CHECK="units system ...": only these suites)'
+	@echo 'make try T=GROUP.TEST  build what has changed and run one system test (KERNEL=debug: on the debug'
+	@echo '                   kernel; QEMU=...: in this QEMU)'
+	@echo 'make campaign      run attacks with new seeds, each for CAMPAIGN_SECONDS (600);'
+	@echo '                   CAMPAIGN="process ...": only these'
+	@echo 'make mutants       change lines of PART (all eight) at random and count the changes that its units'
+	@echo '                   detect (MUTANTS_COUNT=40 for each part; MUTANTS_SEED=N: the same changes again)'
+	@echo 'make bench         measure and write build/bench, unless the machine is busy (BENCH="native ...":'
+	@echo '                   only these parts; BENCH_BUSY=1: also if it is busy; BENCH_DOCUMENT=1: write to'
+	@echo '                   Documentation/benchmarks, too; BENCH_BESIDE=DIR: compare with this built checkout)'
+	@echo 'make soak          run the tests of rdma-core SOAK (20) times in a row'
+	@echo 'make perftest-matrix  run every program of perftest with every transport and many options'
+	@echo 'make apps          run the commands of recipes, tutorial and course (APPS="ucx nfs": only these pages)'
+	@echo 'make theory        measure and draw the figures of Documentation/theory (THEORY="ways ...": only these)'
+	@echo 'make opensm-suite  test OpenSM at fabrics with faults (OPENSM=debian12|debian14|PROGRAM: this OpenSM;'
+	@echo '                   NAMES="test_lids ...": only these tests)'
+	@echo 'make lab           everything that tools/ohca-lab needs (default)'
+	@echo '                   (GUEST=debian12|debian14|backports|arm64|s390x: for this --guest;'
+	@echo '                   ATTACH=vfio-user: with QEMU of Debian 14, without building one; also for demo)'
+	@echo 'make matrix        run tools and tests in the guests of all releases (MATRIX="debian12 ...": only these)'
+	@echo 'make deps          install packages that this host lacks'
+	@echo 'make buildroot     Debian 13 root in which the rest is built'
+	@echo 'make qemu          QEMU with -device ohca (QEMU=10.2|11.1: this version; QEMU=DIR: the source tree'
+	@echo '                   in DIR, which is not changed; QEMU=arm64|s390x: for these guests)'
+	@echo 'make fabric        ohca-fabric, ohca-hub, and libohca-umad.so for tools on the host'
 	@echo 'make modules       ohca.ko for the guest kernel (KERNEL=debug: for the debug kernel;'
 	@echo '                   KERNEL=debian12|debian14|backports|arm64|s390x: for that kernel)'
 	@echo 'make provider      the libibverbs provider (RDMA_CORE=44|65: for Debian 12 or 14;'
-	@echo '                   RDMA_CORE=arm64|s390x: for guests of this name;'
-	@echo '                   RDMA_CORE=DIR: for the source tree in DIR, which stays as it is)'
-	@echo 'make guest         root of the guests (GUEST=...: of that release; so with the next two)'
+	@echo '                   RDMA_CORE=arm64|s390x: for these guests;'
+	@echo '                   RDMA_CORE=DIR: for the source tree in DIR, which is not changed)'
+	@echo 'make guest         root of the guests (GUEST=...: this guest; also for the next two)'
 	@echo 'make image         guest root image'
 	@echo 'make layer         driver and provider as a layer over the guest image'
 	@echo 'make debug-layer   the layer with the debug kernel and its driver: for --kernel debug'
@@ -91,13 +92,13 @@ GUEST_TABLE := $(shell awk 'BEGIN { OFS = ":" } !/^\#/ { $$1 = $$1; print }' too
 guest_column = $(word $2,$(subst :, ,$(filter $1:%,$(GUEST_TABLE))))
 GUESTS := $(foreach line,$(GUEST_TABLE),$(firstword $(subst :, ,$(line))))
 OTHER_GUESTS := $(filter-out debian13,$(GUESTS))
-# Those of another architecture, and those that begin with the guest of Debian 13.
+# Guests of another architecture, and guests that start from the guest of Debian 13.
 FOREIGN_GUESTS := $(foreach name,$(GUESTS), \
 	$(if $(filter-out amd64,$(call guest_column,$(name),3)),$(name)))
 SAME_RELEASE := $(foreach name,$(OTHER_GUESTS), \
 	$(if $(filter $(call guest_column,debian13,2),$(call guest_column,$(name),2)),$(name)))
 
-# QEMU is a version, or a source tree: that has a slash, and changes without our knowledge.
+# QEMU is a version, or a source tree, with a slash in its path. Our stamps do not cover its changes.
 ifneq ($(findstring /,$(QEMU)),)
 qemu: | $(ROOT)
 	@tools/build-qemu '$(QEMU)'
@@ -111,7 +112,7 @@ $(STAMP)/qemu-%: $(STAMP)/qemu.files | $(ROOT)
 	@tools/build-qemu $*
 	@touch $@
 
-# A guest of each release, by its name; the one of Debian 13 needs no other root for its kernel.
+# A guest of each release, by its name; that of Debian 13 needs no root of its own for its kernel.
 ifeq ($(filter $(GUEST),$(GUESTS)),)
 $(error '$(GUEST)' is no guest: GUEST is one of $(GUESTS))
 endif
@@ -189,7 +190,7 @@ $(STAMP)/debug-layer: $(STAMP)/modules-debug $(STAMP)/layer-debian13
 	@tools/mklayer
 	@touch $@
 
-# Adapters are in our QEMU, or beside Debian's.
+# Adapters are in our QEMU, or in processes for Debian's QEMU.
 ATTACH ?= qemu
 ifeq ($(filter $(ATTACH),qemu vfio-user),)
 $(error '$(ATTACH)' is no way to attach adapters: ATTACH is qemu or vfio-user)
@@ -210,7 +211,7 @@ docs: | $(ROOT)
 	@tools/in-root sphinx-build -q -W --keep-going -b html Documentation $(BUILD)/docs
 	@echo "documentation: $(BUILD)/docs/index.html"
 
-# Packages for the host's release, which GUEST names. The machines of their ohca-lab are Debian 13's.
+# Packages for hosts of the release in GUEST. The nodes of their ohca-lab are guests of Debian 13.
 ifneq ($(and $(filter deb,$(MAKECMDGOALS)),$(filter-out debian%,$(GUEST))),)
 $(error 'make deb' wants GUEST=debian12, debian13 or debian14: the release of the host)
 endif
@@ -225,11 +226,11 @@ rpm: $(STAMP)/qemu fabric $(STAMP)/layer-debian13
 container: deb
 	@tools/mkcontainer
 
-# Builds what it needs by itself, beside the tests that do not need it.
+# Builds what it needs itself, and runs other tests meanwhile.
 check: $(STAMP)/deps
 	@tests/run $(OHCA_CHECK)
 
-# From an edit to one test: what changed is built, and nothing else.
+# Builds only what has changed, and runs one test.
 ifneq ($(and $(filter try,$(MAKECMDGOALS)),$(if $(T),,no)),)
 $(error 'make try' wants a test: T=GROUP.TEST, as 'tests/system/run --list' has them)
 endif
@@ -239,7 +240,7 @@ try: fabric qemu $(if $(filter debug,$(KERNEL)),debug-layer,layer)
 soak: lab
 	@tests/system/run --repeat $(or $(SOAK),20) pyverbs
 
-# Runs with fresh seeds, for as long as one likes; make check has short ones with fixed seeds.
+# Runs with new seeds for a given time; make check has short runs with fixed seeds.
 campaign: lab debug-layer
 	@tests/campaign/run $(if $(CAMPAIGN_SECONDS),--seconds $(CAMPAIGN_SECONDS)) $(CAMPAIGN)
 
@@ -251,7 +252,7 @@ perftest-matrix: lab
 matrix: lab
 	@tests/matrix/run $(MATRIX)
 
-# Other people's programs, in the lines of Documentation/recipes.
+# Runs the commands in Documentation/recipes, tutorial and course.
 apps: lab
 	@tests/apps/run $(APPS)
 
@@ -263,13 +264,13 @@ opensm-suite: fabric
 theory: fabric
 	@tools/in-root tests/theory/figures $(THEORY)
 
-# What is measured is built first.
+# Builds first what it measures.
 BENCH_PARTS := $(or $(BENCH),native provider scale machines)
 bench: $(if $(filter provider,$(BENCH_PARTS)),$(STAMP)/provider) \
 		$(if $(filter machines beside p99,$(BENCH_PARTS)),lab) | $(ROOT)
 	@tests/bench/run $(if $(BENCH_BUSY),--busy) $(if $(BENCH_DOCUMENT),--document) $(BENCH_PARTS)
 
-# The provider's units want rdma-core's headers.
+# The provider's units need rdma-core's headers.
 mutants: | $(ROOT) $(if $(filter provider,$(or $(PART),provider)),$(STAMP)/provider)
 	@tools/in-root tests/mutants/run --build $(BUILD) $(if $(MUTANTS_SEED),--seed $(MUTANTS_SEED)) \
 		$(if $(MUTANTS_COUNT),--count $(MUTANTS_COUNT)) $(if $(JOBS),--jobs $(JOBS)) $(PART)
@@ -278,7 +279,7 @@ mutants: | $(ROOT) $(if $(filter provider,$(or $(PART),provider)),$(STAMP)/provi
 demo: $(STAMP)/deps
 	@tools/demo --attach $(ATTACH)
 
-# Nothing is built here, so that it may run as root.
+# It builds nothing, so that it can run as root.
 install:
 	@DESTDIR=$(DESTDIR) PREFIX=$(PREFIX) tools/install $(GUEST)
 
