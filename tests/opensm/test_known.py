@@ -67,18 +67,18 @@ class Known(Case):
         return ""
 
     def test_30_lash(self):
-        """#30: lash follows a way that there is not, when a switch has lost all its links."""
+        """#30: lash follows a route that does not exist, if a switch has lost all its links."""
         died = self.crashes("lash", "torus:4x4")
         self.judge("#30", bool(died), died)
 
     def test_nue(self):
-        """nue crashes likewise. This has no number."""
+        """nue crashes in the same way. This bug has no number."""
         died = self.crashes("nue", "fat-tree:6")
-        # whether it does depends on the moment
+        # whether it crashes depends on the moment
         self.said = [died or "it has not crashed"]
 
     def test_37_class_129(self):
-        """#37: a kernel that refuses class 0x81. OpenSM ends and says so, but in its log alone."""
+        """#37: a kernel that refuses class 0x81. OpenSM ends with a message in its log only."""
         fabric = self.serve("star:2")
         shim = os.path.join(CONFIG["programs"], "libno_smi.so")
         if not os.path.exists(shim):
@@ -105,7 +105,7 @@ class Known(Case):
 
     @quick
     def test_43_partial_leave(self):
-        """#43: a member of two kinds that gives up one is none, and its group stays for ever."""
+        """#43: a member of two kinds that gives up one is removed; its group stays for ever."""
         fabric = self.serve("star:2")
         sm = self.opensm(fabric, "host1", announced=ANY)
         sm.up()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""LIDs: who gets which, what is kept, and what is mended."""
+"""LIDs: how OpenSM assigns them, which it keeps, and which it repairs."""
 import os
 
 import routes
@@ -18,7 +18,7 @@ class Lids(Case):
     """One OpenSM."""
 
     def good(self, fabric, lmc=0):
-        """Each port has LIDs of its own, and all of a host's LIDs lead to it."""
+        """Each port has LIDs of its own, and all LIDs of a host are routed to it."""
         found = ports(fabric)
         nodes = fabric.nodes()
         self.assertEqual(len(found), len(nodes))
@@ -37,13 +37,13 @@ class Lids(Case):
 
     @quick
     def test_fresh(self):
-        """Nobody had LIDs."""
+        """No node had LIDs before."""
         fabric = self.serve(SPEC)
         self.once(fabric, "host1")
         self.good(fabric)
 
     def test_lmc(self):
-        """LMC 1 to 7: ranges that begin at multiples of their size."""
+        """LMC 1 to 7: ranges begin at multiples of their size."""
         for lmc in 1, 3, 7:
             with self.subTest(lmc=lmc):
                 fabric = self.serve(SPEC)
@@ -51,14 +51,14 @@ class Lids(Case):
                 self.good(fabric, lmc)
 
     def test_lmc_changes(self):
-        """A subnet with LMC 0 that gets LMC 2, and LMC 0 again."""
+        """A subnet with LMC 0 gets LMC 2, and LMC 0 again."""
         fabric = self.serve(SPEC)
         for lmc in 0, 2, 0:
             self.once(fabric, "host1", "-l", str(lmc))
             self.good(fabric, lmc)
 
     def damaged(self, lids):
-        """Hosts that had LIDs before OpenSM came. Return: the fabric"""
+        """Hosts that had LIDs before OpenSM started. Return: the fabric"""
         fabric = self.serve(SPEC)
         program = self.at(fabric, "host1")
         ways = routes.directed(fabric, "host1")
@@ -71,7 +71,7 @@ class Lids(Case):
 
     @quick
     def test_kept(self):
-        """Valid LIDs stay, the others go around them."""
+        """Valid LIDs stay, and new ones do not conflict with them."""
         want = {"host2": 77, "host5": 3, "leaf1": 1, "spine2": 48000, "host8": 2}
         fabric = self.damaged(want)
         self.once(fabric, "host1")
@@ -96,7 +96,7 @@ class Lids(Case):
         self.good(fabric, 2)
 
     def test_again(self):
-        """The LIDs of a file survive OpenSM, its host, and the ports that forget them."""
+        """LIDs in OpenSM's file are used again after a restart of OpenSM, its host or ports."""
         fabric = self.serve(SPEC)
         first = self.opensm(fabric, "host1")
         first.up()
@@ -110,16 +110,16 @@ class Lids(Case):
         self.assertEqual(self.good(fabric), before)
 
     def test_reassigned(self):
-        """-r: no LID of before is honoured."""
+        """-r: OpenSM ignores all earlier LIDs."""
         fabric = self.damaged({"host2": 900, "host5": 901, "leaf1": 902})
         self.once(fabric, "host1", "-r")
         self.assertLess(max(lid for lid, _ in self.good(fabric).values()), 900)
 
     @quick
     def test_comes_back(self):
-        """Nodes that die and come back, and one whose cable moves: their LIDs are theirs."""
+        """Nodes that fail and come back, and a node whose cable moves, keep their LIDs."""
         fabric = self.serve(SPEC)
-        # the sweep for one that is back may go on when the next one dies: its SMPs have no answer
+        # the sweep for one that is back may still run when the next one fails: its SMPs are lost
         sm = self.opensm(fabric, "host1", announced=("3113", "3119", "331D", "5411"))
         sm.up()
         before = self.good(fabric)

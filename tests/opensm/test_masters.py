@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Several OpenSMs: who is the master, when a subnet splits and when two become one."""
+"""Several OpenSMs: which one is the master, when a subnet splits and when two become one."""
 import mad
 import routes
 from sm import ANY, Case, quick, within
@@ -14,14 +14,14 @@ class Masters(Case):
     """Two OpenSMs, or three, on different leaves."""
 
     def sm_lids(self, fabric):
-        """MasterSMLID of each host, as its port has it."""
+        """The MasterSMLID of each host, from its port."""
         program = self.reader
         return {name: int.from_bytes(program.port_info(way)[18:20], "big")
                 for name, way in routes.directed(fabric, "host1").items()
                 if name.startswith("host")}
 
     def ruled_by(self, fabric, host):
-        """Waits until all are Active and know that the OpenSM at this host is the master."""
+        """Waits until all are Active and have the OpenSM at this host as master."""
         def true():
             lid = fabric.nodes()[host]["ports"][1].get("lid")
             try:
@@ -32,7 +32,7 @@ class Masters(Case):
         self.assertEqual(routes.Tables(fabric).lost(), [])
 
     def pair(self, fabric, one, other, *arguments, **more):
-        """A master, and one that stands by."""
+        """A master and a standby."""
         self.reader = self.at(fabric, "host1")
         first = self.opensm(fabric, one, announced=ANY, **more)
         first.up()
@@ -46,7 +46,7 @@ class Masters(Case):
 
     @quick
     def test_standby(self):
-        """One stands by, and takes over when the master is killed. The LIDs stay."""
+        """The standby becomes master when the master is killed. The LIDs stay."""
         fabric = self.serve(SPEC)
         first, second = self.pair(fabric, "host1", "host5")
         second.says("Entering STANDBY")
@@ -57,7 +57,7 @@ class Masters(Case):
         self.assertEqual(lids(fabric), before)
 
     def test_ends(self):
-        """A master that ends in good order, too."""
+        """The same if the master ends by a signal that it handles."""
         fabric = self.serve(SPEC)
         first, second = self.pair(fabric, "host1", "host5")
         second.says("Entering STANDBY")
@@ -66,7 +66,7 @@ class Masters(Case):
         self.ruled_by(fabric, "host5")
 
     def test_host_dies(self):
-        """The master's host dies, and comes back while its OpenSM has run on."""
+        """The master's host fails, and comes back while its OpenSM has continued to run."""
         fabric = self.serve(SPEC)
         first, second = self.pair(fabric, "host3", "host5")
         second.says("Entering STANDBY")
@@ -77,7 +77,7 @@ class Masters(Case):
         self.one_master(fabric, first, second)
 
     def one_master(self, fabric, *sms):
-        """All but one of them stand by in the end."""
+        """In the end, all but one of them are standby."""
         def masters():
             self.assertTrue(all(sm.alive() for sm in sms))
             return [sm.host for sm in sms if self.state(fabric, sm.host) == 3]
@@ -97,7 +97,7 @@ class Masters(Case):
 
     @quick
     def test_priority(self):
-        """One with a higher priority comes: the master hands over to it."""
+        """One with a higher priority starts: the master hands over to it."""
         fabric = self.serve(SPEC)
         first, second = self.pair(fabric, "host1", "host5", "-p", "9")
         first.says("Entering STANDBY")
@@ -105,7 +105,7 @@ class Masters(Case):
         self.ruled_by(fabric, "host5")
 
     def test_split_and_merge(self):
-        """A subnet falls apart and is joined, three times; each half has a master meanwhile."""
+        """A subnet is cut and joined three times; meanwhile each half has a master."""
         fabric = self.serve(SPEC)
         first, second = self.pair(fabric, "host1", "host5")
         second.says("Entering STANDBY")
@@ -134,7 +134,7 @@ class Masters(Case):
         return [self.reader.sm_lid(), self.reader5.sm_lid()]
 
     def test_merge(self):
-        """Two subnets with the same LIDs meet: each port has one of its own again."""
+        """Two subnets with the same LIDs are joined: each port gets one of its own again."""
         fabric = self.serve(SPEC)
         self.seam(fabric, "down")
         first, second = self.pair(fabric, "host1", "host5")
@@ -148,11 +148,11 @@ class Masters(Case):
         self.assertEqual(self.load(fabric)[:2], (0, "none"))
 
     def test_priorities(self):
-        """Of three the highest priority rules; when it dies the next one does, until it is back."""
+        """The one of three with the highest priority is master; the next one while it is down."""
         fabric = self.serve(SPEC)
         self.reader = self.at(fabric, "host1")
         sms = []
-        # one after the other: each learns the LIDs of the one before
+        # one after the other: each reads the LIDs of the one before
         for host, priority in (("host1", "3"), ("host3", "6"), ("host5", "12")):
             sms.append(self.opensm(fabric, host, "-p", priority, announced=ANY))
             self.rules(fabric, sms, host)
@@ -164,13 +164,13 @@ class Masters(Case):
         self.assertEqual(lids(fabric), before)
 
     def rules(self, fabric, sms, host):
-        """One of these is the master in the end, and the others stand by."""
+        """In the end, one of these is the master, and the others are standby."""
         within(lambda: [self.state(fabric, sm.host) for sm in sms] ==
                [3 if sm.host == host else 2 for sm in sms], f"{host} rules alone")
         self.ruled_by(fabric, host)
 
     def test_three(self):
-        """Three; the master is killed twice."""
+        """Three OpenSMs; the master is killed twice."""
         fabric = self.serve(SPEC)
         self.reader = self.at(fabric, "host1")
         sms = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""M_Keys: OpenSMs that know the key of a subnet, and one that does not."""
+"""M_Keys: OpenSMs that have the key of a subnet, and one that does not."""
 import mad
 import routes
 from sm import ANY, Case, quick, within
@@ -13,7 +13,7 @@ class Keys(Case):
     """All ports have the key, and answer nothing without it."""
 
     def rule(self, fabric):
-        """A master that knows the key. Return: it"""
+        """Starts a master that has the key. Return: it"""
         first = self.opensm(fabric, "host1", announced=ANY, conf=KNOWN)
         first.up()
         self.reader = self.at(fabric, "host2")
@@ -39,7 +39,7 @@ class Keys(Case):
 
     @quick
     def test_two(self):
-        """Two know it: one stands by, and takes over when the master dies."""
+        """Two have it: one is standby, and becomes master when the master is killed."""
         fabric = self.serve(SPEC)
         first = self.rule(fabric)
         second = self.opensm(fabric, "host5", announced=ANY, conf=KNOWN)
@@ -56,7 +56,7 @@ class Keys(Case):
 
     @quick
     def test_foreign(self):
-        """One that does not know it finds nobody, whatever its priority; the master gets traps."""
+        """One without it finds no nodes, whatever its priority; the master gets traps."""
         fabric = self.serve(SPEC)
         first = self.rule(fabric)
         before = routes.Tables(fabric).lft

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Multicast groups: who joins is reached, who leaves is not, whatever the cables do."""
+"""Multicast groups: only members get packets, whatever happens to cables."""
 import random
 
 import mad
@@ -9,7 +9,7 @@ SPEC = "fat-tree:4"
 
 
 def mgid(number):
-    """A group's, transient, of link-local scope."""
+    """The MGID of a group: transient, of link-local scope."""
     return b"\xff\x12\x14\x05" + bytes(11) + bytes((number,))
 
 
@@ -26,36 +26,36 @@ class Multicast(Case):
         self.programs = {}
 
     def program(self, host):
-        """A program at a host, and its PortGUID."""
+        """Starts a program at a host; returns it and its PortGUID."""
         if host not in self.programs:
             guid = self.fabric.nodes()[host]["ports"][1]["guid"]
             self.programs[host] = self.at(self.fabric, host), int(guid, 16)
         return self.programs[host]
 
     def join(self, host, group, state=1):
-        """Return: the MLID"""
+        """Joins a group. Return: the MLID"""
         program, guid = self.program(host)
         return program.join(mgid(group), guid, state)["mlid"]
 
     def leave(self, host, group, state=1):
-        """A member goes."""
+        """Leaves a group."""
         program, guid = self.program(host)
         program.leave(mgid(group), guid, state)
 
     def reached(self, sender, mlid):
-        """Hosts that a packet of the sender comes to."""
+        """The hosts that a packet of the sender reaches."""
         return {h for h in self.hosts if h != sender and
                 self.fabric.arrives(sender, h, multicast=mlid)}
 
     def is_group(self, mlid, members):
-        """Waits until each member reaches all others and nobody else."""
+        """Waits until each member reaches all others, and no other host."""
         within(lambda: self.sm.alive() and
                all(self.reached(m, mlid) == members - {m} for m in members),
                f"the members of {mlid:#06x} reach each other: {sorted(members)}")
 
     @quick
     def test_join_leave(self):
-        """One after the other joins, then leaves."""
+        """Hosts join one after the other, then leave."""
         self.start()
         members = set()
         for host in self.hosts:
@@ -68,7 +68,7 @@ class Multicast(Case):
             self.is_group(mlid, members)
 
     def test_last_leaves(self):
-        """A group that its last member leaves is gone: nobody can join it without creating it."""
+        """A group whose last member has left is removed: it can be joined only by creating it."""
         self.start(announced=("1B11",))
         self.join("host2", 1)
         self.leave("host2", 1)
@@ -78,7 +78,7 @@ class Multicast(Case):
 
     @quick
     def test_send_only(self):
-        """Who only sends reaches the members. OpenSM's trees reach him, too."""
+        """A sender that is no full member reaches the members. OpenSM's trees reach it, too."""
         self.start()
         mlid = self.join("host2", 1)
         self.join("host5", 1)
@@ -87,7 +87,7 @@ class Multicast(Case):
         self.assertEqual(self.reached("host2", mlid) - {"host8"}, {"host5"})
 
     def test_many(self):
-        """40 groups with members that come and go by a seed; each is what it should be."""
+        """40 groups with members that join and leave by a seed; each has the right members."""
         self.start("fat-tree:6", announced=("1B11",))
         draw, groups, mlids = random.Random(3), {}, {}
         for _ in range(300):
@@ -106,7 +106,7 @@ class Multicast(Case):
                 self.is_group(mlids[group], members)
 
     def test_cables(self):
-        """A spine dies, a cable is pulled, both come back: the members still reach each other."""
+        """A spine fails, a cable is pulled, both come back: the members still reach each other."""
         self.start(announced=ANY)
         members = {"host1", "host4", "host6", "host7"}
         for host in members:
@@ -125,7 +125,7 @@ class Multicast(Case):
         self.is_group(mlid, members)
 
     def test_member_dies(self):
-        """A member that is gone is no member when it comes back, until it joins again."""
+        """A member whose host has failed is no member when it comes back, until it joins again."""
         self.start(announced=ANY)
         for host in "host2", "host4", "host6":
             mlid = self.join(host, 1)

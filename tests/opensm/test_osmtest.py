@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""osmtest, which is OpenSM's own: all of its flows, and faults that it has to report.
+"""osmtest, a program of OpenSM: all of its flows, and faults that it must report.
 
-OpenSM and osmtest come by libohca-umad: libumad2sim gives the first record of a table.
+OpenSM and osmtest use libohca-umad, because libumad2sim returns only the first record of a table.
 """
 import os
 import re
@@ -9,28 +9,28 @@ import subprocess
 
 from sm import ANY, PATIENCE, Case, enter_root, quick, read
 
-# What a flow is called in osmtest's last line
+# The name of a flow in osmtest's last line
 NAMES = {"c": "Create Inventory", "v": "Validate Inventory", "s": "Services Registration",
          "m": "Multicast", "e": "Event Forwarding", "q": "QoS: VLArb and SLtoVL", "f": "Stress SA",
          "a": "All Validations"}
 
 
 class Osmtest(Case):
-    """osmtest at another host than OpenSM's."""
+    """osmtest at a host other than OpenSM's."""
 
     def setUp(self):
         super().setUp()
         self.fabric = self.serve("--generate", "fat-tree:4", "--listen",
                                  os.path.join(self.dir, "fabric"))
-        # osmtest asks for much that is to be refused
+        # osmtest sends many requests that must be refused
         self.sm = self.opensm(self.fabric, "host1", machine=True, announced=ANY,
                               conf={"qos": "TRUE", "sweep_interval": 1})
         self.sm.up()
 
     def flow(self, name, passes=True):
-        """One flow. Return: its log."""
+        """Runs one flow. Return: its log."""
         log = os.path.join(self.sm.dir, f"{name}.log")
-        if os.path.exists(log):     # it would write behind what is there
+        if os.path.exists(log):     # it would append to an existing file
             os.remove(log)
         try:
             # pylint: disable-next=subprocess-popen-preexec-fn
@@ -55,7 +55,7 @@ class Osmtest(Case):
 
     @quick
     def test_node(self):
-        """A node of the inventory is gone."""
+        """A node of the inventory is removed."""
         self.flow("c")
         self.fabric.do("node", node="host5", state="kill")
         self.sm.says("Removed port with GUID:0x5254010000000501")
@@ -63,7 +63,7 @@ class Osmtest(Case):
                       self.flow("v", passes=False))
 
     def test_width(self):
-        """A cable has one lane of four, and all of them again."""
+        """A cable has one lane of four, and then all of them again."""
         self.flow("c")
         for state, more in ("degrade", {"width": 1}), ("restore", {}):
             self.fabric.do("link", node="host6", port=1, state=state, **more)
@@ -74,13 +74,13 @@ class Osmtest(Case):
                              state == "degrade")
 
     def test_refused(self):
-        """Services cannot be registered, since the administration refuses them."""
+        """Services cannot be registered, because the SA refuses them."""
         self.flow("c")
         self.fabric.do("refuse", node="host1", attribute="SubnAdm:ServiceRecord", status=0x100)
         self.assertIn("Service Flow failed (IB_REMOTE_ERROR)", self.flow("s", passes=False))
 
     def test_long(self):
-        """Each record of the inventory, services with their leases, and all of it in one."""
+        """Each record of the inventory, services with their leases, and everything in one flow."""
         for name in "cvsa":
             self.flow(name)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""P_Keys: tables of hosts and of the switch ports before them, members that change, and paths."""
+"""P_Keys: tables of hosts and of their switch ports, changes of members, and paths."""
 import os
 
 import mad
@@ -24,31 +24,31 @@ class Partitions(Case):
         self.ways = routes.directed(self.fabric, "host1")
 
     def guids(self, text):
-        """{hostN} is its PortGUID."""
+        """The PortGUID of each host, for {hostN}."""
         nodes = self.fabric.nodes()
         return text.format(**{name: hex(int(node["guid"], 16) + 1) for name, node in nodes.items()
                               if node["type"] != "switch"})
 
     def change(self, text):
-        """Other partitions, which OpenSM reads when it is told to."""
+        """Writes other partitions, and makes OpenSM read them."""
         write(os.path.join(self.dir, "partitions"), self.guids(text))
         self.sm.sweep()
 
     def table(self, name, port=0, blocks=1):
-        """P_Keys of a node's port, in the order of their indices."""
+        """The P_Keys of a node's port, in the order of their indices."""
         keys = b"".join(self.reader.smp(self.ways[name], mad.PKEY_TABLE, port << 16 | block)
                         for block in range(blocks))
         return [int.from_bytes(keys[i:i + 2], "big") for i in range(0, len(keys), 2)]
 
     def has(self, host, *keys):
-        """Waits until a host's table, and that of the switch's port before it, are these."""
+        """Waits until the tables of a host and of its switch port are these."""
         def true():
             return {k for k in self.table(host) if k} == set(keys)
         within(true, f"{host} has {[hex(k) for k in keys]}: "
                f"{[hex(k) for k in self.table(host) if k]}")
         at = self.fabric.nodes()[host]["ports"][1]
         switch = next(n for n, node in self.fabric.nodes().items() if node["guid"] == at["peer"])
-        # the switch lets pass what the host may send, whether full or limited
+        # the switch forwards the P_Keys of the host's table, full or limited
         mine = {k & 0x7fff for k in self.table(switch, at["peer_port"]) if k}
         self.assertLessEqual({k & 0x7fff for k in keys}, mine)
 
@@ -60,7 +60,7 @@ class Partitions(Case):
 
     @quick
     def test_default(self):
-        """Without a file all are full members of the default partition."""
+        """Without a file, all ports are full members of the default partition."""
         fabric = self.fabric = self.serve(SPEC)
         self.sm = self.opensm(fabric, "host1")
         self.sm.up()
@@ -70,7 +70,7 @@ class Partitions(Case):
 
     @quick
     def test_members(self):
-        """Full and limited members; a partition of its own has no path to the others."""
+        """Full and limited members; a partition without common members has no path to others."""
         self.start("Default=0x7fff : ALL=limited, SELF=full ;\n"
                    "red=0x11 : {host2}=full, {host3}=full ;\n"
                    "blue=0x12 : {host3}=limited, {host4}=full ;\n")
@@ -85,7 +85,7 @@ class Partitions(Case):
             self.path("host2", "host4")
 
     def test_change(self):
-        """Members come and go while OpenSM runs."""
+        """Members are added and removed while OpenSM runs."""
         self.start("Default=0x7fff : ALL=full ;\nred=0x11 : {host2}=full ;\n")
         self.has("host2", DEFAULT, 0x8011)
         self.change("Default=0x7fff : ALL=full ;\nred=0x11 : {host3}=full, {host2}=limited ;\n")
@@ -96,7 +96,7 @@ class Partitions(Case):
         self.has("host3", DEFAULT)
 
     def test_places(self):
-        """P_Keys that stay keep their indices when others go."""
+        """P_Keys that stay keep their indices when others are removed."""
         self.start("Default=0x7fff : ALL=full ;\n" +
                    "".join(f"p{i}={0x20 + i:#x} : {{host2}}=full ;\n" for i in range(20)))
         self.has("host2", DEFAULT, *(0x8020 + i for i in range(20)))
@@ -109,7 +109,7 @@ class Partitions(Case):
                 self.assertEqual(before[key], index, hex(key))
 
     def test_damaged(self):
-        """A port that lost its link and has a wrong table gets its own."""
+        """A port that lost its link and has a wrong table gets its own table again."""
         self.start("Default=0x7fff : ALL=full ;\nred=0x11 : {host2}=full ;\n")
         self.has("host2", DEFAULT, 0x8011)
         self.reader.smp(self.ways["host2"], mad.PKEY_TABLE, 0,
@@ -133,7 +133,7 @@ class Partitions(Case):
             self.assertEqual(self.table(name).index(DEFAULT), 0)
 
     def test_comes_back(self):
-        """A host that dies and comes back has its partitions again, before it is Active."""
+        """A host that fails and comes back has its partitions again before it is Active."""
         self.start("Default=0x7fff : ALL=full ;\nred=0x11 : {host3}=full ;\n")
         ups = self.sm.ups()
         self.fabric.do("node", node="host3", state="kill")

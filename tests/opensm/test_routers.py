@@ -11,13 +11,13 @@ from sm import PATIENCE, Case, quick, within, write
 PREFIX = (0xfec0000000000001, 0xfec0000000000002)
 # PortGUIDs of the router
 ROUTER = (0xc1, 0xc2)
-# what OpenSM is at, and a host of the same subnet with its PortGUID
+# the node at which OpenSM runs, and a host of the same subnet with its PortGUID
 HOSTS = (("host1", "host2", 0xa4), ("host3", "host4", 0xb4))
 TOPOLOGY = os.path.join(os.path.dirname(os.path.realpath(__file__)), "two-subnets")
 
 
 def gid(prefix, guid):
-    """16 bytes."""
+    """A GID as 16 bytes."""
     return struct.pack(">QQ", prefix, guid)
 
 
@@ -25,7 +25,7 @@ class Routers(Case):
     """A router between two OpenSMs."""
 
     def subnets(self, routes=True):
-        """Both are up. Return: the fabric, and both OpenSMs"""
+        """Brings both subnets up. Return: the fabric, and both OpenSMs"""
         fabric = self.serve("--topology", TOPOLOGY)
         sms = []
         for i in range(2):
@@ -48,7 +48,7 @@ class Routers(Case):
 
     @quick
     def test_two_subnets(self):
-        """Each OpenSM brings up its own, with its prefix; ibnetdiscover ends at the router."""
+        """Each OpenSM brings up its subnet with its prefix; ibnetdiscover ends at the router."""
         fabric, _ = self.subnets()
         ports = fabric.nodes()["router1"]["ports"]
         for i, (one, other, _) in enumerate(HOSTS):
@@ -61,13 +61,13 @@ class Routers(Case):
                                    rf'\[{i + 1}\]\({ROUTER[i]:x}\) .*# lid {ports[i + 1]["lid"]} ')
             info = self.at(fabric, one).port_info((1, 8), i + 1)
             self.assertEqual(struct.unpack_from(">Q", info, 8)[0], PREFIX[i])
-            # no SMP goes on behind the router
+            # no SMP is forwarded beyond the router
             with self.assertRaises(mad.Refused):
                 self.at(fabric, one).port_info((1, 8, 2 - i))
 
     @quick
     def test_paths(self):
-        """A PathRecord to a GID of the other subnet leads to the router, with a hop limit."""
+        """A PathRecord to a GID of the other subnet has the router's LID and a hop limit."""
         fabric, _ = self.subnets()
         ports = fabric.nodes()["router1"]["ports"]
         for i in range(2):
@@ -86,7 +86,7 @@ class Routers(Case):
             self.path_to(fabric, 0, gid(PREFIX[1], HOSTS[1][2]))
 
     def test_router_dies(self):
-        """A router that goes and comes is found by both."""
+        """A router that is removed and added is found by both."""
         fabric, sms = self.subnets()
         fabric.do("node", node="router1", state="kill")
         for sm in sms:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""OpenSM's options of QoS decide what service levels get of a cable that all need.
+"""OpenSM's options of QoS define the shares of service levels on a cable that all of them use.
 
 OpenSM writes VLArbitrationTables, LimitOfHighPriority and SLtoVLMappingTables into a fabric;
 traffic sends over that fabric's tables, 10 s of virtual time.
@@ -11,10 +11,10 @@ from sm import Case, quick, write
 
 # Each VL has the SL of its number
 SL2VL = ",".join(str(sl % 8) for sl in range(16))
-# 1,000 times as slow, so that 10 s are 30,000 packets of 4 KiB
+# 1,000 times slower, so that 10 s are 30,000 packets of 4 KiB
 SCALE = 1000
 SECONDS = 10
-# ServiceID of a target, as of SRP
+# ServiceID of a target, as for SRP
 STORAGE = 0x1234567890
 
 
@@ -22,7 +22,7 @@ class Shares(Case):
     """Hosts that send to one by different service levels."""
 
     def measure(self, fabric, *arguments):
-        """Percent of SLs while all hosts send to the first one, for 10 s at least."""
+        """Percent of each SL while all hosts send to the first one, for 10 s at least."""
         # as much as the cable carries in that time
         said = self.traffic(fabric, "--pattern", "incast", "--size", "128M", "--messages", "1",
                             "--rate-scale", str(SCALE), *arguments)
@@ -38,7 +38,7 @@ class Shares(Case):
         return [measured.get(sl, 0) for sl in range(sls)]
 
     def judge(self, weights, measured):
-        """Shares are those of the weights within 3 % of each."""
+        """Checks that the shares are those of the weights, within 3 % of each."""
         self.said = [*getattr(self, "said", ()), " ".join(f"{x:.2f} %" for x in measured)]
         for weight, share in zip(weights, measured):
             self.assertAlmostEqual(share / (100 * weight / sum(weights)), 1, delta=0.03)
@@ -77,7 +77,7 @@ class Shares(Case):
                 self.judge(weights, measured)
 
     def test_same_lane(self):
-        """SLs of one VL share what it has."""
+        """SLs of the same VL divide its share among them."""
         self.judge((2, 3, 3), self.shares(3, vlarb_low="0:64,1:192", vlarb_high="0:0", high_limit=0,
                                           sl2vl="0,1,1,0,0,0,0,0,0,0,0,0,0,0,0"))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Cables that flap, nodes that die, MADs that are lost: what OpenSM makes of it when it is over."""
+"""Cables that flap, nodes that fail, lost MADs: the state of OpenSM and the fabric afterwards."""
 import random
 import time
 
@@ -11,7 +11,7 @@ SPEC = "fat-tree:6"
 
 
 def bad_day(switches, hosts, seed, seconds):
-    """A script: flaps, deaths, losses of SMPs, a slow cable; all is well at its end."""
+    """A script: flaps, failures, lost SMPs, a slow cable; everything is restored at its end."""
     draw = random.Random(seed)
     lines = []
     for _ in range(6):
@@ -32,10 +32,10 @@ def bad_day(switches, hosts, seed, seconds):
 
 
 class Stability(Case):
-    """One OpenSM, and a bad day."""
+    """One OpenSM, and a script of many faults."""
 
     def survives(self, spec, seed, seconds, *arguments, **more):
-        """OpenSM runs on, and the whole fabric is set up when the script has ended."""
+        """OpenSM still runs, and the whole fabric is set up when the script has ended."""
         fabric = self.serve("--generate", spec, "--seed", str(seed))
         nodes = fabric.nodes()
         switches = sorted(n for n, node in nodes.items() if node["type"] == "switch")
@@ -52,7 +52,7 @@ class Stability(Case):
                 if number and port.get("peer"):
                     fabric.link(f"{name}:{number}", "up")
         self.settled(fabric, sm, lambda: fabric.status()["links_up"] == whole)
-        # the last traps may come after the last Set
+        # the last traps may arrive after the last Set
         within(lambda: sm.alive() and not routes.Tables(fabric).lost(), "all reach each other")
         self.assertEqual(lids(fabric), before)
         self.quiet(sm)
@@ -66,7 +66,7 @@ class Stability(Case):
         sm.up()
         fabric.script("at 0 link flap leaf1:3 --down 20ms --interval 60ms --count 20\n")
 
-        # the script has begun them; a fabric that is late leaves some out
+        # the script has started them; a fabric that is late leaves some out
         def flaps():
             port = next(p for n in fabric.ask("counters", node="leaf1")[0]["nodes"]
                         for p in n["ports"] if p["port"] == 3)
@@ -98,13 +98,13 @@ class Stability(Case):
         self.settled(fabric, sm)
 
     def test_bad_days(self):
-        """Five bad days with minhop, each by a seed of its own."""
+        """Five scripts of faults with minhop, each from a seed of its own."""
         for seed in range(1, 6):
             with self.subTest(seed=seed):
                 self.survives(SPEC, seed, 4)
 
     def test_engines(self):
-        """The same for other engines; what lash and nue do then is in test_known."""
+        """The same for other engines; test_known has the failures of lash and nue."""
         for engine in "updn", "ftree", "sssp", "dfsssp":
             with self.subTest(engine=engine):
                 self.survives(SPEC, 7, 4, "-R", engine, conf={"qos": "TRUE", "sweep_interval": 1})
@@ -115,7 +115,7 @@ class Stability(Case):
 
     @quick
     def test_lost_requests(self):
-        """Requests to the subnet administration are lost, late or refused by their attribute."""
+        """Requests to the SA are lost, delayed or refused, by their attribute."""
         fabric = self.serve("star:3")
         sm = self.opensm(fabric, "host1")
         sm.up()
@@ -142,7 +142,7 @@ class Stability(Case):
         self.assertNotIn("mad_faults", fabric.status())
 
     def test_lost_smps(self):
-        """Each third SMP of many kinds is lost at all switches while it starts."""
+        """Each third SMP of many kinds is lost at all switches while OpenSM starts."""
         fabric = self.serve("fat-tree:4")
         for name in "leaf1", "leaf2", "leaf3", "spine1", "spine2":
             for attribute in "SwitchInfo", "PortInfo", "LinearForwardingTable":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""torus-2QoS: tori that are whole, that lack a cable or a switch, and SLs that stay."""
+"""torus-2QoS: complete tori, tori without a cable or a switch, and SLs that do not change."""
 import os
 
 import routes
@@ -32,7 +32,7 @@ class Torus(Case):
         self.reader = self.at(self.fabric, "host1")
 
     def at_place(self, *place):
-        """The switch at these coordinates: the first one counts fastest."""
+        """The switch at these coordinates; the first one is the innermost."""
         number = 0
         for size, at in reversed(list(zip(self.radix, place))):
             number = number * size + at
@@ -45,7 +45,7 @@ class Torus(Case):
         return self.at_place(*place)
 
     def judged(self):
-        """No packet is lost, no credits wait in a circle. Return: the SLs of all paths"""
+        """No packet is lost, and there is no credit loop. Return: the SLs of all paths"""
         self.assertEqual(self.sm.engine(), "torus-2QoS")
         tables = routes.Tables(self.fabric)
         self.assertEqual(tables.lost(), [])
@@ -75,7 +75,7 @@ class Torus(Case):
                 if number and port.get("peer") in self.guid.values()]
 
     def test_cable(self):
-        """Each cable of a switch in turn is pulled: no path has another SL."""
+        """Each cable of a switch in turn is pulled: the SL of no path changes."""
         self.start(5, 5)
         before = self.judged()
         for name, number in self.links():
@@ -92,7 +92,7 @@ class Torus(Case):
                 self.assertEqual(self.judged(), before)
 
     def test_switch(self):
-        """A switch dies and comes back: the paths of the others have their SLs all the time."""
+        """A switch fails and comes back: the other paths keep their SLs all the time."""
         self.start(5, 5)
         before = self.judged()
         dead = self.at_place(2, 3)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a fabric does, measured by ohca-fabric traffic, beside the formula that it should follow.
+"""Measurements of a fabric by ohca-fabric traffic, with the formulas that it should follow.
 
 Each function returns rows: the label of a row, and values by their columns.
 """
@@ -19,18 +19,18 @@ SPEEDS = {"SDR": 2, "DDR": 4, "QDR": 8, "FDR": 13.636, "EDR": 25, "HDR": 50,
 
 
 def traffic(*options):
-    """Numbers by their keys."""
+    """{key: number} of the output of ohca-fabric traffic."""
     return {k: v for k, (v, _) in sweep.run(sweep.fabric(), [str(o) for o in options]).items()}
 
 
 def topology(*words):
-    """What generate prints."""
+    """The output of ohca-fabric generate."""
     return subprocess.run([sweep.fabric(), "generate", *words], stdout=subprocess.PIPE, text=True,
                           check=True, timeout=sweep.LIMIT).stdout
 
 
 def on(text, *options):
-    """Traffic on a topology that is a text."""
+    """Runs traffic on a topology that is given as a text."""
     with tempfile.NamedTemporaryFile("w", encoding="ascii", suffix=".net") as f:
         f.write(text)
         f.flush()
@@ -80,7 +80,7 @@ def buffers():
 
 
 def waits():
-    """How long the slowest messages wait at one switch."""
+    """The time that the slowest messages wait at one switch."""
     for load in (10, 20, 30, 40, 50, 60, 65, 70):
         found = traffic("--generate", "star:32", "--size", MTU, "--messages", 2000, "--load", load)
         yield str(load), {"p50": found["message_p50"], "p99": found["message_p99"],
@@ -88,7 +88,7 @@ def waits():
 
 
 def victims():
-    """A flow beside an incast, for each time that a sender takes to become faster again."""
+    """A flow beside an incast, for each time in which a sender becomes faster again."""
     for timer in (2, 4, 8, 16, 32, 64, 128, 256, 512):
         row = {}
         for ports, hosts in ((6, 18), (8, 32)):
@@ -121,7 +121,7 @@ def in_row(hosts):
 
 
 def shared():
-    """Rates of hosts that send to one, where each input of a switch has as much of a wire."""
+    """Rates of hosts that send to one, if each input of a switch gets an equal part of a wire."""
     settings = "ccti_timer=3,marking_rate=1,cct_shift=3"
     all_of = EDR * MTU / PACKET
     for hosts in ((1, 1, 1), (1, 1, 1, 1), (1, 1, 1, 1, 1), (3, 2)):
@@ -131,7 +131,7 @@ def shared():
             for more in ((), (f"--congestion-control={settings}",)))
         part, parts = all_of, {}
         for n in range(len(hosts), 0, -1):
-            # what comes from the switch before is one more input, but of the first one
+            # packets of the switch before are one more input, except at the first switch
             part /= hosts[n - 1] + (n > 1)
             parts[n] = part
         for i, n in enumerate(switch):
@@ -154,7 +154,7 @@ def ways():
 
 
 def deadlocks():
-    """Messages of a ring of six switches, two hosts each, that HOQLife ends."""
+    """The messages in a ring of six switches, two hosts each, that HOQLife discards."""
     for messages in (1, 2, 4, 8, 16, 32, 64):
         row = {}
         for routing in ("minhop", "updn"):
@@ -165,7 +165,7 @@ def deadlocks():
 
 
 def reductions():
-    """All-reduce of 32 hosts in two ways."""
+    """All-reduce of 32 hosts by two algorithms."""
     hosts, steps = 32, 5
     for size in ("4K", "16K", "64K", "256K", "1M", "4M", "16M"):
         all_bytes = int(sweep.place(size))
@@ -193,7 +193,7 @@ def wire(size):
 
 
 def shares(mtu, conf, hosts=3):
-    """Percent of each SL of the cable to the first host, with the tables that OpenSM writes."""
+    """Percent of each SL on the cable to the first host, with the tables that OpenSM writes."""
     with tempfile.TemporaryDirectory(prefix="ohca-theory-", dir="/tmp") as where:
         fabric = sm.Fabric(where, "--generate", f"star:{hosts + 1}", "--mtu", str(mtu))
         try:
@@ -210,7 +210,7 @@ def shares(mtu, conf, hosts=3):
 
 
 def managed(fabric, conf):
-    """OpenSM sets a fabric up, once."""
+    """Makes OpenSM set up a fabric once."""
     manager = sm.OpenSM(fabric, "host1", "-o", conf=conf)
     try:
         manager.once()
@@ -221,7 +221,7 @@ def managed(fabric, conf):
 
 
 def weights():
-    """Two lanes of low priority, of which one has more weight: so many packets a turn."""
+    """Two VLs of low priority, one with more weight: the number of packets in a turn."""
     for ratio in (1, 2, 3, 4, 6, 8, 12, 15):
         found = shares(1024, {"qos_vlarb_low": f"0:16,1:{16 * ratio}"}, 2)
         yield str(ratio), {"lane 1": found[1], "lane 1, formula": 100 * ratio / (1 + ratio),
@@ -229,11 +229,11 @@ def weights():
 
 
 def limits():
-    """A lane of high priority and one of low, whose turn comes by LimitOfHighPriority."""
+    """A VL of high and one of low priority, which gets its turn by LimitOfHighPriority."""
     for limit in (0, 1, 2, 3, 4, 6, 8, 12):
         found = shares(1024, {"qos_vlarb_high": "0:64", "qos_vlarb_low": "1:64",
                               "qos_high_limit": limit}, 2)
-        # 4 KiB a unit, in whole packets, or one packet
+        # 4 KiB for each unit, in whole packets, or one packet
         high = max(1, math.ceil(4096 * limit / (1024 + HEADERS)))
         yield str(limit), {"high priority": found[0], "high priority, formula":
                            100 * high / (high + 1), "low priority": found[1],

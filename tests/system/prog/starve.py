@@ -3,17 +3,18 @@
 """Each allocation of the kernel that DO needs fails once: starve.py [OPTION...] DO UNDO
 
 Runs in a node. DO and UNDO are scripts of the shell, or "PATH=TEXT", a write to a file of the
-kernel. In a round one allocation fails, the first, the second and so on; then UNDO, for which
-nothing fails, must succeed, whatever DO has left. All is done when DO ends before the
-allocation that was to fail; then it must succeed, too.
+kernel. In each round one allocation of DO fails, the first, the second and so on. After that UNDO
+must succeed, without failures of allocations, whatever state DO has left. The last round is the
+one in which DO ends before the allocation that should fail; then DO must succeed, too.
 
 The kernel's fault injection (Documentation/fault-injection/fault-injection.rst of Linux) counts
 allocations of any task that has code of a module, or of one function of the kernel, on its
-stack. One fails when its number is a multiple of the interval. That number cannot be read or set,
-but after a failure it is the interval; so each round goes on until something has failed.
+stack. An allocation fails if its number is a multiple of the interval. That number cannot be read
+or set, but after a failure it is the interval; so each round continues until an allocation has
+failed.
 
-The end says how DO ended for each place that failed: the innermost function of the driver on
-the stack, as the kernel's log has it, and what that function called.
+At the end it prints how DO ended for each place of a failure: the innermost function of the driver
+on the stack in the kernel's log, and the function that it called.
 """
 import argparse
 import collections
@@ -37,7 +38,7 @@ DMA_DEBUGGING = "add_dma_entry"
 
 
 def code_of(name, symbols):
-    """Addresses, from and to, of a module's code or of a function of the kernel."""
+    """The addresses, from and to, of a module's code or of a function of the kernel."""
     ours = f"\t[{name}]\n"
     if ours in symbols:   # a module's symbols follow each other, its code has pages for itself
         begin = symbols.rindex("\n", 0, symbols.index(ours)) + 1
@@ -66,7 +67,7 @@ class Injection:
         with open("/proc/kallsyms", encoding="ascii") as f:
             symbols = f.read()
         self.where, self.but = code_of(opt.code, symbols), code_of(DMA_DEBUGGING, symbols)
-        # what the kernel has counted, by this program or the one before
+        # the count of the kernel, by this program or the one before
         self.file = f"/run/starve-{self.name}"
         self.count = 0
         if os.path.exists(self.file):
@@ -89,7 +90,7 @@ class Injection:
             write(path, value)
 
     def count_only(self, where, mine, verbose):
-        """Allocations with these addresses on their stack; mine: of this process alone."""
+        """Counts allocations with these addresses on their stack; mine: of this process alone."""
         self.set("task-filter", "NY"[mine])
         self.set("require-start", where[0])
         self.set("require-end", where[1])
@@ -98,19 +99,19 @@ class Injection:
         self.set("verbose", verbose)
 
     def failed(self):
-        """Whether it has failed."""
+        """Whether an allocation has failed."""
         with open(os.path.join(DEBUGFS, self.name, "times"), encoding="ascii") as f:
             return f.read().strip() == "0"
 
     def arm(self, n):
-        """The nth allocation from now on fails."""
+        """Makes the nth allocation from now on fail."""
         self.goal = self.count + n
         self.count_only(self.where, False, self.verbose)
         self.set("interval", self.goal)
         self.set("times", 1)
 
     def disarm(self):
-        """Nothing fails any more. Returns whether something has failed."""
+        """Stops the injection. Returns whether an allocation has failed."""
         failed = self.failed()
         if not failed:
             self.count_only(EVERYWHERE, True, 0)
@@ -122,13 +123,13 @@ class Injection:
         return failed
 
     def leave(self):
-        """Everything counts again, for who comes next."""
+        """Restores the settings, for the next program."""
         self.set("times", 0)
         self.set("cache-filter", "N")
         self.count_only(EVERYWHERE, False, 2)
 
     def use_up(self):
-        """Allocates until it fails, slabs and pages."""
+        """Allocates slabs and pages until an allocation fails."""
         with open("/proc/self/make-it-fail", "r+", encoding="ascii", buffering=1) as mine:
             mine.write("1\n")
             while True:
@@ -148,7 +149,7 @@ class Injection:
 
 
 class Log:
-    """What the kernel says of failures."""
+    """The kernel's log of failures."""
 
     def __init__(self, code):
         self.code = code
@@ -156,7 +157,7 @@ class Log:
         os.lseek(self.file, 0, os.SEEK_END)
 
     def lines(self):
-        """What it has said since the last call."""
+        """The new lines since the last call."""
         while True:
             try:
                 yield os.read(self.file, 8192).decode().split("\n")[0].partition(";")[2]
@@ -166,7 +167,7 @@ class Log:
                 pass
 
     def place(self):
-        """Where it failed: a function of the driver and what that called."""
+        """The place of a failure: a function of the driver and the function that it called."""
         frames, failed = [], False
         for line in self.lines():
             failed |= "FAULT_INJECTION" in line
@@ -179,7 +180,7 @@ class Log:
 
 
 def act(what, seconds):
-    """Does it; returns how it ended, 0 or an error's name or a status, and what was said."""
+    """Runs a script; returns how it ended (0, an error's name or a status), and its output."""
     path, _, text = what.partition("=")
     if not path.startswith("/") or " " in path:
         done = subprocess.run(["/bin/sh", "-c", what], stdout=subprocess.PIPE, text=True,
@@ -197,7 +198,7 @@ def act(what, seconds):
 
 
 class Rounds:
-    """The rounds and what came of them."""
+    """The rounds and their results."""
 
     def __init__(self, opt):
         self.opt = opt
@@ -209,7 +210,7 @@ class Rounds:
         self.until = time.monotonic() + opt.seconds
 
     def round(self, n):
-        """The nth allocation fails, if there is one. Returns whether there was."""
+        """Makes the nth allocation fail, if there is one. Returns whether there was."""
         begin = time.monotonic()
         self.injection.arm(n)
         how, said = act(self.opt.do, self.opt.patience)
@@ -234,7 +235,7 @@ class Rounds:
         return time.monotonic() > self.until
 
     def in_order(self):
-        """From the first to the last. Returns how many there are, if it got that far."""
+        """Runs rounds from the first to the last. Returns their number, if it got that far."""
         for n in range(self.opt.first, self.opt.last + 1):
             if self.late():
                 break
@@ -261,7 +262,7 @@ class Rounds:
 
 
 def main():
-    """Runs the rounds; the last line says how many there were."""
+    """Runs the rounds; the last line has their number."""
     p = argparse.ArgumentParser()
     p.add_argument("--kind", choices=("failslab", "fail_page_alloc"), default="failslab")
     p.add_argument("--code", default="ohca", help="module or function on the stack")
