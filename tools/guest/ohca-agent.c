@@ -2,24 +2,24 @@
 /*
  * ohca-agent - process 1 of a lab guest, or a service of a guest from a disk image
  *
- * Three jobs: reap orphans, load modules for devices that appear (what udev
- * does elsewhere, and there beside it), and run commands for the host. Each virtio-serial port
- * named org.openhca.cmd.K is served by its own process, one command at a time.
+ * It reaps orphans, loads modules for devices that appear (as udev does elsewhere; in a
+ * disk image both run), and runs commands for the host. A process of its own serves each
+ * virtio-serial port named org.openhca.cmd.K, one command at a time.
  *
  * A frame is a little-endian u32 type, a u32 length and that many bytes.
  * Host to guest: SYNC nonce, EXEC, IN bytes, EOF, SIG u32, SIZE u16 u16.
  * Guest to host: READY nonce, OUT bytes, ERR bytes, TAKEN u32, EXIT u32.
- * TAKEN says how many bytes of IN the command has got. The host sends at most IN_WINDOW bytes for
- * which it has no TAKEN. So the port is read even while a command reads nothing: SIG and SYNC
- * arrive.
+ * TAKEN is the number of bytes of IN that the command has received. The host sends at most
+ * IN_WINDOW bytes for which it has no TAKEN. So the agent can read the port, and receive SIG
+ * and SYNC, even while a command reads nothing.
  * EXEC is u32 flags (1: terminal), u16 rows, u16 columns, u32 argc, then argc
  * strings and any number of NAME=VALUE strings, each ended by a zero byte.
- * SYNC may come at any time and ends what ran before it; its nonce is 16 bytes
- * and begins with SYNC_MAGIC, so that it is found behind half a frame, too.
+ * SYNC may arrive at any time and ends the command that runs; its nonce is 16 bytes
+ * and begins with SYNC_MAGIC, so that it is found behind an incomplete frame, too.
  *
- * That the host hung up is news on another queue than the host's bytes: a new
- * host's SYNC may be here before the old one's end is. So only a host that stays
- * away for AWAY_MS counts as gone.
+ * The kernel reports a closed host end on another queue than the host's bytes: the SYNC
+ * of a new host may arrive before the end of the old one is reported. So a host counts
+ * as gone only after it was away for AWAY_MS.
  */
 #define _GNU_SOURCE
 #include <ctype.h>
@@ -65,9 +65,9 @@ struct session {
 	int in, out, err;	/* -1: closed; a terminal is all of in and out */
 	bool tty;
 	bool eof;		/* its input ends after what is in @wait */
-	uint8_t *wait;		/* [IN_WINDOW + 1] input that the command has not got yet */
+	uint8_t *wait;		/* [IN_WINDOW + 1] input that the command has not received yet */
 	size_t waiting;
-	uint8_t *buf;		/* bytes from the host, not yet whole frames */
+	uint8_t *buf;		/* bytes from the host that are not complete frames yet */
 	size_t have;
 };
 
@@ -106,7 +106,7 @@ static bool host_away(struct session *s)
 	return poll(&pfd, 1, 0) > 0 && (pfd.revents & POLLHUP);
 }
 
-/* Writes all to the host; false when the host stays away. */
+/* Writes all bytes to the host; false if the host is away for too long. */
 static bool port_write(struct session *s, const void *data, size_t len)
 {
 	const uint8_t *p = data;
@@ -257,7 +257,7 @@ static void start_command(struct session *s, uint8_t *p, size_t len)
 		fcntl(s->err, F_SETFL, O_NONBLOCK);
 }
 
-/* Passes what the command wrote; false when there is nothing now. */
+/* Sends output of the command to the host; false if there is none now. */
 static bool pump(struct session *s, int *fd, uint32_t type)
 {
 	uint8_t chunk[OUT_CHUNK];
@@ -283,7 +283,7 @@ static bool pump(struct session *s, int *fd, uint32_t type)
 
 static void command_ended(struct session *s, int status)
 {
-	/* Whoever still holds the pipes is in the background: not waited for. */
+	/* Background processes may still have the pipes open: do not wait for them. */
 	while (pump(s, &s->out, F_OUT))
 		;
 	while (pump(s, &s->err, F_ERR))
@@ -295,7 +295,7 @@ static void command_ended(struct session *s, int status)
 	send_exit(s, WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
 }
 
-/* Passes on what the command takes now of the input that waits for it. */
+/* Writes waiting input to the command, as much as it accepts now. */
 static void feed(struct session *s)
 {
 	size_t pos = 0;
@@ -308,7 +308,7 @@ static void feed(struct session *s)
 		else if (errno == EAGAIN)
 			break;
 		else if (errno != EINTR) {
-			/* it reads no more: the rest is for nobody */
+			/* it does not read any more: drop the rest */
 			if (!s->tty)
 				close_fd(&s->in);
 			pos = s->waiting;
@@ -326,7 +326,7 @@ static void feed(struct session *s)
 		close_fd(&s->in);
 }
 
-/* Input from the host, or the end of a terminal's; false when it is more than there may be. */
+/* Queues input from the host, or the end of a terminal's input; false if there is no room. */
 static bool take_in(struct session *s, const uint8_t *p, size_t len)
 {
 	if (len > IN_WINDOW + 1 - s->waiting)
@@ -337,7 +337,7 @@ static bool take_in(struct session *s, const uint8_t *p, size_t len)
 	return true;
 }
 
-/* Does what a frame says; false when no host says so. */
+/* Handles a frame; false if the frame is invalid. */
 static bool handle_frame(struct session *s, uint32_t type, uint8_t *p, size_t len)
 {
 	struct winsize size = { 0 };
@@ -376,8 +376,8 @@ static bool handle_frame(struct session *s, uint32_t type, uint8_t *p, size_t le
 }
 
 /*
- * Where the SYNC of a new host begins in the bytes after a frame that is not
- * whole, or 0. The old host may have been killed in the middle of a frame.
+ * The offset of a new host's SYNC in the bytes after an incomplete frame, or 0.
+ * The old host may have been killed in the middle of a frame.
  */
 static size_t find_sync(const uint8_t *p, size_t len)
 {
@@ -391,7 +391,7 @@ static size_t find_sync(const uint8_t *p, size_t len)
 	return at ? at - p : 0;
 }
 
-/* Takes what the host sent; false when it talks nonsense. */
+/* Reads and handles the host's frames; false if one is invalid. */
 static bool take_input(struct session *s)
 {
 	ssize_t n = read(s->port, s->buf + s->have, MAX_FRAME + 8 - s->have);
@@ -442,7 +442,7 @@ static void serve_port(const char *dev)
 	s.port = open(dev, O_RDWR | O_NONBLOCK | O_CLOEXEC);
 	if (s.port < 0 || sig < 0 || !s.buf || !s.wait)
 		_exit(1);
-	/* The port says by SIGIO when the host connects: nothing to poll until then. */
+	/* The port sends SIGIO when the host connects; until then, there is nothing to poll. */
 	fcntl(s.port, F_SETOWN, getpid());
 	fcntl(s.port, F_SETFL, O_NONBLOCK | O_ASYNC);
 
@@ -455,7 +455,7 @@ static void serve_port(const char *dev)
 		struct signalfd_siginfo info;
 		int status;
 
-		/* Without a host the port reads as ended, always: do not poll it. */
+		/* Without a host, poll() returns at once for the port: do not poll it. */
 		if (host_away(&s)) {
 			away = away ? away : now_ms();
 			pfd[1].fd = -1;
@@ -529,7 +529,7 @@ static void spawn(char *const argv[], char *const env[])
 	_exit(127);
 }
 
-/* Loads modules for the devices that were there before the agent was. */
+/* Loads modules for the devices that existed before the agent started. */
 static void coldplug(void)
 {
 	static char alias[64][512];
@@ -556,7 +556,7 @@ static void coldplug(void)
 		spawn(argv, NULL);
 }
 
-/* One uevent: zero-ended NAME=VALUE strings after a header. */
+/* Handles one uevent: NAME=VALUE strings, each ended by a zero byte, after a header. */
 static void handle_uevent(char *p, size_t len)
 {
 	char *env[64], *alias = NULL, *subsystem = "", *action = "";
@@ -584,7 +584,7 @@ static void handle_uevent(char *p, size_t len)
 	}
 	if (!strcmp(action, "add") && (!strcmp(subsystem, "net") || !strcmp(subsystem, "infiniband")))
 		spawn(hotplug, env);
-	/* The kernel learns the name of a port later than of the port. */
+	/* The kernel gets the name of a port later than the port itself. */
 	if (!strcmp(subsystem, "virtio-ports"))
 		start_ports();
 }
