@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A command of the check: it runs, its output goes to a log, its cases are counted."""
+"""Runs a command of the check, writes its output to a log, and counts its cases."""
 import os
 import re
 import select
@@ -45,16 +45,16 @@ class Job:
         self._reaping = threading.Lock()
 
     def count(self, outcome):
-        """How many cases have this outcome."""
+        """The number of cases with this outcome."""
         return sum(c.outcome == outcome for c in self.cases)
 
     @property
     def good(self):
-        """Whether it has run and nothing failed."""
+        """Whether it has run without a failure."""
         return self.status == 0 and not self.count("failed")
 
     def run(self, top, logs, end):
-        """Runs the command in the directory top, until the moment end at most."""
+        """Runs the command in the directory top, until the time end at most."""
         self.begin = begin = time.monotonic()
         limit = max(min(float("inf") if self.build else 60 * self.limit, end - begin), 0)
         log = os.path.join(logs, f"{self.name}.log")
@@ -82,11 +82,11 @@ class Job:
         try:
             while True:
                 if time.monotonic() > begin + limit:
-                    # What still writes after its leader has ended is no longer read.
+                    # Output of processes that outlive the leader is not read any more.
                     self.status = 124 if self.status is None else self.status
                     out.write(f"\nnot done after {limit / 60:.0f} minutes\n".encode())
                     return
-                # Once it has ended, what it has written is read before that is believed.
+                # After its end, the rest of its output is read first.
                 ended = self.status is not None
                 if not select.select([pipe], [], [], 0 if ended else 1)[0]:
                     if ended:
@@ -115,7 +115,7 @@ class Job:
             pipe.close()
 
     def _reap(self):
-        """Takes the process' status, if it has ended; called by two threads at an interrupt."""
+        """Gets the process' status, if it has ended; two threads call it at an interrupt."""
         with self._reaping:
             if self.process.returncode is not None:
                 return
@@ -140,7 +140,7 @@ class Job:
                 time.sleep(0.02)
 
     def _judge(self):
-        """Adds the failures that no line of the output says."""
+        """Adds the failures that no line of the output reports."""
         passed = self.count("passed")
         if self.status == 124:
             self.cases.append(Case("", self.name, "failed",
@@ -157,7 +157,7 @@ class Job:
                 case.outcome, case.why = "failed", "skipped without a reason"
 
     def _tell(self, log):
-        """Prints the sum, and of a failure what matters."""
+        """Prints the totals, and the important lines of a failure."""
         text = f"{self.name}: "
         if not self.build:
             counts = (f"{self.count(k)} {k}" for k in ("passed", "failed", "skipped"))
@@ -174,7 +174,7 @@ class Job:
         say(text)
 
     def missed(self, why):
-        """It cannot run."""
+        """Marks it as failed because it cannot run."""
         self.status = 1
         self.cases.append(Case("", self.name, "failed", why))
         say(f"{self.name}: not run: {why}")
@@ -183,10 +183,10 @@ class Job:
 class Schedule:
     """Runs jobs side by side, in their order as far as their needs allow.
 
-    At most "cores" jobs that test and two that build run at once. Machines start when nothing
-    is left to build: each of them has the share of a processor of all compilers together. One
-    build beside all that runs at any time, with the lowest priority: machines wait for each
-    other and for time limits, so the processors are not always busy.
+    At most "cores" jobs that test and two that build run at once. Machines start after all builds,
+    because each machine would get only the processor time of all compilers together. One build
+    runs beside all others, with the lowest priority: machines wait for each other and for time
+    limits, so that the processors are not always busy.
     """
 
     def __init__(self, jobs, top, logs, minutes, cores=None):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a part of the check said: its cases, read from its output, and JUnit XML of them.
+"""Reads the cases of a part of the check from its output, and writes JUnit XML of them.
 
 Four kinds of output are understood: cmocka's, TAP, lines that begin with PASS, FAIL or
 SKIP, and "== PROGRAM", after which cases belong to that program.
@@ -31,17 +31,17 @@ class Case:
 
 
 class Reader:
-    """Reads a part's output line by line; when says at what second a line came."""
+    """Reads a part's output line by line; when returns the second at which a line arrived."""
 
     def __init__(self):
         self.cases = []
         self.programs = []          # [name, begin, end]
         self._program = ""
         self._running = None        # cmocka's test that has begun
-        self._why = []              # what cmocka said since then
+        self._why = []              # lines of cmocka since then
 
     def line(self, text, when):
-        """One more line."""
+        """Reads a line."""
         text = text.rstrip("\r\n")
         if m := PROGRAM.match(text):
             self._ended_within()
@@ -75,7 +75,7 @@ class Reader:
             self._running = None
 
     def end(self, when):
-        """No more lines."""
+        """Called after the last line."""
         self._ended_within()
         if self.programs:
             self.programs[-1][2] = when
@@ -103,5 +103,5 @@ def write_junit(path, parts):
 
 
 def printable(text):
-    """The text without the characters that XML has no way to write."""
+    """The text without the characters that XML cannot represent."""
     return "".join(c if c.isprintable() else " " for c in text)
