@@ -491,14 +491,14 @@ expect 'ports by chance' 0 'Down' cat "$dir/downs"
 expect 'the same seed, the same ports' 0 '' same_as "$dir/downs" downs 7
 expect 'another seed, other ports' 1 'Down' same_as "$dir/downs" downs 4294967295
 
-# What is no fabric of this version: each connection gets the next line as its reply, and has an end.
-# PATH.asked has what it has sent.
+# A server that is no fabric of this version: each connection gets the next line as its reply, and is
+# closed. PATH.asked has the requests.
 cat >"$dir/other.py" <<'EOF'
 import os, socket, sys
 s = socket.socket(socket.AF_UNIX)
 s.bind(sys.argv[1] + ".new")
 s.listen()
-# who sees it can connect
+# a program that finds the socket can connect
 os.rename(sys.argv[1] + ".new", sys.argv[1])
 for line in sys.argv[2:]:
     c = s.accept()[0]

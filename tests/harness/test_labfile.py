@@ -25,8 +25,8 @@ from ohca_lab import cli, document, explain, job, lab, labfile, paths, places
 from wrong_labs import WRONG
 
 LABS = os.path.join(fake.TOP, "tools", "labs")
-# Options that are no key: the file itself, what 'guest' and a node's 'place' say, and what is of
-# the one host where the lab runs.
+# Options without a key: -f itself, those that 'guest' and a node's 'place' replace, and those that
+# depend on the host.
 NO_KEY = {"help", "file", "arch", "place", "listen", "join", "number", "token"}
 NO_OPTION = {"partitions", "files", "before", "commands", "after"}
 SEED, MUTANTS = 1, 400

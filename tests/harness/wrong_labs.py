@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Files that describe no lab, and what is said of each."""
+"""Wrong lab files, and the errors of each."""
 # data and script are files beside them
 WRONG = (
     ("",
@@ -205,7 +205,8 @@ WRONG = (
     ("partitions: {a: {members: [node1]}}\n",
      "1:14: 'pkey' is missing: add the partition's P_Key, 1 to 0x7ffe"),
     ("partitions: {a: {pkey: 0x8123, members: [node1]}}\n",
-     "1:24: 0x8123 is too large: 32766 at most: its P_Key, 1 to 0x7ffe, without the membership bit"),
+     "1:24: 0x8123 is too large: 32766 at most: its P_Key, 1 to 0x7ffe, without the membership "
+     "bit"),
     ("partitions: {a: {pkey: 0, members: [node1]}}\n",
      "1:24: 0 is too small: 1 at least: its P_Key, 1 to 0x7ffe, without the membership bit"),
     ("partitions: {a: {pkey: 1, members: []}}\n",

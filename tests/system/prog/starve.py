@@ -31,8 +31,8 @@ DEBUGFS = "/sys/kernel/debug"
 POPULATED = 1 << 20
 SLABS = "/sys/kernel/slab"
 EVERYWHERE = (0, 2**64 - 1)
-# What debugging itself allocates is of no interest: without memory it ends. The last are pages
-# of a DMA mapping, in a cache that others use, too, so they are known by who asks for them.
+# Allocations of debugging itself are left out: without memory, it switches itself off. The last
+# ones are pages of a DMA mapping in a shared cache, so they are identified by the calling function.
 DEBUGGING = ("kmemleak_object", "kmemleak_scan_area", "debug_objects_cache")
 DMA_DEBUGGING = "add_dma_entry"
 

@@ -61,10 +61,10 @@ def swept(bench, node=1):
 
 
 def take_over(bench, node, old=1):
-    """OpenSM on a node, of a higher priority than the one of node old, which hands the subnet over.
+    """Starts OpenSM on a node with a higher priority than that of node old, which hands over to it.
 
-    OpenSM 3.3.23 forgets a HANDOVER that comes while it discovers the subnet. Both stand by then
-    and stay so (30 s were waited): the new one starts again.
+    OpenSM 3.3.23 drops a HANDOVER that arrives while it discovers the subnet. Then both are standby
+    and stay so (for 30 s at least), and the new one is started again.
     """
     def state(k):
         states = re.findall(r"Entering (\w+) state", bench.sh(k, "cat /var/log/opensm.log"))
@@ -100,11 +100,10 @@ def fabric(bench):
     bench.state["fabric"] = True
 
 
-# For a port that goes down and comes back many times in a few seconds: every sweep of OpenSM,
-# one in 10 s, reads everything. OpenSM ignores a trap 128 after ten with less than 5 s between
-# any two (osm_trap_rcv.c). A change after it has read PortInfo and before it clears
-# PortStateChange (osm_state_mgr.c) is then announced by nothing, and a light sweep does not
-# see it.
+# For a port that goes down and comes back many times in a few seconds: every sweep of OpenSM, one
+# in 10 s, is a heavy one. OpenSM ignores a trap 128 after ten with less than 5 s between any two
+# (osm_trap_rcv.c). Then nothing announces a change that happens after it has read PortInfo and
+# before it clears PortStateChange (osm_state_mgr.c), and a light sweep does not find it.
 RESTLESS = "force_heavy_sweep TRUE"
 
 
@@ -227,8 +226,8 @@ def subnet_up(b):
     b.state["fabric"] = True
 
 
-# Who waits a second for an answer asks again. While the answer to the first request is on its way
-# the kernel refuses the same one to the second (drivers/infiniband/core/user_mad.c).
+# A program that has waited for a second sends its request again. While OpenSM's answer to the first
+# request is being sent, the kernel refuses the same answer to the second one (user_mad.c).
 TWICE = re.compile(r"osm_vendor_send: ERR 5430: .*, Method 0x81, .*\(Invalid argument\)|"
                    r"osm_sa_send: ERR 4C04: osm_vendor_send failed")
 

@@ -167,10 +167,10 @@ def prefix(b):
     all_active(b)
 
 
-# Three waits follow each other: the first OpenSM hands over in a sweep, which the trap 144 of
-# node 2 causes (its port has a subnet manager now); the second one sets the ports in a sweep of its
-# own; and a new one does so after both have ended. Each sweep takes a second for each SMP that a
-# node which stands still does not answer in time. So the test may take as long as its waits do.
+# Three waits follow each other: the first OpenSM hands over in a sweep, which the trap 144 of node
+# 2 causes (its port has a subnet manager now); the second one sets the ports in a sweep of its own;
+# and a new one does so after both have ended. Each sweep takes a second more for each SMP that a
+# stopped node does not answer in time. So the test may take as long as its waits do.
 @provokes("IBV_EVENT_SM_CHANGE", timeout=300)
 def hand_over(b):
     """A second OpenSM on node 2 has the higher priority: the first one hands over."""

@@ -54,8 +54,8 @@ def paused(b):
         now = blocks(b, 6)
         text = client.wait()
     find("[Cc]ompletion with error|Failed status 12", text)
-    # what was for it was discarded by the switch's port that leads to it; behind that, what is for
-    # others may have been at the switch for longer than LifeTimeValue, but is never too old itself
+    # the switch's port to it discarded its packets; packets for others that wait behind these may
+    # have been at the switch for longer than LifeTimeValue, but are never discarded as too old
     text = b.sh(1, "ibqueryerrors -r", 60, status=None)
     ports = re.findall(r"port \d+: \[.*PortXmitDiscards == \d+.*\n +Link info:.*==> .*\"(.*)\"",
                        text)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A device that fails, hangs, is reset or pulled: the driver gets it back by itself.
 
-Node 2 suffers. What a test does to its device goes through the registers in sysfs, behind
-the driver's back; that takes a kernel that lets a program map a BAR that is in use.
+The tests change the device of node 2 through its registers in sysfs, behind the driver's back.
+This needs a kernel in which a program can map a BAR that is in use.
 """
 import re
 
@@ -12,9 +12,9 @@ from .klog import SAID
 from .life import losing
 from .tools import watch, watched
 
-# Below a root port: only there a device can be pulled, and errors be reported. Events and IPoIB
-# have the same lab, whose machines boot once: datagrams are not acknowledged, so IPoIB's receive
-# queue is for more than TCP has under way.
+# Below a root port, because only there a device can be pulled, and errors can be reported. Events
+# and IPoIB use the same lab, so that its machines boot once. Datagrams are not acknowledged, so
+# IPoIB's receive queue is larger than the data that TCP has in flight.
 LAB = (*PAIR, "--append", "iomem=relaxed", "--append", "ib_ipoib.recv_queue_size=1024", "--qemu",
        "-device pcie-root-port,id=rp,chassis=1,slot=1", "--device", "bus=rp",
        "--device", "id=hca")

@@ -31,7 +31,7 @@ from .verdict import Failure, Skip, kind_of, worst
 SHARE = os.path.join(paths.BUILD, "tests", "system", "share")
 LOGS = os.path.join(paths.BUILD, "tests", "logs")
 DEV = "ohca_0"
-# For programs with pyverbs: e has its constants. Later than rdma-core 56 they are only in classes.
+# For programs with pyverbs: e has its constants. After rdma-core 56 they are only in classes.
 PYVERBS_ENUMS = """
 try:
     import pyverbs.enums as e
@@ -45,16 +45,16 @@ except ImportError:
 PEER_PORT = 18600
 PERF_PORT = 18515
 
-# The tools wait a second for each answer, and when just that long has passed do not ask again
-# but end. A node may stand still for longer. Of their settings file not all take a timeout.
+# The tools wait a second for each answer, and then end without a retry. A node may be stopped for
+# longer. Not all of them read a timeout from their settings file.
 DIAGS = """mkdir -p /usr/local/sbin && cd /usr/local/sbin || exit 1
 for t in ibnetdiscover iblinkinfo ibping ibportstate ibqueryerrors ibroute ibtracert perfquery \
 		saquery sminfo smpquery; do
 	printf '#!/bin/sh\\nexec /usr/sbin/%s -t 10000 "$@"\\n' $t >$t && chmod +x $t || exit 1
 done"""
 
-# What a node is asked when a test has failed: its kernel's log, its programs, and where those
-# wait that wait for something.
+# Printed from a node when a test has failed: its kernel's log, its programs, and the stacks of
+# those that wait in the kernel.
 LAST_WORDS = """dmesg; ps axo pid,stat,wchan:20,args | grep -v ']$'
 for p in /proc/[0-9]*; do
 	grep -q '^State:.D' $p/status 2>/dev/null && echo "$p $(cat $p/comm)" && cat $p/stack

@@ -48,11 +48,10 @@ def bad(before, after):
 def iperf(b, *options):
     """One TCP stream from node 2 to node 1, no segment sent twice; returns bytes and packets.
 
-    No more may be under way than IPoIB's receive queue holds, which is enlarged.
-    The sender's buffer sees to that. The receiver's has no limit (-w would set one), or TCP
-    drops what came while the server did not run.
-    The sender's patience is that for a guest that does not run for a while: what it sends
-    again was lost, and is not just late.
+    The sender's buffer limits the data in flight to the size of IPoIB's receive queue, which is
+    enlarged. The receiver's buffer has no limit (-w would set one): otherwise TCP drops data that
+    arrives while the server does not run. The sender's timeout is long enough for a guest that is
+    stopped for a while, so that it retransmits only lost segments, not late ones.
     """
     before = [counts(b, k) for k in (1, 2)]
     usual = b.sh(2, "sysctl -n net.ipv4.tcp_wmem").strip()
@@ -143,9 +142,9 @@ def udp(b):
     lost, sent = end["lost_packets"], end["packets"]
     b.note(f"{sent} datagrams, {lost} lost, {grew}")
     need(sent > 1000, f"{sent} datagrams only")
-    # a receiver that stands still loses what is more than its buffers; iperf3 does not know of
-    # those that no later one follows, and leaves the last ones in its socket, which the stack does
-    # not count: then all that node 2's port has sent has come to node 1's
+    # A receiver that is stopped loses datagrams when its buffers are full. iperf3 does not count
+    # lost ones without a later one, and leaves the last ones in its socket, which the stack does
+    # not count: then all packets that node 2's port has sent must have arrived at node 1's.
     dropped = sum(grew[name] for name in NO_ROOM) + grew.get("dropped", 0)
     on_wire = after[1]["packets"] - before[1]["packets"]
     need(lost <= dropped and (grew["UdpInDatagrams"] + dropped >= sent

@@ -25,18 +25,19 @@ SAID = r"ohca .*(fatal|gone|away|reset behind|does not answer|no answer|timed ou
 # A report of lockdep about the order of locks, to the end of its stack trace.
 LOCK_ORDER = re.compile(r"^.*possible circular locking(?:.*\n)*?.*</TASK>$", re.M)
 
-# Reports, each as a whole, of a defect of Linux that whoever takes an adapter away may meet. The
-# work for a port's event looks whether the interface is up, and then sets IPOIB_FLAG_OPER_UP
-# (__ipoib_ib_dev_flush() in drivers/infiniband/ulp/ipoib/ipoib_ib.c). Between the two ipoib_stop()
-# may have cleared it for good.
+# Complete reports of a defect of Linux that can happen when an adapter is removed. The work for a
+# port's event checks whether the interface is up, and then sets IPOIB_FLAG_OPER_UP
+# (__ipoib_ib_dev_flush() in drivers/infiniband/ulp/ipoib/ipoib_ib.c). Between the two, ipoib_stop()
+# may have cleared it for the last time.
 LINUX = re.compile(r"^.*\[ cut here \].*\n.*WARNING: .* ipoib_ndo_uninit\+.*\n"
                    r"(?:(?!.*\[ cut here \]).*\n)*?.*\[ end trace .*$", re.M)
 
 STAMP = re.compile(r"^\[ *\d+\.\d{6}\] ")
 END = re.compile(r"^next (\d+) lost (\d+)$")
 
-# Prints every record from number %d on, as dmesg does, and how to go on. Records have numbers,
-# so that a gap shows where the ring was overwritten before it was read. EPIPE: it was just now.
+# Prints every record from number %d on, as dmesg does, and the number to continue with. Records
+# have numbers, so that a gap shows where the ring was overwritten before it was read. EPIPE: it was
+# just overwritten.
 READ = r"""perl -e '
 use Fcntl;
 my ($next, $lost) = (%d, 0);

@@ -34,9 +34,9 @@ def settle(b, node, want):
 def pool(b, node):
     """The number of users of each CQ in the pool of a node's device.
 
-    rdma has a name too many before those of enum ib_poll_context: its "DIRECT" and "SOFTIRQ" are
-    polled from a softirq and a workqueue. "WORKQUEUE", from one that is unbound, is the MAD
-    layer's CQ, which is not of the pool.
+    rdma has one name too many in front of those of enum ib_poll_context: CQs that it shows as
+    "DIRECT" and "SOFTIRQ" are polled from a softirq and a workqueue. "WORKQUEUE", an unbound
+    workqueue, is the MAD layer's CQ, which is not in the pool.
     """
     rows = json.loads(b.sh(node, "rdma -j resource show cq"))
     return [r["users"] for r in rows
@@ -44,9 +44,9 @@ def pool(b, node):
 
 
 def unpooled(b, node):
-    """What rdma counts on a node, without the CQs of the pool.
+    """The resources that rdma counts on a node, without the CQs of the pool.
 
-    ib_core adds one when somebody has no room in the others, and keeps it until the device goes.
+    ib_core adds a CQ if there is no room in the others, and keeps it until the device is removed.
     """
     now = resources(b, node)
     return {**now, "cq": now["cq"] - len(pool(b, node))}

@@ -6,9 +6,9 @@ from .bring_up import fabric
 from .harness import Failure, Group, find, need, tail
 from .life import resources
 
-# Tables small enough to be filled; what they hold by default takes minutes. And the other kind
-# of windows. Of CQs there are twice as many as an EQ of one of the two vectors has entries: a
-# process that uses one vector gets them all.
+# Tables that are small enough to be filled; the default sizes would take minutes. Also the other
+# kind of windows. There are twice as many CQs as an EQ of one of the two vectors has entries: a
+# process that uses one vector gets all of them.
 SMALL = ("-n", "1", "--no-sm", "--cpus", "2",
          "--device", "x-log-max-qp=9", "--device", "x-log-max-cq=11",
          "--device", "x-log-max-srq=6", "--device", "x-log-max-mr=9",

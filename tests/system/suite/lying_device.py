@@ -33,8 +33,8 @@ GROUPS = [GROUP]
 # Messages of the driver about wrong values of a device.
 SAID = r"ohca .*(fatal|gone|reset behind|does not answer|no answer|timed out|refused|no OpenHCA)"
 RESULT, NAME, EVENT, OUTPUT, STATUS, ANSWER, REGISTER = (1 << n for n in range(7))
-# Kinds of lies, how many chances there are for one, and the seconds after which the driver begins
-# anew under them, each time; None: only if it has given the device up.
+# Kinds of lies, the average number of chances for one, and the seconds after which the driver is
+# bound again under them, each time; None: only if it has given the device up.
 MANNERS = {
     "results": (RESULT, 2, None),
     "names": (RESULT | NAME, 10, None),
@@ -48,9 +48,9 @@ MANNERS = {
 }
 # The longest wait of the driver for a lost answer; the device itself announces 30 s.
 COMMAND_MS = 1000
-# None of them forks with a doorbell page mapped: ib_core takes its disassociation_lock within
-# mmap_lock then, and the other way round where the device goes. By
-# hw_destroy_rwsem the two cannot meet, but lockdep is off afterwards.
+# None of them forks with a doorbell page mapped: ib_core then takes its disassociation_lock within
+# mmap_lock, and in the reverse order when the device is removed. hw_destroy_rwsem prevents a
+# deadlock, but lockdep is off after its report.
 CONSUMERS = (
     "pair '/share/ohca-peer stream 2'",
     "pair 'ib_send_bw -F -d ohca_0 -s 64 -D 2'",
@@ -60,8 +60,8 @@ CONSUMERS = (
     "disk",
     "sh -c 'insmod /share/{kernel}/ohca_verbs_test.ko; rmmod ohca_verbs_test'",
 )
-# Beside two of these a process and a kernel module that no lie stops, which do all as often as
-# they can. Nice, so that the node still answers.
+# Runs two of these, a process and a kernel module that no lie stops, as often as possible. They are
+# nice, so that the node still answers.
 SHELL = """renice -n 19 $$ >/dev/null
 forever() {{ while :; do "$@"; sleep 0.1; done >/dev/null 2>&1 & }}
 pair() {{ $1 & sleep 0.5; $1 127.0.0.1; kill $!; wait $!; }}

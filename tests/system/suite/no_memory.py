@@ -39,8 +39,8 @@ POKE = f"""python3 -c 'import ctypes, mmap, os
 f = os.open("/sys/bus/pci/devices/{{function}}/resource0", os.O_RDWR)
 ctypes.c_uint32.from_buffer(mmap.mmap(f, 4096), {CTRL}).value = 1'
 """
-# Programs of node 1, and how to know that they are ready: one takes the link of node 2 down and
-# up for who asks it to, the other answers rping.
+# Programs of node 1, with conditions that they are ready: one takes the link of node 2 down and up
+# when a program connects to it, the other answers rping.
 ASKED_PORT = 18700
 ASKED = (f"""python3 -c '
 import socket, subprocess
@@ -56,9 +56,8 @@ PONG = ("while :; do rping -s -P -a 0.0.0.0; done",
         "rdma resource show cm_id | grep -q 'LISTEN.* comm rping '")
 # Without memory, uverbs loses a completion event, and a program that waits for it does not end.
 PING = "timeout 30 rping -c -a node1-ib -C 1"
-# What says where a failure was, and warnings of who needs much memory at once. The kernel makes the
-# directory of an interrupt in /proc as well as it can, and warns of what it has not made when it
-# removes it.
+# Stacks of failures and warnings about large allocations. If the kernel could not make all entries
+# of an interrupt's directory in /proc, it warns about the missing ones when it removes it.
 TRACES = r"Call Trace|proc/generic\.c:\d+ remove_proc_entry"
 
 
@@ -94,9 +93,9 @@ FAILED, SPENT = {}, {}
 
 
 def share(b):
-    """Seconds for the next kind of a scenario: what others have left over is shared by the rest.
+    """Seconds for the next kind of a scenario: others leave their unused time to the rest.
 
-    A round may take longer than its share; the last ones still have time for one.
+    A round may take longer than its share; the last kinds still have time for one round.
     """
     runs = len(b.group.tests) * len(KINDS)
     if len(SPENT) == runs:   # --repeat
@@ -105,9 +104,9 @@ def share(b):
 
 
 def scenario(name, do, undo, *options, before="true", after="true", helper=None, reports=TRACES):
-    """A test: each allocation that do needs fails once, in an order at random, in its share of
-    the time. After a failure there is no device, or all that do makes, or what undo undoes; at
-    the end all works. helper: a program of node 1, and a condition that it is ready.
+    """A test: each allocation that do needs fails once, in random order, in its share of the time.
+    After a failure there is no device, or everything that do makes, or a state that undo can undo;
+    at the end everything works. helper: a program of node 1, and a condition that it is ready.
     """
     @GROUP.test(name=name, timeout=86400, debug="only", reports=reports)
     def _(b):

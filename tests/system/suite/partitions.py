@@ -330,8 +330,8 @@ def taken(b):
 
 @contextlib.contextmanager
 def manager(b):
-    """ohca-ufm on the host, whose partitions OpenSM on node 1 has; calls that put nodes into a
-    tenant or out of it, and unmake one."""
+    """Runs ohca-ufm on the host for OpenSM on node 1; yields functions that add nodes to a tenant
+    or remove them, and that delete a tenant."""
     with tempfile.TemporaryDirectory() as d:
         rest.write(os.path.join(d, "p.conf"), "Default=0x7fff,ipoib: ALL=full;\n")
         lab = shlex.quote(os.path.join(paths.TOP, "tools", "ohca-lab"))
@@ -356,8 +356,8 @@ def manager(b):
 
 @GROUP.test(timeout=300)
 def moved(b):
-    """ohca-ufm's calls make two tenants, move a node between them and unmake them; what others send
-    goes on all the time."""
+    """ohca-ufm's calls make two tenants, move a node between them and delete them; the traffic of
+    others continues all the time."""
     guids = {k: b.sh(k, f"cat {PORT}/gids/0").strip().replace(":", "")[16:] for k in (1, 2, 3)}
     every, mine, others = FULL | DEFAULT, FULL | MINE, FULL | OTHERS
 

@@ -19,8 +19,7 @@ from .klog import REPORT, SAID
 from .life import pool, settle_pool, unpooled
 from .storage import FIO, NQN, NVMET_ORDER, export, withdraw
 
-# Of a command without an answer a driver is sure after 5 s; of the 30 s of the default most are
-# waited for nothing.
+# A driver gives up a command without an answer after 5 s; the default, 30 s, would only cost time.
 COMMAND_MS = 5000
 LAB = (*PULLABLE, "--device", f"x-command-ms={COMMAND_MS}")
 
@@ -30,13 +29,13 @@ SETTING = RESTLESS + "\\nsweep_interval 3"
 # After so many attempts, a driver gives up a device that fails repeatedly.
 TRIES = 5
 
-# CQs in a device's pool, from which nvmet and nvme-rdma take theirs. ib_core adds one if the
-# others have no room, and keeps it until the device goes. A CQ has room for eight controllers,
-# and of these only one is connected.
+# CQs in a device's pool, which nvmet and nvme-rdma use. ib_core adds one if the others have no
+# room, and keeps it until the device is removed. A CQ has room for eight controllers, and only one
+# is connected.
 POOL = 2
 
-# TCP over IPoIB. Blocks have numbers and contents that follow from these; the server answers
-# with what it has got. STATE counts them.
+# TCP over IPoIB. Blocks have numbers, which define their contents; the server answers with the
+# number that it has received. STATE counts them.
 TCP = """
 import os, random, socket, struct, sys, time
 STATE, SIZE, PATIENCE = "/tmp/ipoib.state", 30000, 2
@@ -89,8 +88,8 @@ while True:
         time.sleep(0.2)
 """
 
-# The disk: connects, runs fio, and both again if the disk is gone. A disk goes with its
-# controller, and that with the device; else fio sees no error.
+# The disk: connects and runs fio, and again if the disk was removed. A disk is removed with its
+# controller, and the controller with the device; otherwise fio gets no error.
 DISK = f"""
 cd /tmp
 while [ ! -e disk.stop ]; do
@@ -119,7 +118,7 @@ done
 cat fio.log
 """
 
-# Waits until all three loads have moved something, from now on; says how long each took.
+# Waits until all three loads have moved data from now on; prints the time of each.
 GO_ON = """
 d=0
 sample() {
@@ -143,8 +142,8 @@ echo "RC $((r - r0)), TCP $((t - t0)), disk $d"
 """
 
 
-# A node's IPoIB has another hardware address after each act. Who knows the old one asks anew when
-# it has heard nothing for a second or two, instead of the better part of a minute.
+# A node's IPoIB has another hardware address after each action. Neighbours with the old address
+# must resolve it again after a second or two without an answer, instead of most of a minute.
 NEIGHBOURS = """
 for d in default ib0; do
 	cd /proc/sys/net/ipv4/neigh/$d || exit 1

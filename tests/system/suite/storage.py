@@ -169,10 +169,10 @@ def link_bounce(b):
     need(re.search(r"err= 0", text) and re.search(r"^\s*READ: .*io=", text, re.M), text[-300:])
 
 
-# nvmet takes a command that comes before its connection is told of as established from within
-# the CM's handler, where it looks for its subsystem under nvmet_config_sem; a port is removed
-# under that lock, and its listener destroyed under the handler's. They are two connections'
-# handlers, which lockdep cannot know. Which node is quicker decides whether it is seen.
+# If a command arrives before its connection is reported as established, nvmet handles it in the
+# CM's handler, where it looks up its subsystem under nvmet_config_sem. A port is removed under that
+# lock, and its listener destroyed under the handler's lock. The handlers belong to two connections,
+# which lockdep cannot know. The report depends on which node is faster.
 NVMET_ORDER = (r"in reverse order\) is:[^#]*"
                r"-> #1 \(nvmet_config_sem\).* nvmet_rdma_cm_handler\+.*"
                r"-> #0 \(&id_priv->handler_mutex\).* nvmet_rdma_remove_port\+")
