@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What tests/lint includes before each file that sparse reads outside the kernel. sparse
- * refuses __leNN and __beNN as operands of atomic builtins. Here these are plain accesses of the
- * same types, which it checks.
+ * tests/lint includes this before each file that sparse reads outside the kernel. sparse refuses
+ * __leNN and __beNN as operands of atomic builtins. Here these are plain accesses of the same
+ * types, which sparse checks.
  */
 #include <stdatomic.h>
 
-/* rdma-core's header for sparse names the wrong variable in this one. */
+/* rdma-core's header for sparse uses the wrong variable in this one. */
 #ifdef _SPARSE_STDATOMIC_H_
 #undef atomic_exchange_explicit
 #define atomic_exchange_explicit(p, v, o) \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Included first in what runs in the guests: it is compiled with the C library of Debian 13 and runs
- * with that of Debian 12, which has no C23 variants of scanf() and strtol().
+ * Included first in programs for the guests: they are compiled with the C library of Debian 13 and
+ * run with that of Debian 12, which lacks the C23 variants of scanf() and strtol().
  */
 #define _GNU_SOURCE
 #include <features.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * ohca-fabliar: what root of a node can say to a fabric. One command sends MADs that lie, the
- * other reads what belongs to the other nodes, so that somebody can see whether it has changed.
+ * ohca-fabliar: attacks by root of a node on a fabric. One command sends forged MADs. The other
+ * prints the configuration of the other nodes, so that a test can compare it.
  */
 #ifndef FABLIAR_H
 #define FABLIAR_H
@@ -36,37 +36,37 @@ enum {
 };
 
 /**
- * struct port - the port of ours, opened for MADs
+ * struct port - the own port, opened for MADs
  * @fd: of libibumad
  * @smi, @gsi: agents that send by QP0 and by QP1
  * @lid: of the port
- * @sm_lid: where it believes its subnet manager
+ * @sm_lid: of its subnet manager, as the port knows it
  */
 struct port {
 	int fd, smi, gsi;
 	uint16_t lid, sm_lid;
 };
 
-/** port_open() - the first port of ohca_0; @listen: also for requests that reach software */
+/** port_open() - opens the first port of ohca_0; @listen: also for requests to software */
 void port_open(struct port *p, bool listen);
 
 /**
- * port_send() - one MAD
- * @timeout_ms: how long an answer is waited for, 0: none is wanted
- * Return: whether the kernel took it.
+ * port_send() - sends one MAD
+ * @timeout_ms: time limit of the response, 0: no response is expected
+ * Return: whether the kernel accepted it.
  */
 bool port_send(struct port *p, bool smi, const uint8_t *mad, uint16_t dlid, int timeout_ms);
 
 /**
- * port_recv() - what has come, answers that did not among it
- * Return: 1: @mad is filled in; 0: a request was not answered; -1: nothing within @timeout_ms.
+ * port_recv() - receives a MAD, or the end of a request without a response
+ * Return: 1: @mad is filled in; 0: a request got no response; -1: nothing within @timeout_ms.
  */
 int port_recv(struct port *p, uint8_t *mad, int timeout_ms);
 
-/** lie() - @count MADs that depend on @seed alone, and on what comes back */
+/** lie() - sends @count MADs that depend only on @seed and on received MADs */
 int lie(uint64_t seed, unsigned long count, bool manager);
 
-/** state() - print what belongs to nodes other than @name; @mkey: needed to read it */
+/** state() - prints the configuration of all nodes except @name; @mkey: key for the requests */
 int state(uint64_t mkey, const char *name);
 
 static inline void put16(uint8_t *p, uint16_t v)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* MADs that lie: forged keys, routes, answers, traps, managers; to all, about all. */
+/* Forged MADs: keys, routes, responses, traps, managers; to all nodes, about all nodes. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,11 +8,11 @@
 
 #include "fabliar.h"
 
-#define LIDS		8u	/* that are in use, and some more */
+#define LIDS		8u	/* used LIDs, and some more */
 #define PORTS		8u	/* of the switch that has them */
 #define KEPT		16u
 
-/* What was read from others: a Set of it, a little changed, is likely to be taken. */
+/* Data read from others: a Set of them with small changes is likely to be accepted. */
 struct seen {
 	uint16_t attr;
 	uint32_t mod;
@@ -43,7 +43,7 @@ static void noise(uint8_t *at, size_t len)
 		at[i] = (uint8_t)rnd(256);
 }
 
-/* Some of the bytes become others. */
+/* Changes some of the bytes. */
 static void spoil(uint8_t *at, size_t len)
 {
 	for (uint64_t n = 1 + rnd(4); n; n--)
@@ -66,7 +66,7 @@ static uint16_t a_lid(void)
 	}
 }
 
-/* One that somebody has said, or would say. */
+/* A key that a node has shown, or probably uses; or a random one. */
 static uint64_t a_key(void)
 {
 	return rnd(4) ? keys[rnd(num_keys)] : rnd(UINT64_MAX);
@@ -103,7 +103,7 @@ static uint32_t a_modifier(uint16_t attr)
 	}
 }
 
-/* The data of an SMP or of a Notice. */
+/* Fills in the data of an SMP or of a Notice. */
 static void fill(uint8_t *mad, uint16_t attr)
 {
 	uint8_t *d = mad + DATA;
@@ -136,7 +136,7 @@ static void fill(uint8_t *mad, uint16_t attr)
 	d[34] = (uint8_t)(rnd(4) << 6);		/* M_KeyProtectBits */
 }
 
-/* A Notice of whatever can be noticed, by whomever. */
+/* A Notice of any trap, from any node. */
 static void notice(uint8_t *d)
 {
 	static const uint16_t traps[] = { 64, 65, 66, 67, 128, 129, 130, 131, 144, 145, 256, 257,
@@ -154,13 +154,13 @@ static void notice(uint8_t *d)
 
 static void sm_info(uint8_t *d)
 {
-	put64(d, rnd(2) ? rnd(16) : rnd(UINT64_MAX));	/* GUID: a small one wins */
+	put64(d, rnd(2) ? rnd(16) : rnd(UINT64_MAX));	/* GUID: a smaller one wins */
 	put64(d + 8, a_key());
 	put32(d + 16, (uint32_t)rnd(1000000));
 	d[20] = (uint8_t)(rnd(16) << 4 | (rnd(2) ? 3 : rnd(4)));
 }
 
-/* From one hop to four, by ports that there are, and there and back. */
+/* Routes of up to four hops by existing ports, also there and back. */
 static void route(uint8_t *mad)
 {
 	uint8_t hops = (uint8_t)(rnd(8) ? 1 + rnd(2) : rnd(5));
@@ -176,8 +176,8 @@ static void route(uint8_t *mad)
 	if (!answer)
 		return;
 	/*
-	 * As from the end of a route that the manager has asked by. One without hops stays here,
-	 * where Linux believes its transaction ID: that crashes the liar's own kernel.
+	 * As if from the end of a route of the manager's request. Without hops it would stay here,
+	 * and Linux would trust its transaction ID: that crashes the liar's own kernel.
 	 */
 	if (!hops)
 		mad[7] = hops = 1;
@@ -198,7 +198,7 @@ static bool smp(void)
 	mad[3] = rnd(16) ? PICK(methods) : (uint8_t)rnd(256);
 	attr = mad[3] == TRAP || mad[3] == TRAP_REPRESS ? NOTICE :
 	       rnd(16) ? PICK(attrs) : (uint16_t)rnd(0x10000);
-	/* an answer is for a question of the manager's, which counts up */
+	/* a response belongs to a request of the manager, whose TIDs count up */
 	put64(mad + 8, mad[3] & RESP ? (1 + rnd(4)) << 32 | (0x1233 + rnd(4096)) : ++tid);
 	put16(mad + 16, attr);
 	put32(mad + 20, rnd(8) ? a_modifier(attr) : (uint32_t)rnd(UINT32_MAX));
@@ -211,7 +211,7 @@ static bool smp(void)
 		fill(mad, attr);
 	if (mad[1] == CLASS_DR)
 		route(mad);
-	/* not into our own tables: what is lost is no other's */
+	/* not to the own tables: a loss there affects no other node */
 	return port_send(&port, true, mad, mad[1] == CLASS_DR ? PERMISSIVE : a_lid(),
 			 mad[3] == GET ? 20 : 0);
 }
@@ -248,7 +248,7 @@ static bool gmp(void)
 	if (classes[k].class == CLASS_SA) {
 		put64(mad + 36, a_key());			/* SM_Key */
 		put64(mad + 48, rnd(2) ? rnd(256) : rnd(UINT64_MAX));	/* ComponentMask */
-		/* PortGID of others, of groups that there are */
+		/* PortGID of others, of existing groups */
 		put64(mad + 56, rnd(2) ? 0xff12401bffff0000ull : 0xfe80000000000000ull);
 	} else if (classes[k].class == CLASS_PERF) {
 		mad[DATA + 1] = (uint8_t)(rnd(4) ? rnd(PORTS) : 255);
@@ -257,9 +257,9 @@ static bool gmp(void)
 			 mad[3] == GET || mad[3] == SET ? 20 : 0);
 }
 
-/* ---- what comes back ---- */
+/* ---- responses ----------------------------------------------------------------- */
 
-/* As a manager that is better than the one that asks. */
+/* Responds as a manager with a higher priority than the requester. */
 static void answer(uint8_t *mad)
 {
 	bool dr = mad[1] == CLASS_DR;
@@ -309,7 +309,7 @@ int lie(uint64_t seed, unsigned long count, bool manager)
 
 	state_of_rnd = seed;
 	port_open(&port, true);
-	/* it says that it has a manager for as long as this is open, if the port lets it */
+	/* while this is open the port sets IsSM, if it accepts that */
 	if (manager && !umad_get_issm_path("ohca_0", 1, path, sizeof(path)))
 		issm = open(path, O_RDWR);
 	while (sent < count) {

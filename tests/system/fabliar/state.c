@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What belongs to the nodes of a fabric of one switch: tables and configuration, no counters.
- * A line for each block that is not all zeros.
+ * The tables and configuration of the nodes of a fabric with one switch, without counters. A line
+ * for each block that is not zero.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #define WAIT_MS		5000
 #define MAX_PORTS	254u
 
-/* A node: the way to it. */
+/* A node, and the route to it. */
 struct node {
 	struct port *p;
 	uint64_t mkey;
@@ -22,7 +22,7 @@ struct node {
 
 static uint64_t tid;
 
-/* Get; asks again if no answer comes. */
+/* A Get, which is repeated without a response. */
 static void get(struct node *n, uint16_t attr, uint32_t mod, uint8_t *data)
 {
 	uint8_t mad[MAD_LEN];
@@ -52,11 +52,11 @@ static void get(struct node *n, uint16_t attr, uint32_t mod, uint8_t *data)
 	exit(1);
 }
 
-/* What is not configuration: counters, and news for the manager. */
+/* Clears data that are not configuration: counters, and reports to the manager. */
 static void blank(uint16_t attr, uint8_t *d)
 {
 	if (attr == PORT_INFO)
-		memset(d + 44, 0, 6);		/* violations of keys */
+		memset(d + 44, 0, 6);		/* key violations */
 	else if (attr == SWITCH_INFO)
 		d[11] &= (uint8_t)~0x04;	/* PortStateChange */
 }
@@ -114,8 +114,8 @@ static void show_hca(struct node *n)
 }
 
 /*
- * A line for each 16 ports of a group: groups get members at any time. @liar: the port that leads to
- * the liar, who may join and leave: its bit is left out.
+ * A line for each 16 ports of a group, because groups get members at any time. @liar: the liar's
+ * port, which may join and leave; its bit is left out.
  */
 static void show_mft(struct node *n, unsigned int ports, uint16_t cap, unsigned int liar)
 {
@@ -145,7 +145,7 @@ static void show_switch(struct node *n, unsigned int ports, const bool *active, 
 	get(n, SWITCH_INFO, 0, d);
 	top = get16(d + 6);
 	show_mft(n, ports, get16(d + 4), liar);
-	memset(d + 18, 0, 2);		/* MulticastFDBTop: with groups of the liar */
+	memset(d + 18, 0, 2);		/* MulticastFDBTop: includes the liar's groups */
 	blank(SWITCH_INFO, d);
 	print(n, SWITCH_INFO, 0, d);
 	for (uint32_t i = 0; i <= top / 64u; i++)

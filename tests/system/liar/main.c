@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * ohca-liar SEED CALLS: processes, three at a time, without rights, that lie to uverbs until
- * there were CALLS calls. They end by themselves, by a signal, or are killed; each must be gone
- * soon after that, whatever the kernel has to do for it. How they end is no matter: a process
- * that lies does not get what it asked for.
+ * ohca-liar SEED CALLS: runs processes without privileges, three at a time, that make invalid calls
+ * of uverbs, until there were CALLS calls. They exit, end by a signal, or are killed. Each must be
+ * gone soon after that, whatever the kernel has to clean up. Any exit status is allowed, because a
+ * process that lies cannot expect correct results.
  */
 #define _GNU_SOURCE
 #include "liar.h"
@@ -23,12 +23,12 @@
 
 #define AT_ONCE		3
 #define NOBODY		65534
-#define LIFE		6	/* seconds; one that waits for what does not come is killed */
-#define PATIENCE	120	/* seconds in which one that was killed is gone */
+#define LIFE		6	/* seconds; a process that still waits is killed */
+#define PATIENCE	120	/* seconds within which a killed process ends */
 
 struct liar {
 	pid_t pid;
-	time_t end;	/* when it is killed; once it is: when it must be gone */
+	time_t end;	/* time to kill it; after that, time limit of its end */
 	bool killed;
 };
 
@@ -50,7 +50,7 @@ static void limit(int what, rlim_t most)
 	}
 }
 
-/* What the kernel wrote to the wrong place, or the provider believed. */
+/* The kernel wrote to the wrong address, or the provider trusted a lie. */
 static void crashed(int sig)
 {
 	shared->crashed++;
@@ -65,7 +65,7 @@ static void lie(uint64_t seed)
 
 	for (unsigned int i = 0; i < sizeof(signals) / sizeof(*signals); i++)
 		sigaction(signals[i], &act, NULL);
-	setpgid(0, 0);	/* the parent does so, too: whoever comes first */
+	setpgid(0, 0);	/* also done by the parent, to avoid a race */
 	liar_begin(seed);
 	limit(RLIMIT_CORE, 0);
 	limit(RLIMIT_MEMLOCK, 32u << 20);
@@ -78,12 +78,12 @@ static void lie(uint64_t seed)
 	}
 	steps = 50 + rnd(1000);
 	if (!rnd(4))
-		alarm(1 + rnd(3));	/* in the middle of something */
+		alarm(1 + rnd(3));	/* at a random moment */
 	verbs_run(steps);
 	_exit(0);
 }
 
-/* Ends a process that is overdue, with its children; returns false if one does not end. */
+/* Kills a process after its time, with its children. Return: false if one does not end. */
 static bool watch(struct liar *l)
 {
 	int status;
@@ -99,7 +99,7 @@ static bool watch(struct liar *l)
 		kill(-l->pid, SIGKILL);
 	}
 	if (got < 0) {
-		l->pid = 0;	/* nobody of the group is left */
+		l->pid = 0;	/* the process group is empty */
 		return true;
 	}
 	if (now() < l->end)
@@ -114,7 +114,7 @@ static bool watch(struct liar *l)
 	return true;
 }
 
-/* Ends all of them, to say what is wrong. */
+/* Kills all of them, and reports the reason. */
 static int give_up(const struct liar *l, const char *why)
 {
 	for (int i = 0; i < AT_ONCE; i++)
@@ -136,7 +136,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: ohca-liar SEED CALLS\n");
 		return 2;
 	}
-	/* children of a process that has ended are waited for, too */
+	/* wait for children of processes that have ended, too */
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (shared == MAP_FAILED) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * ioctl() and write() as libibverbs calls them, which is found here before it is found in libc:
- * each call of uverbs is counted, kept for lie_again(), and changed if the numbers say so.
+ * Replaces ioctl() and write() of libc for libibverbs: each call of uverbs is counted, stored for
+ * lie_again(), and changed at random.
  */
 #define _GNU_SOURCE
 #include "liar.h"
@@ -18,12 +18,12 @@
 #include <unistd.h>
 
 #define MOST_ATTRS	48
-#define DATA		4096	/* bytes of one call, with what its attributes point to */
+#define DATA		4096	/* bytes of one call, with the data of its attributes */
 #define KEPT		64
 
 /**
- * struct call - one call that stands for itself: what it points to is in @data
- * @fd: that it was made on
+ * struct call - a complete call: its pointers lead into @data
+ * @fd: file descriptor of the call
  * @len: bytes of a write(); 0: an ioctl()
  */
 struct call {
@@ -44,7 +44,7 @@ static uint64_t state;
 static unsigned int one_of, count;
 static struct call kept[KEPT];
 static uint8_t *read_only;
-static bool old_kernel;		/* libibverbs is to use write() */
+static bool old_kernel;		/* libibverbs must use write() */
 
 void liar_begin(uint64_t seed)
 {
@@ -94,7 +94,7 @@ static bool is_pointer(const struct ib_uverbs_attr *a)
 	return a->len > sizeof(a->data);
 }
 
-/* Changes a few bytes of what a call carries. */
+/* Changes some bytes of a call's data. */
 static void change_bytes(void *at, size_t len)
 {
 	uint64_t v = odd_value();
@@ -110,7 +110,7 @@ static void change_bytes(void *at, size_t len)
 		((uint8_t *)at)[rnd(len)] ^= 1u << rnd(8);
 }
 
-/* @whole: it is as libibverbs made it, so what it points to is there. */
+/* @whole: the call is libibverbs' own, so its pointers are valid. */
 static void change_attr(struct ib_uverbs_attr *a, bool whole)
 {
 	switch (rnd(8)) {
@@ -211,7 +211,7 @@ static int make(struct call *c, bool lie)
 	return done(syscall(SYS_ioctl, c->fd, RDMA_VERBS_IOCTL, &c->hdr), lie);
 }
 
-/* Keeps a call with all that it points to, as far as there is room. */
+/* Stores a call with the data of its pointers, as far as there is room. */
 static void keep_ioctl(int fd, const struct ib_uverbs_ioctl_hdr *hdr)
 {
 	struct call *c = &kept[count++ % KEPT];
@@ -225,7 +225,7 @@ static void keep_ioctl(int fd, const struct ib_uverbs_ioctl_hdr *hdr)
 		struct ib_uverbs_attr *a = &c->attr[i];
 
 		if (!is_pointer(a)) {
-			/* an output of few bytes is at an address, too; an address will do for any input */
+			/* a short output has an address, too; an input may be any address */
 			if (a->len && a->data >= 1u << 16 && a->data < 1ull << 47)
 				a->data = (uintptr_t)c->data + DATA - sizeof(a->data);
 			continue;
@@ -249,7 +249,7 @@ static int call_ioctl(int fd, struct ib_uverbs_ioctl_hdr *hdr)
 	keep_ioctl(fd, hdr);
 	if (!one_of || rnd(one_of))
 		return done(syscall(SYS_ioctl, fd, RDMA_VERBS_IOCTL, hdr), false);
-	/* outputs go where libibverbs wants them */
+	/* outputs go to the addresses of libibverbs */
 	c.fd = fd;
 	c.len = 0;
 	c.hdr = *hdr;
@@ -283,7 +283,7 @@ ssize_t write(int fd, const void *buf, size_t len)
 {
 	struct call *c;
 
-	/* libibverbs writes nothing but commands to a descriptor that is not standard output */
+	/* libibverbs writes only commands to descriptors other than standard output */
 	if (fd <= 2 || len < 12 || len > DATA)
 		return syscall(SYS_write, fd, buf, len);
 	shared->writes++;
@@ -298,7 +298,7 @@ ssize_t write(int fd, const void *buf, size_t len)
 	return done(syscall(SYS_write, fd, buf, len), false);
 }
 
-/* An ioctl without a model: objects, methods and attributes by their numbers. */
+/* A random ioctl: objects, methods and attributes by number. */
 static void make_up(struct call *c)
 {
 	memset(&c->hdr, 0, sizeof(c->hdr));
@@ -357,7 +357,7 @@ void lie_again(void)
 		else if (c.hdr.num_attrs <= MOST_ATTRS)
 			change_ioctl(&c.hdr, c.attr, !i);
 	}
-	/* a response goes where there is room for it */
+	/* a response gets an address with enough room */
 	if (has_response(&c))
 		memcpy(&c.words[2], &(uint64_t){ rnd(16) ? (uintptr_t)c.data : odd_value() }, 8);
 	make(&c, true);

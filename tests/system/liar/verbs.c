@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Verbs at random, on objects that are there or are not. */
+/* Random verbs, on objects that exist or not. */
 #define _GNU_SOURCE
 #include "liar.h"
 
@@ -13,8 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define MOST	12		/* objects of a kind */
-#define ARENA	(4u << 20)	/* bytes that are registered, in parts */
+#define MOST	12		/* objects of each kind */
+#define ARENA	(4u << 20)	/* bytes, registered in parts */
 
 enum kind { CTX, PD, PARENT, CQ, CHANNEL, MR, MW, SRQ, QP, AH, XRCD, DM, MAP, KINDS };
 
@@ -24,7 +24,7 @@ static struct {
 } all[KINDS][MOST];
 static unsigned int have[KINDS];
 static uint8_t *arena;
-/* What the provider asked memory for: queues, which are written over. */
+/* Memory that the provider has allocated for queues; it gets overwritten. */
 static struct {
 	uint8_t *at;
 	size_t len;
@@ -81,7 +81,7 @@ static void *alloc(struct ibv_pd *p, void *arg, size_t size, size_t alignment, u
 	return m;
 }
 
-/* The memory stays: the process is short. */
+/* The memory is not freed, because the process is short. */
 static void release(struct ibv_pd *p, void *arg, void *ptr, uint64_t type)
 {
 }
@@ -124,7 +124,7 @@ static void make_memory(void)
 		return;
 	switch (rnd(8)) {
 	case 7:
-		/* all of the address space */
+		/* the whole address space */
 		put(MR, ibv_reg_mr_iova2(p, NULL, SIZE_MAX, 0, access | IBV_ACCESS_ON_DEMAND), 0);
 		break;
 	case 0:
@@ -196,7 +196,7 @@ static void make_srq(void)
 
 	if (!c)
 		return;
-	/* libibverbs looks at what there must be without a question */
+	/* libibverbs uses these without checks */
 	if (!rnd(3))
 		put(XRCD, ibv_open_xrcd(c, &xrcd), 0);
 	else if (rnd(3) && ex.pd && ex.cq && (ex.xrcd || ex.srq_type != IBV_SRQT_XRC))
@@ -236,7 +236,7 @@ static void make_qp(void)
 		put(QP, ibv_create_qp_ex(ctx(), &ex), 0);
 }
 
-/* The next state with what it wants, more or less. */
+/* The next state with about the right attributes. */
 static void modify_qp(void)
 {
 	struct ibv_qp *qp = get(QP);
@@ -291,7 +291,7 @@ static void post(void)
 	struct ibv_qp *qp = get(QP);
 	struct ibv_mw *mw = get(MW);
 
-	/* libibverbs looks at what there must be without a question */
+	/* libibverbs uses these without checks */
 	if (wr.opcode == IBV_WR_BIND_MW) {
 		if (!mw || !mr)
 			return;
@@ -399,7 +399,7 @@ static void map(void)
 		mprotect(m, 4096, rnd(8));
 }
 
-/* Writes into queues and mapped pages what is no WQE, index or doorbell. */
+/* Writes invalid WQEs, indices and doorbells to queues and mapped pages. */
 static void scribble(void)
 {
 	unsigned int q = rnd(64);
@@ -412,7 +412,7 @@ static void scribble(void)
 
 			memcpy(queues[q].at + rnd(queues[q].len / 4) * 4, &v, 4);
 		}
-	/* a page may be mapped for reading only */
+	/* a page may be mapped read-only */
 	m = take(MAP, &len);
 	if (m && !mprotect(m, len, PROT_READ | PROT_WRITE)) {
 		for (unsigned int n = rnd(8); n; n--)
@@ -420,7 +420,7 @@ static void scribble(void)
 		if (rnd(2))
 			munmap(m, len);
 	}
-	/* pages of registered memory go and come */
+	/* pages of registered memory are removed and added */
 	if (!rnd(4))
 		madvise(arena + rnd(ARENA / 4096) * 4096, 4096, MADV_DONTNEED);
 }
@@ -434,7 +434,9 @@ static void destroy(void)
 		return;
 	switch (k) {
 	case CTX:
-		/* with objects in it, which the kernel destroys; the provider's end is not tried */
+		/*
+		 * with its objects, which the kernel destroys; the provider's cleanup is not tested
+		 */
 		close(((struct ibv_context *)p)->cmd_fd);
 		break;
 	case PD:
@@ -473,7 +475,7 @@ static void destroy(void)
 	}
 }
 
-/* A child has the same descriptors and mappings, for a moment. */
+/* Creates a child, which has the same descriptors and mappings for a moment. */
 static void have_child(void)
 {
 	pid_t child = fork();
@@ -494,7 +496,7 @@ void verbs_run(unsigned int steps)
 	arena = mmap(NULL, ARENA, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (arena == MAP_FAILED)
 		return;
-	/* a beginning without lies, so that there is something to lie about */
+	/* begin without lies, so that there are objects */
 	lie_about(0);
 	open_context();
 	make_pd();

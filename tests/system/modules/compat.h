@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What differs between the kernels of the guests, 6.1.y, 6.12.y, 7.2.y and 7.3.y, for these
- * modules, which are written for the newest. kernel/compat.h is the driver's.
+ * Differences between the kernels of the guests, 6.1.y, 6.12.y, 7.2.y and 7.3.y, for these modules,
+ * which are written for the newest. kernel/compat.h is that of the driver.
  */
 #ifndef OHCA_TEST_COMPAT_H
 #define OHCA_TEST_COMPAT_H

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * An exporter of DMA-BUFs for tests of importers: it moves a buffer and revokes it when it is
- * told to, as drivers of GPUs do when they are short of memory or a client goes away.
+ * An exporter of DMA-BUFs for tests of importers: it moves and revokes a buffer on request, as
+ * drivers of GPUs do when memory is short or a client exits.
  *
- * Pages that were taken away are filled with a pattern and kept until the next move; if the
- * pattern is not there any more then, an importer has written to what was not its any more.
- * All state of a buffer is under its reservation lock.
+ * Removed pages are filled with a pattern and kept until the next move. If the pattern has changed
+ * then, an importer has written to pages that it no longer had. The reservation lock of a buffer
+ * protects all its state.
  */
 #include <linux/dma-buf.h>
 #include <linux/dma-mapping.h>
@@ -27,15 +27,15 @@
 /**
  * struct movebuf - a buffer
  * @npages: its size
- * @pages: where it is; NULL: it is revoked
- * @old: where it was before, filled with MOVEBUF_POISON; NULL: nowhere
- * @pins: importers that do not let it move
+ * @pages: its current pages; NULL: it is revoked
+ * @old: its earlier pages, filled with MOVEBUF_POISON; NULL: none
+ * @pins: importers that have pinned it
  * @mapped: mappings of importers
- * @maps: mappings since it was made
+ * @maps: mappings since it was created
  * @refused: mappings and pins refused since it was revoked
- * @moves: moves since it was made
- * @stray: pages of @old that were written to
- * @peers: importers that would have taken memory behind a BAR
+ * @moves: moves since it was created
+ * @stray: pages of @old that were written
+ * @peers: importers that would accept memory behind a BAR
  */
 struct movebuf {
 	u32 npages;
@@ -78,7 +78,7 @@ static struct page **movebuf_pages_alloc(u32 n)
 	return pages;
 }
 
-/* Gives the pages before the last move back, and looks whether they were left alone. */
+/* Frees the pages of before the last move, and checks that they are unchanged. */
 static void movebuf_old_free(struct movebuf *mb)
 {
 	u32 i;
@@ -94,7 +94,7 @@ static void movebuf_old_free(struct movebuf *mb)
 	mb->old = NULL;
 }
 
-/* ---- what importers call ---- */
+/* ---- called by importers ---- */
 
 static int movebuf_attach(struct dma_buf *dmabuf, struct dma_buf_attachment *attach)
 {
@@ -220,7 +220,7 @@ static const struct dma_buf_ops movebuf_dmabuf_ops = {
 	.mmap = movebuf_mmap,
 };
 
-/* ---- what the test calls ---- */
+/* ---- called by the test ---- */
 
 static int movebuf_create(u32 npages)
 {
@@ -256,7 +256,7 @@ static int movebuf_create(u32 npages)
 	return fd;
 }
 
-/* Takes the buffer away from everybody: after this nobody uses its pages. */
+/* Removes the mappings of all importers: after this none uses the pages. */
 static void movebuf_take(struct dma_buf *dmabuf)
 {
 	struct movebuf *mb = dmabuf->priv;
@@ -266,7 +266,7 @@ static void movebuf_take(struct dma_buf *dmabuf)
 	WARN_ON(mb->mapped);
 }
 
-/* The buffer is in @pages from now on, or nowhere. */
+/* Sets the buffer's pages to @pages; NULL: it has none. */
 static void movebuf_put_at(struct movebuf *mb, struct page **pages)
 {
 	u32 i;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
 /*
- * /dev/movebuf: DMA-BUFs that move and are revoked when a test says so.
- *
- * CREATE makes one. Its memory can be mapped with mmap(), shared. The other calls name one
- * by its file descriptor; that of another exporter is -EINVAL.
+ * /dev/movebuf: DMA-BUFs that move and are revoked on request of a test. CREATE creates a buffer.
+ * mmap() can map its memory, shared. The other calls get its file descriptor; for a buffer of
+ * another exporter they return -EINVAL.
  */
 #ifndef MOVEBUF_H
 #define MOVEBUF_H
@@ -14,15 +13,15 @@
 #define MOVEBUF_MAX_PAGES	1024
 
 /**
- * struct movebuf_status - what has happened to a buffer
+ * struct movebuf_status - history of a buffer
  * @fd: of the buffer
  * @pins: importers that have pinned it now
  * @mapped: mappings of importers now
- * @revoked: it gives no memory any more
+ * @revoked: it provides no memory any more
  * @maps: mappings of importers since CREATE
  * @refused: mappings and pins that were refused since it was revoked
- * @moves: MOVEs that were done
- * @stray: pages that somebody wrote to after they were taken away
+ * @moves: completed MOVEs
+ * @stray: pages that were written after their removal
  * @peers: attachments since CREATE that allow memory behind a BAR of another function
  */
 struct movebuf_status {
@@ -39,9 +38,9 @@ struct movebuf_status {
 
 /* Pages of a new buffer, zeroed; returns its file descriptor */
 #define MOVEBUF_CREATE	_IOW('M', 0x70, __u32)
-/* File descriptor: its content goes to other pages. -EBUSY if it is pinned */
+/* File descriptor: its contents move to other pages. -EBUSY if it is pinned */
 #define MOVEBUF_MOVE	_IOW('M', 0x71, __s32)
-/* File descriptor: its pages are taken away for ever. -EBUSY if it is pinned */
+/* File descriptor: its pages are removed for ever. -EBUSY if it is pinned */
 #define MOVEBUF_REVOKE	_IOW('M', 0x72, __s32)
 #define MOVEBUF_STATUS	_IOWR('M', 0x73, struct movebuf_status)
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A kernel consumer of a device that lies. Threads send to themselves as fast as they can, by two
- * RC QPs each, one of which has an SRQ; half of them wait for events, the others poll. No status
- * matters to them. A thread whose completions or events stay away, or all of whose WQEs are
- * flushed, makes its queues anew.
+ * RC QPs each, one of which has an SRQ. Half of them wait for events, the others poll. They ignore
+ * statuses. If a thread gets no completions or events, or only flushed completions, it creates new
+ * queues.
  *
- * The driver answers for this whatever the device says: a WQE completes once, not before it was
- * posted, in the order of its queue, and no receive is longer than its buffer.
+ * The driver guarantees, whatever the device says: a WQE completes once, after it was posted, in
+ * the order of its queue, and no receive is longer than its buffer.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 #include <linux/kthread.h>
@@ -27,15 +27,15 @@
 #define LEN		64u		/* bytes of a receive */
 #define BUF		4096u
 #define PATIENCE	(HZ / 10)	/* for a completion */
-#define MISSED		3u		/* events in a row that may stay away */
+#define MISSED		3u		/* missing events in a row that are accepted */
 
-/* wr_id: the kind, and a number that counts from 0, of an SRQ a slot */
+/* wr_id: the kind, and a number that counts from 0, or for an SRQ a slot */
 enum dv_kind { DV_SEND, DV_RECV = QPS, DV_SRQ, DV_KINDS };
 
 /*
  * struct dv_leg - one thread; @posted, @done: WQEs of each kind; @slot: of the SRQ, whether it is
- * outstanding; @missed: events that stayed away while completions came; @flushed: completions in a
- * row that say so
+ * outstanding; @missed: events in a row that were missing although completions arrived; @flushed:
+ * flushed completions in a row
  */
 struct dv_leg {
 	struct ib_device *dev;
@@ -85,7 +85,7 @@ static void dv_close(struct dv_leg *l)
 	l->cq = NULL;
 }
 
-/* New queues. Those that there are by an error are for dv_close(). */
+/* Creates new queues. After an error dv_close() destroys those that exist. */
 static int dv_open(struct dv_leg *l)
 {
 	struct ib_cq_init_attr ca = { .cqe = QPS * 2 * DEPTH + SRQ_DEPTH };
@@ -126,7 +126,7 @@ static int dv_open(struct dv_leg *l)
 	return l->events ? ib_req_notify_cq(l->cq, IB_CQ_NEXT_COMP) : 0;
 }
 
-/* ---- what is posted ------------------------------------------------------------------------- */
+/* ---- posting -------------------------------------------------------------------------------- */
 
 static int dv_receives(struct dv_leg *l)
 {
@@ -186,7 +186,7 @@ static int dv_post(struct dv_leg *l)
 	return ret;
 }
 
-/* ---- what completes ------------------------------------------------------------------------- */
+/* ---- completions ---------------------------------------------------------------------------- */
 
 static void dv_take(struct dv_leg *l, const struct ib_wc *wc)
 {
@@ -225,7 +225,7 @@ static u32 dv_poll(struct dv_leg *l)
 	return total;
 }
 
-/* Posts, waits, polls. Returns an errno if the queues are of no use any more. */
+/* Posts, waits, polls. Return: an errno if the queues are unusable. */
 static int dv_turn(struct dv_leg *l, unsigned long *last)
 {
 	bool told = true;
@@ -256,7 +256,7 @@ static int dv_run(void *arg)
 	unsigned long last;
 	int ret;
 
-	set_user_nice(current, MAX_NICE);	/* the node must still answer */
+	set_user_nice(current, MAX_NICE);	/* the node must stay responsive */
 	while (!kthread_should_stop()) {
 		last = jiffies;
 		ret = dv_open(l);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Verbs as kernel consumers use them, over loopback: what processes cannot do and no module of
- * Debian's kernel does as far as it goes. Two RC QPs on one CQ, once for each way in which the
- * core polls; loading fails with what was wrong in the log.
+ * Verbs as kernel consumers use them, over loopback: operations that processes cannot use and that
+ * no module of Debian's kernel uses completely. Two RC QPs on one CQ, once for each poll context of
+ * the core. If a check fails, loading fails, and the log contains the reason.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 #include <linux/delay.h>
@@ -22,12 +22,12 @@
 #define RESIZE_MSGS	500u
 #define RESIZE_MOST	40u			/* receives outstanding */
 #define RESIZE_WRITES	6u			/* WRITEs outstanding */
-#define FREES		200u			/* CQs freed with an event under way */
+#define FREES		200u			/* CQs freed with a pending event */
 #define POOL		16u
 #define POOL_PAGES	512u
 #define WAIT		(30 * HZ)
 
-/* struct vt_op - one work request under way */
+/* struct vt_op - one outstanding work request */
 struct vt_op {
 	struct ib_cqe cqe;
 	struct completion done;
@@ -35,7 +35,7 @@ struct vt_op {
 };
 
 /*
- * struct vt - one round; @qp: who asks, who answers, both @connected; @pages: of @mr, in @sgt, as
+ * struct vt - one round; @qp: requester and responder, both @connected; @pages: of @mr, in @sgt, as
  * @mapped pieces; @buf: bytes at @dma
  */
 struct vt {
@@ -75,7 +75,7 @@ static void vt_begin(struct vt_op *op)
 	init_completion(&op->done);
 }
 
-/* The completion must have @want. */
+/* The completion must have status @want. */
 static int vt_wait(struct vt *t, struct vt_op *op, enum ib_wc_status want, const char *what)
 {
 	unsigned long end = jiffies + WAIT;
@@ -146,7 +146,7 @@ static int vt_open(struct vt *t)
 	return ret;
 }
 
-/* ---- memory: pages from everywhere, registered by REG_MR --------------------------------- */
+/* ---- memory: scattered pages, registered by REG_MR --------------------------------------- */
 
 static int vt_pages(struct vt *t)
 {
@@ -184,7 +184,7 @@ static int vt_reg(struct vt *t)
 	int n;
 
 	ib_update_fast_reg_key(t->mr, ib_inc_rkey(t->mr->rkey));
-	/* an IOMMU may make fewer pieces of the pages, but not fewer bytes */
+	/* an IOMMU may merge pages into fewer pieces, but keeps all bytes */
 	n = ib_map_mr_sg(t->mr, t->sgt.sgl, t->mapped, NULL, PAGE_SIZE);
 	if (n != t->mapped || t->mr->length != t->pages * PAGE_SIZE)
 		return VT_FAIL(t, -EINVAL, "%d of %d pieces in the region", n, t->mapped);
@@ -209,7 +209,7 @@ static u8 vt_mark(u32 chunk)
 	return (chunk * 31 + 1) & 0xff;
 }
 
-/* All pages written by their one key; what READs return; what is in the pages. */
+/* WRITEs to all pages by their one key; compares READs and the pages. */
 static int vt_data(struct vt *t)
 {
 	u32 chunks = t->pages / CHUNK_PAGES, i;
@@ -236,7 +236,7 @@ static int vt_data(struct vt *t)
 	return 0;
 }
 
-/* By the key of all memory, which NVMe, SRP and iSER use if they register nothing. */
+/* The key of all memory, which NVMe, SRP and iSER use without a registration. */
 static int vt_global(struct vt *t)
 {
 	struct ib_sge sge = { .addr = t->dma, .length = 8, .lkey = t->pd->local_dma_lkey };
@@ -263,7 +263,7 @@ static int vt_global(struct vt *t)
 
 /* ---- atomics ------------------------------------------------------------------------------ */
 
-/* The first 8 bytes of the region go from @from to @to. */
+/* An atomic changes the first 8 bytes of the region from @from to @to. */
 static int vt_atomic(struct vt *t, struct ib_atomic_wr *wr, u64 from, u64 to, const char *what)
 {
 	struct ib_sge sge = { .addr = t->dma, .length = 8, .lkey = t->pd->local_dma_lkey };
@@ -296,7 +296,7 @@ static int vt_atomics(struct vt *t)
 				      .compare_add_mask = 0x00000000ffffffff,
 				      .swap = 0xabababababababab,
 				      .swap_mask = 0x000000ff00000000 };
-	/* no carry out of the 16 bits that a set bit ends */
+	/* a carry does not leave a field of 16 bits, which a set bit of the mask ends */
 	struct ib_atomic_wr madd = { .wr.opcode = IB_WR_MASKED_ATOMIC_FETCH_AND_ADD,
 				     .compare_add = 0x0001000000010001,
 				     .compare_add_mask = 0x8000800080008000 };
@@ -329,7 +329,7 @@ static int vt_atomics(struct vt *t)
 
 /* ---- invalidation, pools, draining ---------------------------------------------------------- */
 
-/* Taken back by ourselves, registered again, taken back by the peer: then nothing is allowed. */
+/* Invalidated locally, registered again, invalidated by the peer: then no access is allowed. */
 static int vt_invalidate(struct vt *t)
 {
 	struct ib_send_wr inv = { .opcode = IB_WR_LOCAL_INV };
@@ -382,7 +382,7 @@ static int vt_pool(struct vt *t)
 	return 0;
 }
 
-/* When a QP is drained everything that was posted has been completed. */
+/* After a QP is drained, all posted requests have completed. */
 static int vt_drain(struct vt *t)
 {
 	int i, ret;
@@ -402,11 +402,12 @@ static int vt_drain(struct vt *t)
 	return 0;
 }
 
-/* ---- an SRQ and a QP that change their sizes ------------------------------------------------- */
+/* ---- an SRQ and a QP that are resized -------------------------------------------------------- */
 
 /*
- * struct vt_queue - who posts; @srq: where, or NULL: to @qp itself; @op: all receives, in order;
- * @done: completed; @failed: an errno; @write: those under way; @written: completed ones
+ * struct vt_queue - a thread's queue; @srq: it posts there, or NULL: to @qp itself; @op: all
+ * receives, in order; @done: completed; @failed: an errno; @write: outstanding WRITEs; @written:
+ * completed ones
  */
 struct vt_queue {
 	struct ib_srq *srq;
@@ -442,7 +443,7 @@ static int vt_poster(void *arg)
 	return 0;
 }
 
-/* WRITEs of no bytes, several outstanding at all times: they take no receive. */
+/* Empty WRITEs, several outstanding at all times: they use no receive. */
 static int vt_writer(void *arg)
 {
 	struct vt_queue *s = arg;
@@ -504,8 +505,8 @@ static int vt_resize(struct vt_queue *s, u32 send, u32 recv)
 }
 
 /*
- * One thread posts receives, one, if a QP is resized, WRITEs. This one resizes and sends: each
- * message takes the next receive.
+ * One thread posts receives. If a QP is resized, another one posts WRITEs. This one resizes and
+ * sends: each message uses the next receive.
  */
 static int vt_resize_traffic(struct vt *t, struct vt_queue *s)
 {
@@ -517,7 +518,7 @@ static int vt_resize_traffic(struct vt *t, struct vt_queue *s)
 	poster = kthread_run(vt_poster, s, "vt_poster");
 	if (IS_ERR(poster))
 		return PTR_ERR(poster);
-	/* completions that are polled for are this thread's */
+	/* with direct polling this thread needs all completions */
 	if (!s->srq && t->ctx != IB_POLL_DIRECT) {
 		writer = kthread_run(vt_writer, s, "vt_writer");
 		if (IS_ERR(writer)) {
@@ -529,7 +530,7 @@ static int vt_resize_traffic(struct vt *t, struct vt_queue *s)
 		u32 size = sizes[i % ARRAY_SIZE(sizes)], other = sizes[i % (ARRAY_SIZE(sizes) - 1)];
 		struct ib_send_wr send = { .opcode = IB_WR_SEND };
 
-		/* the writer's and one message have room at all times */
+		/* there must always be room for the writer's requests and one message */
 		ret = vt_resize(s, max(other, RESIZE_WRITES + 1), size);
 		resized += !ret;
 		if (ret && (ret != -EINVAL || size >= RESIZE_MOST)) {
@@ -581,7 +582,7 @@ static int vt_srq_refused(struct vt *t, struct vt_queue *s)
 	return 0;
 }
 
-/* Each refused, and the QP the same as before. */
+/* Each change is refused, and the QP stays unchanged. */
 static int vt_qp_refused(struct vt *t, struct vt_queue *s)
 {
 	struct ib_qp_attr a = { .qp_state = IB_QPS_RTS }, good;
@@ -650,7 +651,7 @@ static int vt_queue(struct vt *t, bool shared)
 	t->qp[0] = mine;
 	if (!ret)
 		ret = shared ? vt_srq_refused(t, &s) : vt_qp_refused(t, &s);
-	/* what is under way when it fails must not find its vt_op gone */
+	/* after a failure no outstanding request may use a freed vt_op */
 	if (ret)
 		ib_drain_qp(s.qp);
 out_qp:
@@ -673,11 +674,11 @@ static int vt_qp(struct vt *t)
 	return vt_queue(t, false);
 }
 
-/* ---- CQs that are freed while they are told of ---------------------------------------------- */
+/* ---- CQs that are freed with a pending event ------------------------------------------------ */
 
 /*
- * Moderation has the event of the last completion come some time after the QP is gone: while the
- * core frees the CQ, or just before. Its poller must not start once it has been stopped.
+ * Moderation delays the event of the last completion until after the QP is destroyed: while the
+ * core frees the CQ, or just before. The CQ's poller must not start after it was stopped.
  */
 static int vt_free_one(struct vt *t, u16 period)
 {
@@ -733,7 +734,7 @@ static void vt_close(struct vt *t)
 	for (i = 0; i < 2; i++) {
 		if (IS_ERR_OR_NULL(t->qp[i]))
 			continue;
-		/* from RESET a QP cannot go to ERR; it has nothing to drain */
+		/* in RESET a QP cannot move to ERR; it has nothing to drain */
 		if (t->connected)
 			ib_drain_qp(t->qp[i]);
 		ib_destroy_qp(t->qp[i]);
@@ -794,7 +795,7 @@ MODULE_PARM_DESC(ways, "how many ways of polling");
 
 static struct ib_device *vt_dev;
 
-/* Keeps the device with a reference; this module is not a client of it any longer than that. */
+/* Keeps a reference to the device; this module need not stay its client. */
 static int vt_add(struct ib_device *dev)
 {
 	if (!strcmp(dev_name(&dev->dev), "ohca_0") && ib_device_try_get(dev))

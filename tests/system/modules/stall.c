@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory that does not come until a test says so, as that of a file on a server that does not
- * answer: a fault of a mapping waits, also one that a driver causes.
+ * Memory that is not provided until a test requests it, like a file of a server that does not
+ * respond. A fault of a mapping waits, also one that a driver causes.
  */
 #include <linux/atomic.h>
 #include <linux/miscdevice.h>
@@ -25,7 +25,7 @@ static vm_fault_t stall_fault(struct vm_fault *vmf)
 	atomic_dec(&stall_waiting);
 	if (!left)
 		return VM_FAULT_SIGBUS;
-	/* the mapping's reference is the only one */
+	/* the mapping has the only reference */
 	vmf->page = alloc_page(GFP_KERNEL | __GFP_ZERO);
 	return vmf->page ? 0 : VM_FAULT_OOM;
 }

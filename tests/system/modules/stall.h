@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
 /*
- * /dev/stall: memory that does not come until a test says so.
- *
- * A page of a shared mapping is faulted in when STALL_COME has been called, and is zero then.
+ * /dev/stall: memory that is not provided until a test requests it. A fault of a shared mapping
+ * waits from STALL_HOLD to STALL_COME, and gets a page of zeros.
  */
 #ifndef STALL_H
 #define STALL_H
@@ -14,9 +13,9 @@
 
 /* Faults wait from now on */
 #define STALL_HOLD	_IO('M', 0x80)
-/* They wait no more */
+/* Faults no longer wait */
 #define STALL_COME	_IO('M', 0x81)
-/* Faults that wait now */
+/* Number of faults that wait now */
 #define STALL_WAITING	_IOR('M', 0x82, __u32)
 
 #endif /* STALL_H */
