@@ -309,9 +309,9 @@ bool ohca_poll(ohca_engine *e, unsigned int budget);
 uint64_t ohca_next_deadline(const ohca_engine *e);
 
 /** Flags of struct ohca_frame. */
-#define OHCA_RX_ICRC	0x1u	/* the ICRC field holds one, which is checked */
-#define OHCA_RX_VCRC	0x2u	/* @vcrc holds one, which is checked */
-#define OHCA_RX_EBP	0x4u	/* ended with End of Bad Packet: only counted */
+#define OHCA_RX_ICRC	0x1u	/* the ICRC field contains an ICRC, which is checked */
+#define OHCA_RX_VCRC	0x2u	/* @vcrc is valid, and is checked */
+#define OHCA_RX_EBP	0x4u	/* the frame ended with End of Bad Packet: it is only counted */
 
 /**
  * struct ohca_frame - a frame as received from the wire

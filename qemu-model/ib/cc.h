@@ -192,7 +192,7 @@ uint16_t ib_cc_becn(const struct ib_cc_ca *ca, struct ib_cc_flow *fl, unsigned i
 		    uint64_t now_ns, unsigned int scale);
 
 /**
- * ib_cc_delay_ns() - time from the end of a packet to the begin of the next one, ns
+ * ib_cc_delay_ns() - time from the end of a packet to the start of the next one, ns
  * @ccti: CCTI of the packet's flow
  * @packet_ns: duration of the packet on the link, ns
  */

@@ -318,7 +318,7 @@ void ib_pma_timer(struct ib_pma *a, uint64_t now_ns)
 
 	if (s->ctl.sample_status == IB_PMA_SAMPLE_STARTED && now_ns >= s->begin_ns) {
 		s->ctl.sample_status = IB_PMA_SAMPLE_RUNNING;
-		/* a late begin does not shorten the interval */
+		/* a late start does not shorten the interval */
 		s->end_ns = now_ns + (uint64_t)s->ctl.sample_interval * IB_PMA_TICK_NS;
 		sample(a, s->value);
 	}

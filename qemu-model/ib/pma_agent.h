@@ -32,8 +32,8 @@ struct ib_pma_port {
 /**
  * struct ib_pma_samples - the sampling mechanism of a node
  * @ctl: as last set, with the current status
- * @begin_ns, @end_ns: begin and end of the interval, ns
- * @value: value of each counter at the begin of the interval; after its end the difference
+ * @begin_ns, @end_ns: start and end of the interval, ns
+ * @value: value of each counter at the start of the interval; after its end the difference
  */
 struct ib_pma_samples {
 	struct ib_pma_samples_control ctl;

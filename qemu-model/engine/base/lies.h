@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Lies of the device, to test a driver and its consumers: random changes of entries, answers and
- * registers that the device gives to the guest. Off unless the host has turned them on. The
+ * registers that the device passes to the guest. Off unless the host has turned them on. The
  * device's state and its actions do not change.
  *
  * No driver survives a device that writes to memory after it has reported that it will not. So the

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A port as the data path sees it: state, LID, P_Keys, GIDs, counters.
+ * The data path's copy of a port: state, LID, P_Keys, GIDs, counters.
  *
  * States (IBTA vol 1, 7.2.7):
  *

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Begin and end of lives, and the sweep. See life.h. */
+/* Start and end of lives, and the sweep. See life.h. */
 #include <stdlib.h>
 #include <string.h>
 

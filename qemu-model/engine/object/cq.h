@@ -54,7 +54,7 @@ struct ohca_cq {
 /* The wqe_idx of a CQE for the WQE with the free running index @idx in a ring of 1 << @log. */
 static inline uint32_t ohca_wqe_idx(const ohca_engine *e, uint32_t idx, uint8_t log)
 {
-	/* if the ring can be resized, the reader of the CQE may know another size of it */
+	/* if the ring can be resized, the driver may use another size when it reads the CQE */
 	return ohca_feature(e, OHCA_FEATURE_QP_RESIZE) ? idx : idx & ((1u << log) - 1);
 }
 

@@ -168,7 +168,7 @@ struct source {
 	uint32_t at;
 };
 
-/* Write the next @n bytes of @src to the begin of @r, piece by piece; as ohca_mr_write() */
+/* Write the next @n bytes of @src to the start of @r, piece by piece; as ohca_mr_write() */
 static int write_pieces(ohca_engine *e, const struct ohca_mr_range *r, struct source *src,
 		     uint32_t n, struct ohca_missing *m)
 {

@@ -70,7 +70,7 @@ int ohca_mr_read(ohca_engine *e, const struct ohca_mr_range *r, uint64_t off, vo
 		 struct ohca_missing *m);
 int ohca_mr_write(ohca_engine *e, const struct ohca_mr_range *r, uint64_t off, const void *buf,
 		  size_t n, struct ohca_missing *m);
-/* Copy all of @v to the begin of the range; as ohca_mr_write() */
+/* Copy all of @v to the start of the range; as ohca_mr_write() */
 int ohca_mr_write_view(ohca_engine *e, const struct ohca_mr_range *r, const struct ib_view *v,
 		       struct ohca_missing *m);
 /* Add the first @n bytes of the range, for reading, to @v, as by ohca_dma_view() */
@@ -119,7 +119,7 @@ bool ohca_sgl_view(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_s
 /**
  * struct ohca_stretch - mapped memory that a key gives access to; all zero: none
  * @p: host address
- * @addr, @len: its begin, an address of the key, and bytes
+ * @addr, @len: its start, an address of the key, and bytes
  * @iova: bus address
  * @key: the key, which was checked
  *

@@ -227,7 +227,7 @@ int ohca_cmd_update_mr_pages(struct ohca_cmd *c)
 			return OHCA_BAD(c, update_mr.addr);
 		/* only the owner does DMA, so no DMA is under way now */
 		pages_clear(c->e, mr->odp, first, npages, false);
-		/* with work left in the step all pages were visited */
+		/* if the allowance of work is not used up, all pages were visited */
 		return ohca_work_left(c->e) ? OHCA_ADMIN_OK : OHCA_CMD_MORE;
 	}
 	if (npages > OHCA_ODP_BATCH)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Queue pairs, as commands see them.
+ * Queue pairs: the part that commands use.
  *
  * States (IBTA vol 1, 10.3.1; transitions and attributes are in qp_modify.c):
  *

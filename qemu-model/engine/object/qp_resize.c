@@ -92,7 +92,7 @@ static int move(struct ohca_cmd *c, const struct ohca_qp *qp, const struct held 
 	};
 	const struct ohca_ring new_rq = { &job->buf, qp->rq_off, cmd->log_rq, qp->log_rq_stride };
 
-	/* WQEs completed meanwhile are skipped; an index that went back restarts the copy */
+	/* skip WQEs that were completed since the last step; restart if an index decreased */
 	if (!job->begun || job->at[0] - h->sq_ci > h->sq_pi - h->sq_ci)
 		job->at[0] = h->sq_ci;
 	if (!job->begun || job->at[1] - h->rq_ci > h->rq_pi - h->rq_ci)

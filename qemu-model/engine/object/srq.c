@@ -369,7 +369,7 @@ static int srq_move(ohca_engine *e, const struct ohca_srq *srq, uint8_t log, uin
 	const struct ohca_ring from = { &srq->buf, OHCA_RQ_RING_OFFSET, srq->log_size,
 					srq->log_stride };
 
-	/* WQEs taken meanwhile are skipped; an index that went back restarts the copy */
+	/* skip WQEs that were taken since the last step; restart if an index decreased */
 	if (!job->begun || job->at[0] - srq->ci > pi - srq->ci)
 		job->at[0] = srq->ci;
 	job->begun = true;

@@ -22,7 +22,7 @@ struct ohca_xrcd;
  * @uar: doorbell page that may ring it
  * @ci: consumer index of the WQEs
  * @limit: SRQ limit; 0: not armed
- * @error: it gives no more WQEs
+ * @error: no WQE can be taken from it any more
  * @going: its destruction has begun; no XRC target may use it
  * @xrcd: XRC domain of an XRC SRQ, else NULL
  * @tm: tag list of an SRQ with tags, else NULL

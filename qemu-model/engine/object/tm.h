@@ -27,7 +27,7 @@ enum ohca_tmh_op {
 enum ohca_tag_state {
 	OHCA_TAG_FREE,
 	OHCA_TAG_LISTED,	/* on the list or waiting for it */
-	OHCA_TAG_TAKEN,		/* by a message */
+	OHCA_TAG_TAKEN,		/* in use by a message */
 };
 
 /**

@@ -104,7 +104,7 @@ void ohca_congestion_sent(ohca_engine *e, struct ohca_xport *xp, const struct oh
 
 	if (!mbps || xp->qp->type == OHCA_QPT_SMI || xp->qp->type == OHCA_QPT_GSI)
 		return;
-	/* the same clock as for BECNs, which may be later than the begin of this run */
+	/* the same clock as for BECNs, which may be later than the start of this run */
 	ccti = ib_cc_ccti(ca, flow_of(e, ca, xp, tx->port, tx->sl), tx->sl & 15, ohca_now(e),
 			  e->cfg.rate_scale);
 	packet_ns = len * 8000 * e->cfg.rate_scale / mbps;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Requester of RC and UC. */
+/* Requester of RC, UC and XRC. */
 #ifndef OHCA_TRANSPORT_REQUESTER_H
 #define OHCA_TRANSPORT_REQUESTER_H
 

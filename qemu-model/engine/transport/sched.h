@@ -93,8 +93,8 @@ _Static_assert(OHCA_LOOP_SLOTS == 64, "one bit of loop_kept for each");
  * @fault_room: slots that became free and, as far as is known, were not used since
  * @ready: bit n: lane n had credits when last checked, and QPs may wait for them
  * @refused: bit n: lane n has packets and no credits
- * @refused_ns: for such lanes: begin of the wait that PortVLXmitWait does not include yet, ns
- * @idle_ns: for ports with such lanes: begin of the time without packets that PortXmitWait does not
+ * @refused_ns: for such lanes: start of the wait that PortVLXmitWait does not include yet, ns
+ * @idle_ns: for ports with such lanes: start of the time without packets that PortXmitWait does not
  *	include yet, ns
  * @heap: heap of timers (timer.c) with room for @num_xp, the number of QPs
  * @now: time of this run, ns

@@ -67,7 +67,7 @@ static uint32_t read_len(const struct ohca_tag *t)
 	return be32_at(t->hdr + OHCA_TMH_LEN + 12);
 }
 
-/* The operation in the TMH of a message's first packet; @hdr: a copy of its begin. */
+/* The operation in the TMH of a message's first packet; @hdr: a copy of its start. */
 static uint8_t message_op(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_rxpkt *p,
 			  const uint8_t *hdr)
 {

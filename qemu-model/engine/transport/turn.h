@@ -31,7 +31,7 @@ enum ohca_sent {
 /** enum ohca_wait - the reason why a sender waits */
 enum ohca_wait {
 	OHCA_WAIT_NONE,
-	OHCA_WAIT_CREDITS,	/* of ohca_turn.lane */
+	OHCA_WAIT_CREDITS,	/* credits of ohca_turn.lane */
 	OHCA_WAIT_LOOP,		/* a free loop slot */
 	OHCA_WAIT_FAULT,	/* a slot for a page fault */
 	OHCA_WAIT_TURN,		/* a turn of ohca_turn.lane */
