@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,17 +16,17 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "attach.h"
-#include "fabric/base/closer.h"
 #include "fabric/base/event.h"
 #include "fabric/base/sandbox.h"
 #include "fabric/base/schedstat.h"
+#include "fabric/base/stderr.h"
 #include "fabric/control/control.h"
 #include "fabric/mgmt/mgmt.h"
 #include "fabric/fault/script.h"
 #include "fabric/sim/umad2sim.h"
 #include "fabric/graph/names.h"
 #include "front/slice.h"
+#include "sockets.h"
 
 #define EVENTS		32
 #define LOOK_NS		50000u		/* of busy rounds between checks of the sockets, ... */
@@ -47,13 +46,7 @@ struct loop {
 	struct fab_control *control;
 	struct fab_data *data;
 	struct fab_hcas *hcas;
-	struct fab_attach *attach;	/* NULL: there is no socket but those of @tenant */
-	struct fab_attach *tenant[FAB_SERVE_TENANTS];
-	uint32_t tenant_node[FAB_SERVE_TENANTS];
-	struct fab_tenants tenants;
-	struct fab_remote *remote;	/* NULL: no wires to other hosts */
-	struct fab_attach *door;	/* the TCP socket */
-	struct fab_fronts *fronts;
+	struct fab_sockets sockets;
 	struct fab_closer closer;
 	struct ohca_link_closer link_closer;	/* uses @closer */
 	struct fab_spool *capture;
@@ -71,30 +64,6 @@ static uint64_t now_ns(const struct loop *l)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/*
- * Write @len bytes of @text to standard error, as far as it accepts them: a pipe without a reader
- * must not stop the fabric. A pipe that is writable accepts PIPE_BUF bytes.
- * Return: whether all were written.
- */
-static bool write_stderr(const char *text, size_t len)
-{
-	struct pollfd p = { .fd = STDERR_FILENO, .events = POLLOUT };
-
-	while (len) {
-		const size_t n = len < PIPE_BUF ? len : PIPE_BUF;
-		ssize_t done;
-
-		if (poll(&p, 1, 0) != 1 || !(p.revents & POLLOUT))
-			return false;
-		done = write(STDERR_FILENO, text, n);
-		if (done <= 0)
-			return false;
-		text += done;
-		len -= (size_t)done;
-	}
-	return true;
-}
-
 /* Print counts of links, as far as standard error accepts them now. */
 static void print_counts(const struct loop *l)
 {
@@ -106,7 +75,7 @@ static void print_counts(const struct loop *l)
 		return;
 	fab_data_print(l->data, to);
 	if (!fclose(to))
-		write_stderr(text, len);
+		fab_stderr_write(text, len);
 	free(text);
 }
 
@@ -148,18 +117,8 @@ static uint64_t timers(struct loop *l, uint64_t now)
 	next = t < next ? t : next;
 	t = fab_hcas_due(l->hcas);
 	next = t < next ? t : next;
-	t = l->fronts ? fab_fronts_due() : UINT64_MAX;
+	t = fab_sockets_timer(&l->sockets, now);
 	next = t < next ? t : next;
-	t = l->remote ? fab_remote_timer(l->remote, now) : UINT64_MAX;
-	next = t < next ? t : next;
-	t = l->door ? fab_attach_timer(l->door, now) : UINT64_MAX;
-	next = t < next ? t : next;
-	t = l->attach ? fab_attach_timer(l->attach, now) : UINT64_MAX;
-	next = t < next ? t : next;
-	for (unsigned int i = 0; i < l->tenants.n; i++) {
-		t = fab_attach_timer(l->tenant[i], now);
-		next = t < next ? t : next;
-	}
 	return next;
 }
 
@@ -237,7 +196,7 @@ static bool move_packets(struct loop *l)
 
 	for (unsigned int i = 0; i < LOOK_ROUNDS && empty < LOOK_EMPTY; i++) {
 		/* first messages of fronts, and the end of fronts whose memory has vanished */
-		bool moved = l->fronts && fab_fronts_settle(l->fronts);
+		bool moved = l->sockets.fronts && fab_fronts_settle(l->sockets.fronts);
 		uint64_t now;
 
 		moved |= fab_hcas_turn(l->hcas);
@@ -266,28 +225,16 @@ static bool handle(struct loop *l, union fab_event e, uint64_t now)
 	switch (e.type) {
 	case FAB_EVENT_SIGNAL:
 		return on_signal(l);
-	case FAB_EVENT_ATTACH:
-		fab_attach_event(l->attach, e.index);
-		break;
-	case FAB_EVENT_DOOR:
-		fab_attach_event(l->door, e.index);
-		break;
-	case FAB_EVENT_REMOTE:
-		fab_remote_event(l->remote, e.index);
-		break;
 	case FAB_EVENT_CONTROL:
 		fab_control_event(l->control, e.index, now);
 		break;
 	case FAB_EVENT_SIM:
 		fab_sim_event(l->sim, e.index, now);
 		break;
-	case FAB_EVENT_FRONT:
-		fab_fronts_event(l->fronts, e.index);
-		break;
 	case FAB_EVENT_HCA:
 		break;
 	default:
-		fab_attach_event(l->tenant[e.type - FAB_EVENT_TENANT], e.index);
+		fab_sockets_event(&l->sockets, e);
 	}
 	return true;
 }
@@ -307,8 +254,8 @@ static void run(struct loop *l)
 		bool sleeps;
 		int n;
 
-		if (l->fronts)
-			fab_fronts_pass(l->fronts);
+		if (l->sockets.fronts)
+			fab_fronts_pass(l->sockets.fronts);
 		sleeps = move_packets(l) && may_sleep(l);
 		now = now_ns(l);
 		next = timers(l, now);
@@ -343,27 +290,6 @@ static bool nobody(void *ctx, uint32_t port, const struct fab_mad *mad)
 	return false;
 }
 
-/* Lines that standard error does not accept are counted, and the next line has the number. */
-static void stderr_line(void *arg, const char *fmt, va_list ap)
-{
-	static unsigned int lost;
-	char line[1024];
-	int n = 0, more;
-
-	(void)arg;
-	if (lost)
-		n = snprintf(line, sizeof(line), "ohca-fabric: %u lines were not written\n", lost);
-	n += snprintf(line + n, sizeof(line) - (size_t)n, "ohca-fabric: ");
-	more = vsnprintf(line + n, sizeof(line) - (size_t)n - 1, fmt, ap);
-	n += more < 0 ? 0 : more;
-	n = n < (int)sizeof(line) - 1 ? n : (int)sizeof(line) - 2;
-	line[n++] = '\n';
-	if (write_stderr(line, (size_t)n))
-		lost = 0;
-	else
-		lost++;
-}
-
 static bool open_hcas(struct loop *l, uint32_t events)
 {
 	l->hcas = fab_hcas_new(l->data);
@@ -375,125 +301,18 @@ static bool open_hcas(struct loop *l, uint32_t events)
 }
 
 /* Return: false: the error was printed. */
-static bool open_remote(struct loop *l, const struct fab_serve_cfg *cfg)
+static bool open_sockets(struct loop *l, const struct fab_serve_cfg *cfg)
 {
-	struct fab_attach_cfg door = { .path = cfg->listen_tcp, .epfd = l->epfd,
-				       .type = FAB_EVENT_DOOR };
-	struct ohca_link_err err;
-
-	if (!cfg->nwires && !cfg->listen_tcp)
-		return true;
-	l->remote = fab_remote_new(l->data, l->epfd, cfg->token, cfg->wire, cfg->nwires, &err);
-	if (!l->remote) {
-		fprintf(stderr, "ohca-fabric: %s\n", err.text);
-		return false;
-	}
-	if (!cfg->listen_tcp)
-		return true;
-	door.remote = l->remote;
-	door.tenants = &l->tenants;
-	door.tenant = FAB_NONE;
-	l->door = fab_attach_new(l->data, &door, &err);
-	if (!l->door)
-		fprintf(stderr, "ohca-fabric: --listen-tcp: %s\n", err.text);
-	return l->door;
-}
-
-/* Whether virtual machines may attach. */
-static bool has_machines(const struct fab_serve_cfg *cfg)
-{
-	return cfg->listen || cfg->ntenants;
-}
-
-/* Whether any link may attach. */
-static bool has_links(const struct fab_serve_cfg *cfg)
-{
-	return has_machines(cfg) || cfg->nwires || cfg->listen_tcp;
-}
-
-/* Find the hosts with a socket of their own. Return: false: the error was printed. */
-static bool find_tenants(struct loop *l, const struct fab_serve_cfg *cfg)
-{
-	for (unsigned int i = 0; i < cfg->ntenants; i++) {
-		const uint32_t node = fab_find_node(l->m.f, cfg->tenant[i].node);
-		const char *wrong = NULL;
-
-		if (node == FAB_NONE)
-			wrong = "there is no such node";
-		else if (!fab_attach_has_place(l->m.f, node))
-			wrong = "it is no host at a switch";
-		for (unsigned int k = 0; !wrong && k < i; k++)
-			if (l->tenant_node[k] == node)
-				wrong = "it has a socket already";
-		if (wrong) {
-			fprintf(stderr, "ohca-fabric: --listen-node %s: %s\n", cfg->tenant[i].node,
-				wrong);
-			return false;
-		}
-		l->tenant_node[i] = node;
-	}
-	l->tenants.node = l->tenant_node;
-	return true;
-}
-
-/* Return: NULL: the error was printed. */
-static struct fab_attach *open_attach(struct loop *l, const struct fab_attach_cfg *cfg,
-				      const char *option)
-{
-	struct ohca_link_err err;
-	struct fab_attach *a = fab_attach_new(l->data, cfg, &err);
-
-	if (a)
-		fab_attach_fronts(a, l->fronts);
-	else
-		fprintf(stderr, "ohca-fabric: %s %s: %s\n", option, cfg->path, err.text);
-	return a;
-}
-
-/* Open the sockets for virtual machines. Return: false: the error was printed. */
-static bool open_machines(struct loop *l, const struct fab_serve_cfg *cfg)
-{
-	const struct fab_fronts_cfg fronts = {
+	const struct fab_sockets_cfg sockets = {
+		.cfg = cfg,
+		.f = l->m.f,
+		.data = l->data,
 		.hcas = l->hcas,
-		.d = l->data,
 		.closer = &l->closer,
-		.disk = cfg->disk,
-		.front_max = cfg->front_memory,
-		.all_max = cfg->fronts_memory,
-		.hca_max = cfg->hca_memory,
 		.epfd = l->epfd,
-		.place = fab_attach_front_place,
-	};
-	struct fab_attach_cfg attach = {
-		.path = cfg->listen,
-		.epfd = l->epfd,
-		.type = FAB_EVENT_ATTACH,
-		.tenants = &l->tenants,
-		.tenant = FAB_NONE,
 	};
 
-	if (!has_machines(cfg))
-		return true;
-	if (!find_tenants(l, cfg))
-		return false;
-	l->fronts = fab_fronts_new(&fronts);
-	if (!l->fronts) {
-		perror("ohca-fabric");
-		return false;
-	}
-	l->attach = cfg->listen ? open_attach(l, &attach, "--listen") : NULL;
-	if (cfg->listen && !l->attach)
-		return false;
-	for (unsigned int i = 0; i < cfg->ntenants; i++) {
-		attach.path = cfg->tenant[i].path;
-		attach.type = (enum fab_event_type)(FAB_EVENT_TENANT + i);
-		attach.tenant = l->tenant_node[i];
-		l->tenant[i] = open_attach(l, &attach, "--listen-node");
-		if (!l->tenant[i])
-			return false;
-		l->tenants.n++;
-	}
-	return true;
+	return fab_sockets_open(&l->sockets, &sockets);
 }
 
 /* Remove it from the epoll set first: until it is closed its events would end each sleep. */
@@ -513,7 +332,7 @@ static bool open_data(struct loop *l, const struct fab_serve_cfg *cfg)
 	struct fab_data_cfg data = cfg->data;
 
 	if (!data.log && !cfg->quiet)
-		data.log = stderr_line;
+		data.log = fab_stderr_line;
 	data.spin = &l->spin;
 	l->link_closer = (struct ohca_link_closer){ .close = close_soon, .arg = l };
 	data.closer = &l->link_closer;
@@ -522,7 +341,7 @@ static bool open_data(struct loop *l, const struct fab_serve_cfg *cfg)
 		fputs("ohca-fabric: out of memory\n", stderr);
 		return false;
 	}
-	return open_hcas(l, cfg->events) && open_remote(l, cfg) && open_machines(l, cfg);
+	return open_hcas(l, cfg->events) && open_sockets(l, cfg);
 }
 
 /* Return: false: the error was printed. */
@@ -618,7 +437,7 @@ static void open_spin(struct loop *l, const struct fab_serve_cfg *cfg)
 {
 	const bool measured = cfg->spin_us == FAB_SPIN_AUTO;
 
-	fab_spin_init(&l->spin, measured && !has_machines(cfg) ? 0 : cfg->spin_us);
+	fab_spin_init(&l->spin, measured && !fab_serve_has_machines(cfg) ? 0 : cfg->spin_us);
 	if (!l->spin.automatic)
 		return;
 	l->schedfd = fab_schedstat_open();
@@ -651,10 +470,10 @@ static void start_threads(void *arg)
 {
 	struct loop *l = arg;
 
-	if (has_links(l->cfg) && !fab_closer_start(&l->closer))
+	if (fab_serve_has_links(l->cfg) && !fab_closer_start(&l->closer))
 		fprintf(stderr, "ohca-fabric: no thread closes descriptors, so a machine that leaves delays "
 			"the others: %s\n", strerror(errno));
-	if (l->fronts && !fab_fronts_start(l->fronts))
+	if (l->sockets.fronts && !fab_fronts_start(l->sockets.fronts))
 		fprintf(stderr, "ohca-fabric: no thread writes to disks, so no machine's memory is on one: %s\n",
 			strerror(errno));
 }
@@ -680,7 +499,7 @@ static void confine(struct loop *l, const struct fab_serve_cfg *cfg)
 	for (unsigned int i = 0; i < cfg->ntenants; i++)
 		sandbox.file[2 + i] = cfg->tenant[i].path;
 	for (unsigned int i = 0; i < cfg->nwires; i++)
-		sandbox.tcp[i] = fab_remote_connects(l->remote, i);
+		sandbox.tcp[i] = fab_remote_connects(l->sockets.remote, i);
 	s = fab_sandbox_enter(&sandbox);
 	if (s->privileges_errno)
 		fprintf(stderr, "ohca-fabric: PR_SET_NO_NEW_PRIVS: %s\n",
@@ -704,8 +523,8 @@ static void ready(const struct loop *l)
 		l->cfg->hooks->ready(l->cfg->hooks->arg, l->data, l->hcas);
 		return;
 	}
-	if (l->door) {
-		fab_attach_bound(l->door, path);
+	if (l->sockets.door) {
+		fab_attach_bound(l->sockets.door, path);
 		printf("ohca-fabric: wires come by %s\n", path);
 	}
 	printf("ohca-fabric: ready, %u switches, %u other nodes\n", f->switches,
@@ -750,7 +569,7 @@ int fab_serve(struct fab *f, const struct fab_serve_cfg *cfg)
 		 * not without links: OpenSM then sends several SMPs before each wake-up, which is
 		 * better
 		 */
-		if (has_links(cfg) && !cfg->hooks)
+		if (fab_serve_has_links(cfg) && !cfg->hooks)
 			run_soon();
 		confine(l, cfg);
 		ready(l);
@@ -762,12 +581,7 @@ int fab_serve(struct fab *f, const struct fab_serve_cfg *cfg)
 	fab_script_stop(&l->m);
 	fab_mad_forget(&l->m);
 	fab_sim_free(l->sim);
-	fab_attach_free(l->attach);
-	for (unsigned int i = 0; i < l->tenants.n; i++)
-		fab_attach_free(l->tenant[i]);
-	fab_attach_free(l->door);
-	fab_remote_free(l->remote);
-	fab_fronts_free(l->fronts);
+	fab_sockets_close(&l->sockets);
 	close_capture(l);
 	fab_hcas_free(l->hcas);
 	say_closed(l);
