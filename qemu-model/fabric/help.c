@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The text of ohca-fabric --help. */
+#include "help.h"
+
+#include <stdio.h>
+
+#include "fabric/client/client_traffic.h"
+#include "fabric/control/control.h"
+#include "fabric/graph/generate.h"
+
+static const char usage_text[] =
+	"Usage: ohca-fabric generate SPEC [OPTION...]  write the topology of SPEC to stdout\n"
+	"       ohca-fabric check [--fat-tree] [--bisection] FILE... say what is wrong with topology\n"
+	"                                     files (-: standard input), and with their cables as a\n"
+	"                                     tree's; how much these can carry\n"
+	"       ohca-fabric hosts OPTION      list the channel adapters: NodeGUID, ports, rate of\n"
+	"                                     the first, NodeGUID of its switch, name\n"
+	"       ohca-fabric serve OPTION...   run a fabric\n"
+	"       ohca-fabric traffic OPTION... let its hosts send to each other, in virtual time\n"
+	"       ohca-fabric VERB OPTION...    ask a fabric that runs; VERBs below\n"
+	"       ohca-fabric --help            this text\n"
+	"       ohca-fabric --version         versions of the link, front and control protocols\n\n"
+	"The fabric, of hosts, serve and traffic:\n"
+	"  -t, --topology FILE       a file,\n"
+	"  -g, --generate SPEC       or made from a SPEC\n"
+	"      --site N              with --generate: GUIDs differ from those of other sites, 0 to 255\n"
+	"                            (0)\n\n"
+	"Options of generate:\n"
+	"      --names nvidia        names, GUIDs, IDs and numbers of ports as of real products\n"
+	"      --aggregation         with an aggregation node at each of these switches\n"
+	"      --chassis             leaves and spines of a fat tree are boards of directors\n"
+	"      --rails N             adapters of each machine of a fat tree (1)\n"
+	"      --speed RATE[,RATE[,RATE]]  of cables of hosts, leaves and spines, as 2xHDR,NDR\n"
+	"                            (EDR)\n"
+	"      --broken N            cables that are missing (0)\n"
+	"      --slow N              cables with a lower width or speed (0)\n"
+	"      --swapped N           pairs of cables whose ends are swapped (0)\n"
+	"      --seed N              chooses these cables (1)\n\n"
+	"Options of serve:\n"
+	"  -u, --umad2sim[=NAME]     let programs with libumad2sim.so attach, OpenSM for one;\n"
+	"                            NAME is their IBSIM_SOCKNAME (sim)\n"
+	"      --umad2sim-udp ADDRESS:PORT  let them attach from other hosts, too: ADDRESS is one\n"
+	"                            of this host's, their IBSIM_SERVER_NAME, PORT their\n"
+	"                            IBSIM_SERVER_PORT; whoever reaches it may manage the fabric\n"
+	"  -c, --control PATH        let the VERBs ask it, by a UNIX socket with that PATH\n"
+	"  -l, --listen PATH         UNIX socket for virtual machines; each has a host's place\n"
+	"      --listen-node NODE=PATH  UNIX socket of its own for the machine of this host, which\n"
+	"                            has its place by no other one; up to 64\n"
+	"      --front-memory SIZE[,ALL]  what a machine's memory may be, and that of all of them:\n"
+	"                            bytes, or with K, M, G or T (4T,64T)\n"
+	"      --hca-memory SIZE     what the daemon keeps of an HCA's objects may take, 1M to 1G\n"
+	"                            (1G)\n"
+	"      --disk-memory         take machines, too, whose memory is in part files of a disk, as\n"
+	"                            persistent memory is: who has such may keep all of them\n"
+	"                            waiting for the disk\n"
+	"      --wire NODE:PORT[=HOST:PORT[/NODE:PORT]]  a wire from this port of a switch, which\n"
+	"                            has no cable or a host's, to a fabric of another host: it waits\n"
+	"                            for one that comes, or connects to the listener at HOST:PORT,\n"
+	"                            there to NODE:PORT, or to any port that waits; up to 64\n"
+	"      --prefix-route ROUTER=PREFIX,GUID  the way of a router to the subnet with that prefix,\n"
+	"                            or * for any, in which it has no port: to the router port\n"
+	"                            with that GUID; up to 64\n"
+	"      --listen-tcp [HOST:]PORT  where wires and programs of other hosts come\n"
+	"                            (127.0.0.1)\n"
+	"      --token FILE          the secret that those have who come by TCP\n"
+	"  -m, --mtu BYTES           of all ports: 256, 512, 1024, 2048 or 4096 (4096)\n"
+	"  -v, --vls N               data VLs of all ports: 1, 2, 4, 8 or 15 (8)\n"
+	"      --pkeys N             entries of P_KeyTables, 32, 64, 96 or 128 (64; with --listen\n"
+	"                            128, and those of switches have 160)\n"
+	"      --capture FILE        write what ports send and receive from the first packet on\n"
+	"                            to FILE, as pcapng\n"
+	"      --capture-port NODE:P a port of the capture; up to 32\n"
+	"      --hosts-off           hosts are switched off until a machine has their place\n"
+	"      --credit-shift N      blocks of 64 << N bytes a credit of their links, 0 to 6 (2)\n"
+	"      --hoq-scale N         stretch HOQLife and LifeTimeValue by N, 0: never discard (1)\n"
+	"      --rate-scale N        wires have the rates of their widths and speeds, divided by N;\n"
+	"                            0: data packets take no time on them (0)\n"
+	"      --seed N              what faults do by chance depends on it (1)\n"
+	"      --spin-us N|auto      wait awake for N us before sleeping; auto: for up to 50 us,\n"
+	"                            while that pays and nobody else wants the processors (auto)\n"
+	"  -q, --quiet               do not report links that come and go\n"
+	"      --stats               print counts of links at the end\n"
+	"      --trace PATTERN       report events of HCAs of this process whose names match:\n"
+	"                            'ohca_*' all, 'ohca_err_*' what should not be\n"
+	"      --virtual             time stands, but while the verb run lets it run, as fast as the\n"
+	"                            processor can: without machines and wires of others\n"
+	"      --no-sandbox          keep the rights of the user: files, system calls\n\n";
+
+/* The rest of the help: the length of a string is limited. */
+static const char usage_rest[] =
+	"Options of traffic, beside --mtu, --vls, --rate-scale (1), --hoq-scale and --seed:\n"
+	FAB_TRAFFIC_HELP
+	"VERBs that ask a fabric:\n"
+	FAB_CONTROL_HELP "\n"
+	"A topology is a file of ibnetdiscover (also -f, -g, -p), ibsim, ibdiagnet (.lst,\n"
+	".db_csv), OpenSM (opensm-subnet.lst) or IBDM (.topo), or made from a SPEC:\n\n"
+	FAB_GENERATE_HELP;
+
+void fab_help_print(void)
+{
+	fputs(usage_text, stdout);
+	fputs(usage_rest, stdout);
+}
