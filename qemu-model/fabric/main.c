@@ -178,7 +178,7 @@ static int check_files(int argc, char **argv)
 			return fab_usage_error("leave out what --help does not list");
 	}
 	if (argc <= first)
-		return fab_usage_error("check has arguments, topology files");
+		return fab_usage_error("check needs topology files");
 	for (int i = first; i < argc; i++)
 		if (check_topology(argv[i], tree, cuts) != EXIT_SUCCESS)
 			rc = EXIT_FAILURE;
@@ -267,7 +267,7 @@ static int check_source(const struct fab_options *o, bool runs)
 		return fab_usage_error(runs ? "one of --topology, --generate and --control is needed" :
 					      "either --topology or --generate is needed");
 	if (control && (o->traffic.cfg.routing || o->vls || o->mtu))
-		return fab_usage_error("--routing, --vls and --mtu are those of the fabric of --control");
+		return fab_usage_error("--control excludes --routing, --vls and --mtu: the running fabric has its own");
 	return EXIT_SUCCESS;
 }
 
@@ -288,7 +288,7 @@ static int with_fabric(int argc, char **argv,
 	if (!rc && o.traffic.any && verb != traffic)
 		rc = fab_usage_error("--pattern, --routing, --size, --messages, --load, --sl, --path-sl, "
 				     "--transport, --congestion-control, --adaptive, --flows, --series, --interval and --script "
-				     "are of traffic");
+				     "are options of traffic");
 	if (!rc)
 		rc = check_source(&o, verb == traffic);
 	f = rc ? NULL : verb == traffic && o.cfg.control ? fab_client_fabric(o.cfg.control) : make(&o);
@@ -328,6 +328,6 @@ int main(int argc, char **argv)
 		return fab_topology_client(argc - 1, argv + 1);
 	if (fab_is_control_verb(verb))
 		return fab_control_client(argc - 1, argv + 1);
-	return fab_usage_error("the first argument is generate, check, hosts, serve, traffic, or a "
-			       "VERB that asks a fabric");
+	return fab_usage_error("the first argument is generate, check, hosts, serve, traffic or a "
+			       "VERB");
 }

@@ -311,20 +311,21 @@ int fab_options_parse(struct fab_options *o, int argc, char **argv)
 		if (!set_option(o, c, optarg))
 			return FAB_EXIT_USAGE;
 	if (optind < argc)
-		return fab_usage_error("options only, and NAME comes behind a =");
+		return fab_usage_error("write options only, and a NAME as --umad2sim=NAME");
 	if (o->cfg.umad2sim_udp && !o->cfg.umad2sim)
 		return fab_usage_error("--umad2sim-udp needs --umad2sim");
 	if (o->cfg.disk && !o->cfg.listen && !o->cfg.ntenants)
 		return fab_usage_error("--disk-memory needs --listen or --listen-node");
 	if (o->site && !o->spec)
-		return fab_usage_error("--site needs --generate: a file has the GUIDs that it has");
+		return fab_usage_error("--site needs --generate: a topology file has its own GUIDs");
 	if (o->is_virtual && (o->cfg.listen || o->cfg.ntenants || o->cfg.nwires || o->cfg.listen_tcp))
-		return fab_usage_error("--virtual is without --listen, --listen-node, --listen-tcp and --wire: machines "
-				       "and other daemons live by the real clock");
+		return fab_usage_error("--virtual excludes --listen, --listen-node, --listen-tcp and "
+				       "--wire: machines and other daemons run in real time");
 	if (o->is_virtual && o->cfg.spin_us != FAB_SPIN_AUTO)
-		return fab_usage_error("--virtual is without --spin-us: there is no time to wait awake for");
+		return fab_usage_error("--virtual excludes --spin-us: no virtual time passes while the "
+				       "daemon polls");
 	if (o->is_virtual && !o->cfg.control)
-		return fab_usage_error("--virtual needs --control: the verb run lets the time run");
+		return fab_usage_error("--virtual needs --control: only the verb run advances the time");
 	if (o->cfg.listen_tcp && !o->cfg.token && !o->cfg.nwires)
 		return fab_usage_error("--listen-tcp needs --token, for programs, or --wire");
 	if (o->cfg.listen_tcp && !o->cfg.token && !ohca_link_is_loopback(o->cfg.listen_tcp))

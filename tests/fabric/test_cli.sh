@@ -71,7 +71,7 @@ expect 'check the cables of a tree' 1 "^missing: 'MF0;leaf03:MSB7800/U1' has 0 c
 	"$fabric" check --fat-tree "$TOPOLOGIES/damaged.ibnetdiscover"
 "$fabric" generate torus:3x3 >"$dir/torus"
 expect 'check what is no tree' 1 '^18 findings' "$fabric" check --fat-tree "$dir/torus"
-expect 'check no file' 2 'check has arguments' "$fabric" check --fat-tree
+expect 'check no file' 2 'check needs topology files' "$fabric" check --fat-tree
 expect 'check all of them' 1 '12 switches' "$fabric" check "$dir/none" "$dir/tree"
 expect 'serve without a fabric' 2 'either --topology or --generate' "$fabric" serve --umad2sim
 expect 'serve two' 2 'either --topology or --generate' "$fabric" serve -t "$dir/tree" -g star:2
@@ -217,7 +217,7 @@ done
 expect 'traffic, no paths' 2 'No such file' "$fabric" traffic -g star:3 --path-sl "$dir/none"
 expect 'traffic where none runs' 1 'give the PATH' "$fabric" traffic --control "$dir/none"
 expect 'traffic of two fabrics' 2 'one of --topology, --generate and --control' "$fabric" traffic --control "$dir/none" -g star:3
-expect 'traffic with other tables' 2 'are those of the fabric' "$fabric" traffic --control "$dir/none" --routing updn
+expect 'traffic with other tables' 2 'the running fabric has its own' "$fabric" traffic --control "$dir/none" --routing updn
 expect 'traffic of nothing' 2 'one of --topology, --generate and --control' "$fabric" traffic
 "$fabric" serve -g star:3 --control "$dir/runs" >"$dir/runs.log" 2>&1 &
 runs=$!
@@ -249,16 +249,16 @@ done
 expect 'the same seed, the same bytes' 0 '^$' diff "$dir/virtual.one" "$dir/virtual.two"
 expect 'a capture says how slow wires are' 0 'rates of wires are divided by 1000 (--rate-scale)' cat "$dir/virtual.pcapng"
 expect 'run what' 2 'write run TIME' "$fabric" run 7 -c "$dir/virtual"
-expect 'virtual time with machines' 2 'without --listen' "$fabric" serve --virtual -g star:2 -l "$dir/listen"
-expect 'virtual time with programs of others' 2 'without --listen' \
+expect 'virtual time with machines' 2 'excludes --listen' "$fabric" serve --virtual -g star:2 -l "$dir/listen"
+expect 'virtual time with programs of others' 2 'excludes --listen' \
 	"$fabric" serve --virtual -g star:2 -c "$dir/virtual" --listen-tcp 127.0.0.1:1
 expect 'virtual time that nobody lets run' 2 'needs --control' "$fabric" serve --virtual -g star:2
-expect 'virtual time, waiting awake' 2 'without --spin-us' "$fabric" serve --virtual -g star:2 -c "$dir/virtual" --spin-us 50
+expect 'virtual time, waiting awake' 2 'excludes --spin-us' "$fabric" serve --virtual -g star:2 -c "$dir/virtual" --spin-us 50
 expect 'traffic, no pattern' 2 'none of uniform' "$fabric" traffic -g star:4 --pattern ring
 expect 'traffic, no size' 2 'not a size from 1' "$fabric" traffic -g star:4 --size 0
 expect 'traffic, no load' 2 'at least 1' "$fabric" traffic -g star:4 --load 0
 expect 'traffic, no SL' 2 'from 0 to 15' "$fabric" traffic -g star:4 --sl 16
-expect 'serve with a pattern' 2 'are of traffic' "$fabric" serve -g star:4 --pattern incast
+expect 'serve with a pattern' 2 'are options of traffic' "$fabric" serve -g star:4 --pattern incast
 expect 'ask without a fabric' 2 'say which fabric: --control PATH' "$fabric" status
 expect 'ask where none is' 1 "$dir/none: No such file.* give the PATH" \
 	"$fabric" lft leaf1 -c "$dir/none"
@@ -826,7 +826,7 @@ expect 'a page has what cables can carry' 0 '^12 commands' as_printed ../../Docu
 expect 'check what cables carry' 1 'there are no two hosts' sh -c "\"$fabric\" generate star:1 | \"$fabric\" check --bisection -"
 expect 'check something else' 2 'leave out what' "$fabric" check --bisect "$dir/hosts"
 expect 'so has that of adaptive routing' 0 '^3 commands' as_printed ../../Documentation/adaptive.rst
-expect 'check nothing' 2 'check has arguments' "$fabric" check
+expect 'check nothing' 2 'check needs topology files' "$fabric" check
 expect 'hosts of nothing' 2 'either --topology or --generate' "$fabric" hosts
 expect 'hosts of two' 2 'either --topology or --generate' "$fabric" hosts -t "$dir/hosts" -g star:2
 expect 'a largest seed' 0 '' "$fabric" hosts -g star:2 --seed 4294967295

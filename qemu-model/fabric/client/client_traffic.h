@@ -42,28 +42,30 @@ enum fab_traffic_code {
 #define FAB_TRAFFIC_HELP \
 	"      --pattern NAME        uniform, permutation, incast, incast-victim, hot-spot,\n" \
 	"                            all-to-all, all-reduce-ring or all-reduce-halving (uniform)\n" \
-	"  -c, --control PATH        the fabric, with the tables that it has now, is the one that runs\n" \
-	"                            there, instead of --topology and --generate\n" \
+	"  -c, --control PATH        use the running fabric with this control socket, and its present\n" \
+	"                            tables, instead of --topology and --generate\n" \
 	"      --routing NAME        minhop or updn (minhop)\n" \
-	"      --size BYTES          of a message, or what all reduce, or with K or M (64K)\n" \
-	"      --messages N          of each host (16, or of all-to-all one to each other host), or\n" \
-	"                            all-reduces (1)\n" \
-	"      --load PERCENT        of the rate of their links (100)\n" \
-	"      --sl N[,N...]         service levels, 0 to 15, which hosts have in turn (0)\n" \
-	"      --path-sl FILE        SLs of paths, in lines of SLID, DLID and SL\n" \
-	"      --congestion-control[=NAME=VALUE,...]  switches mark packets of ports that are\n" \
-	"                            congested, and hosts send more slowly then: threshold,\n" \
+	"      --size BYTES          size of a message, or of the data of an all-reduce: bytes, or with K\n" \
+	"                            or M (64K)\n" \
+	"      --messages N          messages of each host (16; all-to-all: 1 to each other host), or\n" \
+	"                            number of all-reduces (1)\n" \
+	"      --load PERCENT        rate of each host, in percent of the rate of its link (100)\n" \
+	"      --sl N[,N...]         service levels, 0 to 15, assigned to hosts in turn (0)\n" \
+	"      --path-sl FILE        SLs of paths; each line has SLID, DLID and SL\n" \
+	"      --congestion-control[=NAME=VALUE,...]  switches mark packets of congested ports,\n" \
+	"                            and hosts then reduce their rates; names: threshold,\n" \
 	"                            packet_size, marking_rate, ccti_timer, ccti_increase,\n" \
 	"                            ccti_min, ccti_limit, cct_shift\n" \
-	"      --adaptive[=any|kept] switches send by that of equal ways for which least waits,\n" \
-	"                            each packet (any, which --adaptive alone is), or, to keep the\n" \
-	"                            order, after a pause; adaptive on alone is kept\n" \
-	"      --transport NAME      uc; rc: an ACK comes back for each message;\n" \
+	"      --adaptive[=any|kept] adaptive routing: of equal ports, a switch chooses the one\n" \
+	"                            with the shortest queue, for each packet (any, the default), or\n" \
+	"                            only after a pause, which keeps the order (kept; the verb\n" \
+	"                            adaptive on has this default)\n" \
+	"      --transport NAME      uc; rc: the receiver sends an ACK for each message;\n" \
 	"                            ud: a message is no longer than the MTU\n" \
 	"      --flows               print the rate of each host while all send\n" \
 	"      --series FILE         write the rate of each host in each interval, as CSV\n" \
 	"      --interval TIME       of --series (10us)\n" \
-	"      --script FILE         faults at their times, as of the verb script, from the begin on;\n" \
+	"      --script FILE         faults and their times, as in the verb script; time 0 is the begin;\n" \
 	"                            the status is 1 if a line fails\n\n"
 
 /**

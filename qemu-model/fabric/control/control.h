@@ -117,64 +117,64 @@ int fab_topology_client(int argc, char **argv);
 struct fab *fab_client_fabric(const char *path);
 
 #define FAB_CONTROL_HELP \
-	"  status                    what the fabric has, and the MADs that it answered\n" \
+	"  status                    numbers of nodes and links, counts of answered MADs\n" \
 	"  topology [NODE]           nodes and links that are up, as a topology file; with\n" \
 	"                            --json ports and their states, too. --format F: as\n" \
 	"                            ibnetdiscover, ports (ibnetdiscover -p), lst (ibdiagnet),\n" \
-	"                            slurm or dot; also of --topology FILE or --generate SPEC,\n" \
-	"                            which need not run\n" \
-	"  counters [NODE]           counters of all ports, or of those of a node\n" \
+	"                            slurm or dot; also with --topology FILE or --generate SPEC\n" \
+	"                            instead of a running fabric\n" \
+	"  counters [NODE]           counters of all ports, or of the ports of a node\n" \
 	"  metrics                   counters, states of links and the fabric's own numbers, as\n" \
 	"                            text of OpenMetrics for Prometheus\n" \
 	"  lft NODE                  LinearForwardingTable of a switch\n" \
-	"  trace FROM TO             the way of a packet by the tables that are loaded; FROM\n" \
-	"                            and TO are LIDs, nodes or NODE:PORT; --multicast MLID: of\n" \
-	"                            its copy\n" \
-	"  capture NODE:PORT... -w FILE|-  what up to 32 ports send and receive, as pcapng,\n" \
-	"                            until a signal, or --count N packets, or --seconds N;\n" \
-	"                            --link-packets: flow control, too\n" \
+	"  trace FROM TO             the path of a packet by the present tables; FROM and TO are\n" \
+	"                            LIDs, nodes or NODE:PORT; --multicast MLID: the path of its\n" \
+	"                            copy\n" \
+	"  capture NODE:PORT... -w FILE|-  write the packets of up to 32 ports, as pcapng,\n" \
+	"                            until a signal, for --count N packets or --seconds N;\n" \
+	"                            --link-packets: flow control packets, too\n" \
 	"  link up|down NODE:PORT    plug or pull a cable\n" \
 	"  link flap NODE:PORT [--down T] [--interval T] [--count N]\n" \
-	"                            pull it for T (1s), N times (1)\n" \
+	"                            pull a cable for T (1s), N times (1)\n" \
 	"  link degrade NODE:PORT [--width W] [--speed S]\n" \
-	"                            at most 1, 2, 4, 8 or 12 lanes and SDR to XDR\n" \
-	"  link restore NODE:PORT    it has all widths and speeds again\n" \
+	"                            limit a link to 1, 2, 4, 8 or 12 lanes, or to SDR to XDR\n" \
+	"  link restore NODE:PORT    allow all widths and speeds again\n" \
 	"  node kill|revive NODE     switch a node off, or on with its tables forgotten\n" \
-	"  loss NODE:PORT RATE [SEED] [--burst N]  a cable loses packets, both ways; RATE from 0\n" \
-	"                            to 1, in bursts of N on the average\n" \
-	"  corrupt NODE:PORT RATE [SEED]  it damages data packets; their ICRC tells\n" \
-	"  delay NODE:PORT TIME      packets that leave there arrive TIME later: 20us, 0.1s; 0\n" \
-	"  delay NODE ATTRIBUTE TIME  requests that are about it go on TIME later: NodeInfo,\n" \
+	"  loss NODE:PORT RATE [SEED] [--burst N]  a cable loses packets in both directions;\n" \
+	"                            RATE from 0 to 1, in bursts of N on average\n" \
+	"  corrupt NODE:PORT RATE [SEED]  a cable damages data packets, so their ICRC is wrong\n" \
+	"  delay NODE:PORT TIME      packets sent by this port arrive TIME later: 20us, 0.1s; 0\n" \
+	"  delay NODE ATTRIBUTE TIME  delay requests for ATTRIBUTE by TIME: NodeInfo,\n" \
 	"                            Perf:ClassPortInfo, SubnAdm:0x35; Subn, SubnAdm, Perf, ComMgt: all\n" \
-	"  drop NODE ATTRIBUTE NTH   each NTH request that is about it is lost; 0: none\n" \
-	"  refuse NODE ATTRIBUTE unsupported|invalid|busy|none  the answer to requests that are\n" \
-	"                            about it has that status, or a number; not of Subn and ComMgt\n" \
-	"  guid NODE OTHER|0         its agent tells OTHER's GUIDs as its own, or GUID 0; NODE NODE:\n" \
-	"                            its own ones\n" \
-	"  preset NODE:PORT COUNTER VALUE|stuck  a counter, by the name that counters says;\n" \
-	"                            stuck: managers read all ones, whatever they reset\n" \
-	"  expect NODE:PORT STATE    whether a port is Down, Init, Armed or Active\n" \
-	"  expect NODE:PORT COUNTER is|above|below N  whether one of its counters is\n" \
-	"  expect COUNTER is|above|below N  the same of links_up, links_active, subnet_managers,\n" \
-	"                            traps and lost_mads; the status is 1 if it is otherwise;\n" \
-	"                            --within T, in a script: by then\n" \
-	"  script [--replace] [--wait] FILE  all of these from link on, each at its time: at TIME\n" \
+	"  drop NODE ATTRIBUTE NTH   lose each NTH request for ATTRIBUTE; 0: none\n" \
+	"  refuse NODE ATTRIBUTE unsupported|invalid|busy|none  answer requests for\n" \
+	"                            ATTRIBUTE with this status or number; not Subn, ComMgt\n" \
+	"  guid NODE OTHER|0         its agent reports OTHER's GUIDs as its own, or GUID 0;\n" \
+	"                            NODE NODE: its own GUIDs again\n" \
+	"  preset NODE:PORT COUNTER VALUE|stuck  set a counter; counters shows the names;\n" \
+	"                            stuck: managers read all ones, even after a reset\n" \
+	"  expect NODE:PORT STATE    check that a port is Down, Init, Armed or Active\n" \
+	"  expect NODE:PORT COUNTER is|above|below N  check a counter of a port\n" \
+	"  expect COUNTER is|above|below N  check links_up, links_active, subnet_managers,\n" \
+	"                            traps or lost_mads; the exit status is 1 if the check fails;\n" \
+	"                            --within T, in a script: it must succeed within T\n" \
+	"  script [--replace] [--wait] FILE  run the verbs from link on at their times: at TIME\n" \
 	"                            VERB ..., every TIME for TIME VERB ..., about TIME for TIME\n" \
-	"                            VERB ..., by chance, or when COUNTER below N for TIME do\n" \
-	"                            VERB ..., as expect has it; script --stop ends it;\n" \
-	"                            --wait: say what becomes of each, the status is 1 if one fails\n" \
-	"  adaptive on|off [SWITCH...]   of equal ways packets take that for which least waits,\n" \
-	"                            at these switches or all; on: once more when tables have\n" \
-	"                            changed. --order kept|any (kept), --sls 0,2-5 (all),\n" \
-	"                            --gap T (1ms)\n" \
-	"  run TIME                  let the time of serve --virtual run: 10ms, 1.5s,\n" \
+	"                            VERB ... (at random), or when COUNTER below N for TIME do\n" \
+	"                            VERB ..., with counters as in expect; script --stop ends it;\n" \
+	"                            --wait: print each result; the exit status is 1 if one fails\n" \
+	"  adaptive on|off [SWITCH...]   adaptive routing of these switches, or all: of equal ports,\n" \
+	"                            a switch chooses the one with the shortest queue; on: needed\n" \
+	"                            again after tables have changed. --order kept|any (kept),\n" \
+	"                            --sls 0,2-5 (all), --gap T (1ms)\n" \
+	"  run TIME                  advance the time of serve --virtual: 10ms, 1.5s,\n" \
 	"                            up to 1000000s\n" \
 	"  log                       the last 1,024 commands that have changed the fabric, of clients\n" \
 	"                            and of scripts, with their times\n" \
 	"A NODE is a NodeDescription, a NodeGUID or a PortGUID: 0x5254..., 5254..., S-5254...\n" \
-	"or H-5254...; a PORT is a number or, of what makes faults, any\n\n" \
+	"or H-5254...; a PORT is a number; verbs that make faults accept any, too\n\n" \
 	"Their options:\n" \
 	"  -c, --control PATH        the control socket of the fabric\n" \
-	"  -j, --json                print replies as they come, JSON objects in lines\n"
+	"  -j, --json                print the replies, a JSON object in each line\n"
 
 #endif
