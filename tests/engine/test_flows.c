@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <zlib.h>
 
+#include "fabric/data/hport_priv.h"
 #include "fabric/traffic/traffic.h"
 #include "ib/rate.h"
 #include "places.h"

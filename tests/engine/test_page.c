@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "engine/object/doorbell.h"
+#include "fabric/data/hport_priv.h"
 #include "fabric/fault/fault.h"
 #include "fabric/hca/hca_priv.h"
 #include "front/proto.h"

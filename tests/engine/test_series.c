@@ -16,6 +16,7 @@
 #include <zlib.h>
 
 #include "engine/base/work.h"
+#include "fabric/data/hport_priv.h"
 #include "fabric/fault/fault.h"
 #include "fabric/hca/hca_priv.h"
 #include "engine/object/to_transport.h"

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <poll.h>
 
+#include "fabric/data/hport_priv.h"
 #include "fabric/fault/fault.h"
 #include "fabric/hca/hca_priv.h"
 #include "fabric/watch/capture.h"

@@ -3,6 +3,7 @@
 #ifndef TESTS_FABRIC_FAULTS_H
 #define TESTS_FABRIC_FAULTS_H
 
+#include "fabric/data/gsi.h"
 #include "fabric/fault/fault.h"
 #include "hosts.h"
 

@@ -10,6 +10,7 @@
 #include <sys/un.h>
 
 #include "fabric/base/event.h"
+#include "fabric/data/clock.h"
 #include "fabric/fault/fault.h"
 #include "fabric/control/control.h"
 #include "fabric/watch/pcapng.h"

@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 
+#include "fabric/data/buffer.h"
 #include "fabric/fault/fault.h"
 #include "fabric/watch/spool.h"
 

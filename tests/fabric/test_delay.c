@@ -2,6 +2,8 @@
 /* Wires with a delay: packets and MADs in order, at their time, with their credits. */
 #include "faults.h"
 
+#include "fabric/data/wait.h"
+
 /* Buffers that were not needed for a minute are freed, those in use are not. */
 static void test_trim(void **st)
 {

@@ -2,6 +2,9 @@
 /* Lanes of the switch: SL to VL, credits, packets that are too old, stalled lanes, arbitration. */
 #include "net.h"
 
+#include "fabric/data/clock.h"
+#include "fabric/data/wait.h"
+
 static void set_sl2vl(struct net *t, unsigned int in, unsigned int out, uint8_t base)
 {
 	struct ib_sl2vl map;

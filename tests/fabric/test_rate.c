@@ -2,6 +2,8 @@
 /* Wires with rates: throughput, latency, shares of a wire, and PortXmitWait, in virtual time. */
 #include "paced.h"
 
+#include "fabric/data/buffer.h"
+
 #include <math.h>
 
 /* @got is within @per_mille of @want. */

@@ -4,6 +4,8 @@
  * the rate, MADs between packets. Time advances to the next event.
  */
 #include "faults.h"
+
+#include "fabric/data/delay.h"
 #include "ib/rate.h"
 
 #define LEN	2046u		/* 2,048 bytes on the wire: 163,840 ns at EDR / 1000 */

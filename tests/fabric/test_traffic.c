@@ -8,6 +8,7 @@
 #include "hosts.h"
 
 #include "fabric/control/control.h"
+#include "fabric/data/gsi.h"
 #include "fabric/watch/capture.h"
 #include "ib/crc.h"
 #include "ib/pma.h"

@@ -20,6 +20,7 @@
  * leave by a port that depends on their LIDs.
  */
 #include "adaptive.h"
+#include "clock.h"
 
 #include "ib/vl.h"
 

@@ -7,7 +7,10 @@
  * packets of a size wait than in the last minutes. Buffers that were not needed for a minute are
  * freed.
  */
+#include "buffer.h"
+#include "clock.h"
 #include "congestion.h"
+#include "park.h"
 
 #include <stdlib.h>
 #include <string.h>

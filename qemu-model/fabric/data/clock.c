@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The clock of the data path: the host's clock without the times in which the daemon stood still.
  * */
-#include "data_priv.h"
+#include "clock.h"
 
 #include <time.h>
 

@@ -14,6 +14,9 @@
  * count, also for ports that mark nothing.
  */
 #include "congestion.h"
+#include "buffer.h"
+#include "clock.h"
+#include "pace.h"
 #include "fabric/graph/adaptive.h"
 
 #include <stdlib.h>

@@ -1,6 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The data path of a fabric: its beginning, its end, and its rounds; see data.h. */
+#include "data.h"
+#include "buffer.h"
+#include "data_priv.h"
+#include "decide.h"
+#include "delay.h"
+#include "forward.h"
+#include "gsi.h"
+#include "hport_priv.h"
+#include "links.h"
+#include "pace.h"
 #include "to_watch.h"
+#include "wait.h"
 
 #include <stdlib.h>
 

@@ -4,8 +4,13 @@
  * tables, SL to VL. A router may forward a packet to another subnet. At any other node a packet has
  * arrived.
  */
+#include "decide.h"
 #include "adaptive.h"
+#include "clock.h"
+#include "gsi.h"
+#include "route.h"
 #include "to_watch.h"
+#include "wait.h"
 
 #include <string.h>
 

@@ -8,7 +8,12 @@
  * lost when the link goes down. A packet waits at a switch in the buffer in which it arrived, and
  * the next such wire takes that buffer over.
  */
+#include "delay.h"
+#include "buffer.h"
+#include "clock.h"
 #include "hop.h"
+#include "links.h"
+#include "pace.h"
 
 #include <stddef.h>
 #include <stdlib.h>

@@ -5,7 +5,12 @@
  * path. What may change without that is checked for each packet: captures, and packets that wait.
  */
 #include "flow.h"
+#include "buffer.h"
+#include "decide.h"
+#include "gsi.h"
 #include "hop.h"
+#include "hport_priv.h"
+#include "wait.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,16 @@
  * several inputs request the same lane. A multicast head requests each of its outputs, and stays
  * until all of them have their copy. hop.c sends the packets.
  */
+#include "forward.h"
+#include "buffer.h"
+#include "decide.h"
+#include "delay.h"
+#include "gsi.h"
 #include "hop.h"
+#include "pace.h"
+#include "park.h"
+#include "route.h"
+#include "wait.h"
 
 #include <string.h>
 

@@ -4,7 +4,15 @@
  * that its agents send to a virtual machine leave by the link: an SMP by VL15, any other by a data
  * lane as soon as there is credit. Every packet is copied first; the copy is checked.
  */
+#include "gsi.h"
+#include "buffer.h"
+#include "clock.h"
+#include "delay.h"
+#include "hop.h"
+#include "links.h"
+#include "pace.h"
 #include "to_watch.h"
+#include "wait.h"
 
 #include <string.h>
 

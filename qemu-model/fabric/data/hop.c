@@ -5,8 +5,18 @@
  * input buffer. A packet that leaves by a link is copied into the ring. This file also handles the
  * heads of a link that gets a delay, or goes down.
  */
-#include "congestion.h"
 #include "hop.h"
+#include "buffer.h"
+#include "clock.h"
+#include "congestion.h"
+#include "decide.h"
+#include "delay.h"
+#include "gsi.h"
+#include "links.h"
+#include "pace.h"
+#include "park.h"
+#include "route.h"
+#include "wait.h"
 
 #include "ib/crc.h"
 

@@ -4,7 +4,9 @@
 #define OHCA_FABRIC_HOP_H
 
 #include "adaptive.h"
+#include "decide.h"
 #include "to_watch.h"
+#include "wait.h"
 
 /** fab_count_rcv() - count @f as received at port @in (16.1.3.5) */
 static inline void fab_count_rcv(struct fab_dport *in, const struct fab_frame *f)
@@ -58,6 +60,32 @@ static inline void fab_head_forget(struct fab_data *d, struct fab_lane *l)
 	l->seen = false;
 	l->lost = false;
 }
+
+/**
+ * fab_drop_head() - count the drop of head @l: one packet, or each multicast copy that has not left
+ *
+ * Packets received plus forks stay equal to packets delivered, dropped and still waiting.
+ */
+void fab_drop_head(struct fab_data *d, const struct fab_lane *l, enum fab_drop why);
+
+/** fab_forget_heads() - the link of @dp is down: forget the packets in its rings */
+void fab_forget_heads(struct fab_data *d, struct fab_dport *dp);
+
+/**
+ * fab_commit() - send the packet at @b, for which fab_tx_begin() had room, by @out
+ * @view: its payload, if that is not at @b: only to an HCA, and not @lost
+ * @flags: OHCA_FRAME_ICRC or 0
+ * @lost: it is damaged on its way
+ * @agent: it is a MAD that an agent has sent
+ */
+void fab_commit(struct fab_data *d, const struct fab_dport *out, unsigned int vl, const uint8_t *b,
+		const struct ib_view *view, uint32_t len, uint16_t flags, bool lost, bool agent);
+
+/** fab_keep_heads() - move the heads in the rings of @dp's link to its input buffer */
+void fab_keep_heads(struct fab_data *d, struct fab_dport *dp);
+
+/** fab_arrived() - @b has arrived at @in over a wire; consumes @b */
+void fab_arrived(struct fab_data *d, struct fab_dport *in, unsigned int vl, struct fab_buffer *b);
 
 /**
  * fab_enter() - packet @f arrives at @in by lane @vl; it fits into the input buffer there

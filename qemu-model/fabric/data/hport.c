@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Ports of HCAs that this process hosts; see hport.h. */
+#include "hport_priv.h"
+#include "buffer.h"
+#include "clock.h"
+#include "delay.h"
 #include "flow.h"
+#include "gsi.h"
 #include "hop.h"
+#include "links.h"
+#include "pace.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The links of a fabric's ports: attach, train, detach. */
+#include "links.h"
+#include "clock.h"
 #include "congestion.h"
+#include "hop.h"
+#include "hport_priv.h"
+#include "wait.h"
 
 #include <inttypes.h>
 #include <string.h>

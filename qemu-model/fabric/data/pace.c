@@ -10,7 +10,9 @@
  * the wire begins to send it at the time at which it was ready, up to FAB_LATE_NS before now. Time
  * in which no packet waited is not made up for.
  */
-#include "data_priv.h"
+#include "pace.h"
+#include "clock.h"
+#include "park.h"
 
 #include <stddef.h>
 

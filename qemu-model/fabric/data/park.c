@@ -14,7 +14,10 @@
  * does, which then chooses among all that have arrived; and room that a round makes in a buffer is
  * used only in the next round. The order in which a round serves the outputs then changes nothing.
  */
-#include "data_priv.h"
+#include "park.h"
+#include "clock.h"
+#include "pace.h"
+#include "wait.h"
 
 void fab_unpark(struct fab_data *d, struct fab_dport *in, unsigned int vl)
 {

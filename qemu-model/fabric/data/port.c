@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The ports that have carried data, and the settings that they copy from management. */
+#include "port.h"
+#include "buffer.h"
 #include "congestion.h"
+#include "delay.h"
+#include "hop.h"
+#include "links.h"
+#include "pace.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Reports about links: log lines, and counts. */
-#include "data_priv.h"
+#include "buffer.h"
+#include "hport_priv.h"
 
 #include <inttypes.h>
 #include <string.h>

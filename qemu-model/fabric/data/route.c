@@ -4,7 +4,7 @@
  * the headers with which it arrived, since it may be decided on again; it gets the new ones when it
  * leaves. The ICRC covers none of them (7.8.1).
  */
-#include "data_priv.h"
+#include "route.h"
 
 #include <string.h>
 

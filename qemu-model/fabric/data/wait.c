@@ -4,7 +4,9 @@
  * LifeTimeValue, VLStallCount: IBTA volume 1, 18.2.5.4), and the counters of waits (PortXmitWait:
  * 16.1.3.5).
  */
-#include "data_priv.h"
+#include "wait.h"
+#include "clock.h"
+#include "pace.h"
 
 #include "ib/rate.h"
 

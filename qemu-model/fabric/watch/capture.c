@@ -7,6 +7,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "fabric/data/buffer.h"
+#include "fabric/data/clock.h"
+#include "fabric/data/gsi.h"
 #include "fabric/data/to_watch.h"
 #include "ib/crc.h"
 #include "pcapng.h"
