@@ -229,6 +229,7 @@ expect 'traffic of one' 1 'no two hosts' "$fabric" traffic -g star:1
 # virtual time advances only when it is asked to
 serve_virtual()
 {
+	rm -f "$dir/virtual.out"
 	"$fabric" serve -q --virtual -g fat-tree:4 --seed 3 -c "$dir/virtual" --rate-scale 1000 \
 		--capture "$dir/virtual.pcapng" --capture-port leaf1:1 >"$dir/virtual.out" 2>&1 &
 	virtual=$!
