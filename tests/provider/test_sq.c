@@ -7,6 +7,27 @@
 
 #include "post.h"
 
+/*
+ * The WQE at @pi is an RDMA WRITE with @len bytes inline, and is published. The device has executed
+ * it. Return: the index of the next WQE.
+ */
+static uint32_t inlined(struct env *e, uint32_t pi, const uint8_t *src, uint32_t len)
+{
+	const struct ohca_hw_wqe_ctrl *c = bb(e, pi);
+	const uint32_t nseg = 2 + (len + 15) / 16, bbs = (nseg + 3) / 4;
+	uint8_t got[256];
+
+	assert_int_equal(c->nseg, nseg);
+	assert_int_equal(le16toh(c->flags), OHCA_WQE_INLINE | len << 6);
+	for (uint32_t i = 0; i < bbs; i++)
+		memcpy(got + 64 * i, bb(e, pi + i), 64);
+	assert_memory_equal(got + 32, src, len);
+	pi += bbs;
+	assert_int_equal(le32toh(db(e)->sq_pi), pi);
+	db(e)->sq_ci = htole32(pi);
+	return pi;
+}
+
 /* SGEs and inline bytes past the end of the ring, from every block. */
 static void wrap(void **state)
 {
@@ -29,36 +50,18 @@ static void wrap(void **state)
 			.sg_list = parts, .num_sge = 3, .opcode = IBV_WR_RDMA_WRITE,
 			.send_flags = IBV_SEND_INLINE,
 		};
-		struct ohca_hw_wqe_ctrl *c = bb(e, pi);
-		uint32_t nseg = 2 + (len + 15) / 16;
-		uint32_t bbs = (nseg + 3) / 4;
 
 		parts[0] = (struct ibv_sge){ (uintptr_t)src, len / 3, 0 };
 		parts[1] = (struct ibv_sge){ (uintptr_t)src + len / 3, len / 2 - len / 3, 0 };
 		parts[2] = (struct ibv_sge){ (uintptr_t)src + len / 2, len - len / 2, 0 };
 		assert_int_equal(post(e, &wr), 0);
-		assert_int_equal(c->nseg, nseg);
-		assert_int_equal(le16toh(c->flags), OHCA_WQE_INLINE | len << 6);
-		for (i = 0; i < bbs; i++)
-			memcpy(got + 64 * i, bb(e, pi + i), 64);
-		assert_memory_equal(got + 32, src, len);
-		pi += bbs;
-		assert_int_equal(le32toh(db(e)->sq_pi), pi);
-		db(e)->sq_ci = htole32(pi);
+		pi = inlined(e, pi, src, len);
 
 		/* one SGE */
 		parts[0] = (struct ibv_sge){ (uintptr_t)src, len, 0 };
 		wr.num_sge = 1;
-		c = bb(e, pi);
 		assert_int_equal(post(e, &wr), 0);
-		assert_int_equal(c->nseg, nseg);
-		assert_int_equal(le16toh(c->flags), OHCA_WQE_INLINE | len << 6);
-		for (i = 0; i < bbs; i++)
-			memcpy(got + 64 * i, bb(e, pi + i), 64);
-		assert_memory_equal(got + 32, src, len);
-		pi += bbs;
-		assert_int_equal(le32toh(db(e)->sq_pi), pi);
-		db(e)->sq_ci = htole32(pi);
+		pi = inlined(e, pi, src, len);
 
 		/* by builder, in one piece and as a list */
 		e->ex->wr_start(e->ex);
@@ -73,14 +76,7 @@ static void wrap(void **state)
 			e->ex->wr_set_inline_data_list(e->ex, 2, bufs);
 		}
 		assert_int_equal(e->ex->wr_complete(e->ex), 0);
-		c = bb(e, pi);
-		assert_int_equal(c->nseg, nseg);
-		assert_int_equal(le16toh(c->flags), OHCA_WQE_INLINE | len << 6);
-		for (i = 0; i < bbs; i++)
-			memcpy(got + 64 * i, bb(e, pi + i), 64);
-		assert_memory_equal(got + 32, src, len);
-		pi += bbs;
-		db(e)->sq_ci = htole32(pi);
+		pi = inlined(e, pi, src, len);
 
 		/* nine SGEs: three blocks */
 		wr = (struct ibv_send_wr){ .sg_list = many, .num_sge = 9, .opcode = IBV_WR_SEND };
