@@ -267,7 +267,8 @@ static int check_source(const struct fab_options *o, bool runs)
 		return fab_usage_error(runs ? "one of --topology, --generate and --control is needed" :
 					      "either --topology or --generate is needed");
 	if (control && (o->traffic.cfg.routing || o->vls || o->mtu))
-		return fab_usage_error("--control excludes --routing, --vls and --mtu: the running fabric has its own");
+		return fab_usage_error("--control excludes --routing, --vls and --mtu: the running "
+				       "fabric has its own");
 	return EXIT_SUCCESS;
 }
 
@@ -286,12 +287,18 @@ static int with_fabric(int argc, char **argv,
 	struct fab *f;
 
 	if (!rc && o.traffic.any && verb != traffic)
-		rc = fab_usage_error("--pattern, --routing, --size, --messages, --load, --sl, --path-sl, "
-				     "--transport, --congestion-control, --adaptive, --flows, --series, --interval and --script "
-				     "are options of traffic");
+		rc = fab_usage_error("--pattern, --routing, --size, --messages, --load, --sl, "
+				     "--path-sl, --transport, --congestion-control, --adaptive, "
+				     "--flows, --series, --interval and --script are options of "
+				     "traffic");
 	if (!rc)
 		rc = check_source(&o, verb == traffic);
-	f = rc ? NULL : verb == traffic && o.cfg.control ? fab_client_fabric(o.cfg.control) : make(&o);
+	if (rc)
+		f = NULL;
+	else if (verb == traffic && o.cfg.control)
+		f = fab_client_fabric(o.cfg.control);
+	else
+		f = make(&o);
 	if (f)
 		rc = verb(f, &o);
 	else if (!rc)

@@ -26,7 +26,8 @@ static bool set_front_memory(struct fab_options *o, const char *arg)
 		rest = fab_option_size(rest + 1, all);
 	if (rest && !*rest && *one && *all && *one <= FAB_FRONT_BYTES && *all <= FAB_FRONTS_BYTES)
 		return true;
-	fprintf(stderr, "ohca-fabric: --front-memory: '%s' is not SIZE[,ALL], up to 4T and 64T\n", arg);
+	fprintf(stderr, "ohca-fabric: --front-memory: '%s' is not SIZE[,ALL], up to 4T and 64T\n",
+		arg);
 	return false;
 }
 
@@ -318,7 +319,8 @@ int fab_options_parse(struct fab_options *o, int argc, char **argv)
 		return fab_usage_error("--disk-memory needs --listen or --listen-node");
 	if (o->site && !o->spec)
 		return fab_usage_error("--site needs --generate: a topology file has its own GUIDs");
-	if (o->is_virtual && (o->cfg.listen || o->cfg.ntenants || o->cfg.nwires || o->cfg.listen_tcp))
+	if (o->is_virtual &&
+	    (o->cfg.listen || o->cfg.ntenants || o->cfg.nwires || o->cfg.listen_tcp))
 		return fab_usage_error("--virtual excludes --listen, --listen-node, --listen-tcp and "
 				       "--wire: machines and other daemons run in real time");
 	if (o->is_virtual && o->cfg.spin_us != FAB_SPIN_AUTO)

@@ -471,11 +471,11 @@ static void start_threads(void *arg)
 	struct loop *l = arg;
 
 	if (fab_serve_has_links(l->cfg) && !fab_closer_start(&l->closer))
-		fprintf(stderr, "ohca-fabric: no thread closes descriptors, so a machine that leaves delays "
-			"the others: %s\n", strerror(errno));
+		fprintf(stderr, "ohca-fabric: no thread closes descriptors, so a machine that "
+			"leaves delays the others: %s\n", strerror(errno));
 	if (l->sockets.fronts && !fab_fronts_start(l->sockets.fronts))
-		fprintf(stderr, "ohca-fabric: no thread writes to disks, so no machine's memory is on one: %s\n",
-			strerror(errno));
+		fprintf(stderr, "ohca-fabric: no thread writes to disks, so no machine's memory is "
+			"on one: %s\n", strerror(errno));
 }
 
 /*
@@ -535,7 +535,8 @@ static void ready(const struct loop *l)
 static void say_closed(const struct loop *l)
 {
 	if (l->closer.in_place)
-		fab_data_log(l->data, "closed %" PRIu64 " descriptors of peers itself", l->closer.in_place);
+		fab_data_log(l->data, "closed %" PRIu64 " descriptors of peers itself",
+			     l->closer.in_place);
 }
 
 int fab_serve(struct fab *f, const struct fab_serve_cfg *cfg)

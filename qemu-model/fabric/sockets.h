@@ -57,7 +57,10 @@ struct fab_sockets_cfg {
  */
 bool fab_sockets_open(struct fab_sockets *s, const struct fab_sockets_cfg *c);
 
-/** fab_sockets_timer() - run the timers that are due. Return: ns until the next; UINT64_MAX: never */
+/**
+ * fab_sockets_timer() - run the timers that are due
+ * Return: ns until the next one is due; UINT64_MAX: never
+ */
 uint64_t fab_sockets_timer(struct fab_sockets *s, uint64_t now_ns);
 
 /**
