@@ -239,7 +239,7 @@ static void builder(void **state)
 static void srq(void **state)
 {
 	wait_for(resize_srq, use_srq, use_srq);
-	assert_int_equal(le32toh(to_osrq(e.srq)->db->rq_pi), 2);
+	assert_int_equal(le32toh(to_osrq(e.srq)->rq.db->rq_pi), 2);
 }
 
 static void cq(void **state)

@@ -155,7 +155,7 @@ static void *small_one(void)
 
 static uint32_t number_of(void *one)
 {
-	return reuse.srq ? to_osrq(one)->srqn : to_oqp(one)->handle;
+	return reuse.srq ? to_osrq(one)->rq.number : to_oqp(one)->handle;
 }
 
 static int destroy(void *one)

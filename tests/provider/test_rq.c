@@ -84,8 +84,8 @@ static void shared_recv_queue(void **state)
 	assert_non_null(the_srq);
 	assert_int_equal(attr.attr.max_wr, 16);
 	assert_int_equal(attr.attr.max_sge, 30);
-	check_rq(e, &to_osrq(the_srq)->rq, to_osrq(the_srq)->db, OHCA_UAR_SRQ,
-		 to_osrq(the_srq)->srqn, post_srq);
+	check_rq(e, &to_osrq(the_srq)->rq, to_osrq(the_srq)->rq.db, OHCA_UAR_SRQ,
+		 to_osrq(the_srq)->rq.number, post_srq);
 
 	/* a QP that uses an SRQ has no RQ */
 	qattr.srq = the_srq;

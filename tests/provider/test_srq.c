@@ -289,7 +289,7 @@ static void list_operations(void **state)
 		del.tm.handle = add.tm.handle;
 		assert_int_equal(ops.post_srq_ops(x.ibsrq, &del, &bad), 0);
 		assert_int_equal(resize(&x, 1 + n * 11 % 60), 0);
-		assert_int_equal(le32toh(x.srq->db->sq_pi), 2 * n + 2);
+		assert_int_equal(le32toh(x.srq->rq.db->sq_pi), 2 * n + 2);
 		for (i = 2 * n; i < 2 * n + 2; i++) {
 			w = (void *)(dev.ring + ((size_t)(dev.mask + 1) << dev.log_stride) +
 				     (i & 3) * 64);

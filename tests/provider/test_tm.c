@@ -98,10 +98,10 @@ static int del(struct env *e, uint32_t handle)
 /* The device has executed all operations so far, the last one with @result. */
 static void executed(struct env *e, uint32_t result)
 {
-	uint32_t ci = le32toh(e->srq->db->sq_pi);
+	uint32_t ci = le32toh(e->srq->rq.db->sq_pi);
 
 	slot(e, ci - 1)->result = htole32(result);
-	e->srq->db->sq_ci = htole32(ci);
+	e->srq->rq.db->sq_ci = htole32(ci);
 }
 
 static void tag_free(struct env *e, uint32_t handle, uint32_t srqn)
@@ -139,7 +139,7 @@ static void operations(void **state)
 	assert_int_equal(le64toh(w->sge.addr), 0x123456789abc);
 	assert_int_equal(le32toh(w->sge.length), 4096);
 	assert_int_equal(le32toh(w->sge.lkey), 0x77);
-	assert_int_equal(fake_doorbell(e->ctx, OHCA_UAR_SRQ), 1ull << 32 | e->srq->srqn);
+	assert_int_equal(fake_doorbell(e->ctx, OHCA_UAR_SRQ), 1ull << 32 | e->srq->rq.number);
 	/* the device is working on the ring: no doorbell */
 	assert_int_equal(ops.post_srq_ops(e->ibsrq, &wr, &bad), 0);
 	w = slot(e, 1);
@@ -158,7 +158,7 @@ static void operations(void **state)
 	wr = (struct ibv_ops_wr){ .opcode = IBV_WR_TAG_ADD, .tm.add.num_sge = 2 };
 	assert_int_equal(ops.post_srq_ops(e->ibsrq, &wr, &bad), EINVAL);
 	assert_int_equal(del(e, TAGS), EINVAL);
-	assert_int_equal(le32toh(e->srq->db->sq_pi), 2);
+	assert_int_equal(le32toh(e->srq->rq.db->sq_pi), 2);
 	/* the ring is full */
 	assert_int_equal(del(e, 0), 0);
 	assert_int_equal(del(e, 0), 0);
@@ -182,7 +182,7 @@ static void tags(void **state)
 	assert_int_equal(del(e, h[2]), 0);
 	executed(e, OHCA_TM_FAILED);
 	assert_int_equal(add(e, n, NULL), ENOMEM);
-	tag_free(e, h[2], e->srq->srqn);
+	tag_free(e, h[2], e->srq->rq.number);
 	assert_int_equal(ops.poll_cq(&e->cq->vcq.cq, 1, &wc), 1);
 	assert_int_equal(add(e, n, &x), 0);
 	assert_int_equal(x, h[2]);
@@ -199,10 +199,10 @@ static void tags(void **state)
 	assert_int_equal(x, h[4]);
 	executed(e, OHCA_TM_DONE);
 	/* CQEs that free nothing: of another SRQ, of an invalid number, of a tag that is free */
-	tag_free(e, h[1], e->srq->srqn + 1);
-	tag_free(e, 0xffff, e->srq->srqn);
-	tag_free(e, h[1], e->srq->srqn);
-	tag_free(e, h[1], e->srq->srqn);
+	tag_free(e, h[1], e->srq->rq.number + 1);
+	tag_free(e, 0xffff, e->srq->rq.number);
+	tag_free(e, h[1], e->srq->rq.number);
+	tag_free(e, h[1], e->srq->rq.number);
 	for (n = 0; n < 4; n++)
 		assert_int_equal(ops.poll_cq(&e->cq->vcq.cq, 1, &wc), 1);
 	assert_int_equal(add(e, n, &x), 0);
@@ -223,14 +223,14 @@ static void same_number(void **state)
 		assert_int_equal(add(e, n, &h[n]), 0);
 		executed(e, OHCA_TM_DONE);
 	}
-	tag_free(e, h[2], e->srq->srqn);
-	tag_free(e, h[3], e->srq->srqn);
-	fake.next_handle = e->srq->srqn;
+	tag_free(e, h[2], e->srq->rq.number);
+	tag_free(e, h[3], e->srq->rq.number);
+	fake.next_handle = e->srq->rq.number;
 	assert_int_equal(ops.destroy_srq(e->ibsrq), 0);
 	e->ibsrq = ops.create_srq_ex(e->ctx, &attr);
 	assert_non_null(e->ibsrq);
 	e->srq = to_osrq(e->ibsrq);
-	assert_int_equal(e->srq->srqn, fake.next_handle - 1);
+	assert_int_equal(e->srq->rq.number, fake.next_handle - 1);
 	for (n = 0; n < TAGS; n++) {
 		assert_int_equal(add(e, n, &h[n]), 0);
 		executed(e, OHCA_TM_DONE);
@@ -240,7 +240,7 @@ static void same_number(void **state)
 		assert_int_equal(wc.wr_id, 9);
 	}
 	assert_int_equal(add(e, n, NULL), ENOMEM);
-	tag_free(e, h[5], e->srq->srqn);
+	tag_free(e, h[5], e->srq->rq.number);
 	assert_int_equal(ops.poll_cq(&e->cq->vcq.cq, 1, &wc), 1);
 	assert_int_equal(add(e, n, &n), 0);
 	assert_int_equal(n, h[5]);
@@ -269,7 +269,7 @@ static void busy(void **state)
 		executed(e, OHCA_TM_DONE);
 	}
 	for (n = 0; n < 5; n++) {
-		tag_free(e, h[n], e->srq->srqn + !entry[n].own);
+		tag_free(e, h[n], e->srq->rq.number + !entry[n].own);
 		fake_cqe(e->cq, n)->flags = entry[n].flags;
 		want[n] = *fake_cqe(e->cq, n);
 	}
@@ -320,7 +320,7 @@ static void shared_cq(void **state)
 		for (unsigned int i = 0; i < 3; i++) {
 			if (!one[i].ibsrq)
 				continue;
-			tag_free(e, h[i], one[i].srq->srqn);
+			tag_free(e, h[i], one[i].srq->rq.number);
 			assert_int_equal(ops.poll_cq(&e->cq->vcq.cq, 1, &wc), 1);
 			assert_int_equal(add(&one[i], n, &h[i]), 0);
 			executed(&one[i], OHCA_TM_DONE);
@@ -341,7 +341,7 @@ static void info(void **state)
 	uint32_t h;
 
 	assert_int_equal(add(e, 1, &h), 0);
-	tag_free(e, h, e->srq->srqn);
+	tag_free(e, h, e->srq->rq.number);
 	fake_complete(e->cq, e->pi++, 1, 2);
 	assert_int_equal(ibv_start_poll(e->ex, &none), 0);
 	ibv_wc_read_tm_info(e->ex, &i);
@@ -460,7 +460,7 @@ static void polled_elsewhere(void **state)
 		}
 		assert_true(handle < TAGS);
 		executed(&x, OHCA_TM_DONE);
-		tag_free(&x, handle, x.srq->srqn);
+		tag_free(&x, handle, x.srq->rq.number);
 		i++;
 	}
 	assert_true(time(NULL) < end);

@@ -575,7 +575,7 @@ static void srq_clean(void **state)
 	};
 	struct ibv_srq *one = ops.create_srq_ex(ctx, &ex), *two = ops.create_srq_ex(ctx, &ex);
 	struct ibv_qp *qp = ops.create_qp(pd, &a);
-	uint32_t n1 = to_osrq(one)->srqn, n2 = to_osrq(two)->srqn;
+	uint32_t n1 = to_osrq(one)->rq.number, n2 = to_osrq(two)->rq.number;
 	struct ibv_wc wc[8];
 
 	/* numbers of QPs and of SRQs are independent */
@@ -718,7 +718,7 @@ static void srq_checks(void **state)
 	assert_int_equal(q.max_wr, 128);
 	assert_int_equal(q.max_sge, 3);
 	assert_int_equal(ops.get_srq_num(srq, &num), 0);
-	assert_int_equal(num, to_osrq(srq)->srqn);
+	assert_int_equal(num, to_osrq(srq)->rq.number);
 	assert_true(fake.srq_req.buf_size >=
 		    ohca_srq_buf_size(fake.srq_req.log_size, fake.srq_req.log_stride));
 	ops.destroy_srq(srq);
@@ -731,7 +731,7 @@ static void srq_checks(void **state)
 	srq = ops.create_srq_ex(ctx, &ex);
 	assert_non_null(srq);
 	assert_int_equal(ops.get_srq_num(srq, &num), 0);
-	assert_int_equal(num, to_osrq(srq)->srqn);
+	assert_int_equal(num, to_osrq(srq)->rq.number);
 	ops.destroy_srq(srq);
 	ops.destroy_cq(ex.cq);
 	ops.dealloc_pd(pd);

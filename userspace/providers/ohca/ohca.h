@@ -341,9 +341,6 @@ struct ohca_tm {
 struct ohca_srq {
 	struct verbs_srq vsrq;
 	struct ohca_rq rq;
-	struct ohca_hw_db *db;
-	uint8_t *uar;
-	uint32_t srqn;
 	struct ohca_tm *tm;
 	struct ohca_cq *xrc_cq;
 	struct list_node dying;

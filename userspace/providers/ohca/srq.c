@@ -66,8 +66,7 @@ static void ohca_srq_set_buf(struct ohca_srq *srq, const struct ohca_buf *buf,
 	struct ohca_rq *rq = &srq->rq;
 
 	srq->buf = *buf;
-	srq->db = buf->addr + OHCA_DB_OFFSET;
-	rq->db = srq->db;
+	rq->db = buf->addr + OHCA_DB_OFFSET;
 	rq->ring = buf->addr + OHCA_RQ_RING_OFFSET;
 	rq->size = 1u << log_size;
 	rq->offset_mask = (rq->size - 1) << rq->log_stride;
@@ -80,7 +79,7 @@ static void ohca_srq_set_buf(struct ohca_srq *srq, const struct ohca_buf *buf,
 static void ohca_srq_clean_dead(struct ohca_srq *srq)
 {
 	if (!srq->cleaned)
-		ohca_cq_clean_srq(srq->xrc_cq, srq->srqn);
+		ohca_cq_clean_srq(srq->xrc_cq, srq->rq.number);
 	srq->cleaned = true;
 }
 
@@ -91,7 +90,7 @@ static void ohca_srq_take_number(struct ohca_context *ctx, uint32_t srqn)
 
 	pthread_mutex_lock(&ctx->dying_lock);
 	list_for_each(&ctx->dying_srqs, srq, dying)
-		if (srq->srqn == srqn)
+		if (srq->rq.number == srqn)
 			ohca_srq_clean_dead(srq);
 	pthread_mutex_unlock(&ctx->dying_lock);
 }
@@ -136,7 +135,6 @@ struct ibv_srq *ohca_create_srq_ex(struct ibv_context *ibctx,
 	err = ohca_buf_alloc(ctx, &srq->buf, srq->pd, size, OHCA_RES_SRQ);
 	if (err)
 		goto err_free;
-	srq->uar = ctx->uar;
 	srq->rq.log_stride = log_stride;
 	srq->rq.doorbell = ctx->uar + OHCA_UAR_SRQ;
 	ohca_lock_init(&srq->rq.lock, !(srq->pd && srq->pd->td));
@@ -158,11 +156,10 @@ struct ibv_srq *ohca_create_srq_ex(struct ibv_context *ibctx,
 	if (err)
 		goto err_buf;
 
-	srq->srqn = resp.drv_payload.srqn;
-	srq->rq.number = srq->srqn;
+	srq->rq.number = resp.drv_payload.srqn;
 	if (ohca_is_xrc(attr)) {
 		srq->xrc_cq = to_ocq(attr->cq);
-		ohca_srq_take_number(ctx, srq->srqn);
+		ohca_srq_take_number(ctx, srq->rq.number);
 	}
 	attr->attr.max_wr = srq->rq.size;
 	attr->attr.max_sge = ohca_rq_stride_sges(log_stride);
@@ -286,7 +283,7 @@ int ohca_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr)
 /** ohca_get_srq_num - ibv_get_srq_num() */
 int ohca_get_srq_num(struct ibv_srq *ibsrq, uint32_t *srq_num)
 {
-	*srq_num = to_osrq(ibsrq)->srqn;
+	*srq_num = to_osrq(ibsrq)->rq.number;
 	return 0;
 }
 

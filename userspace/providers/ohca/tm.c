@@ -98,7 +98,7 @@ void ohca_tm_free_tag(struct ohca_cq *cq, const struct ohca_hw_cqe *cqe)
 	if (!(cqe->flags & OHCA_CQE_TAG_FREE))
 		return;
 	for (srq = cq->tm_srqs; srq; srq = srq->tm->next) {
-		if (srq->srqn == le32toh(cqe->wqe_idx)) {
+		if (srq->rq.number == le32toh(cqe->wqe_idx)) {
 			ohca_tm_put_of(srq, cqe);
 			return;
 		}
@@ -123,7 +123,7 @@ void ohca_tm_settle(struct ohca_srq *srq)
 	for (i = 0; i < n; i++) {
 		cqe = &cq->ring[(atomic_load(&cq->ci) + i) & cq->mask];
 		if (cqe->flags & OHCA_CQE_TAG_FREE &&
-		    le32toh(cqe->wqe_idx) == srq->srqn) {
+		    le32toh(cqe->wqe_idx) == srq->rq.number) {
 			ohca_tm_put_of(srq, cqe);
 			cqe->flags &= ~OHCA_CQE_TAG_FREE;
 		}
@@ -135,7 +135,7 @@ void ohca_tm_settle(struct ohca_srq *srq)
 static void ohca_tm_reap(struct ohca_srq *srq)
 {
 	struct ohca_tm *tm = srq->tm;
-	uint32_t ci = ohca_load_le32(&srq->db->sq_ci);
+	uint32_t ci = ohca_load_le32(&srq->rq.db->sq_ci);
 
 	while (tm->ci != ci && tm->ci != tm->pi) {
 		struct ohca_hw_tm_wqe *w = &tm->ring[tm->ci++ & (tm->size - 1)];
@@ -231,8 +231,8 @@ int ohca_post_srq_ops(struct ibv_srq *ibsrq, struct ibv_ops_wr *wr,
 		tm->pi++;
 	}
 	if (tm->pi != old)
-		ohca_ring(&srq->db->sq_pi, &srq->db->sq_event, old, tm->pi,
-			  srq->uar + OHCA_UAR_SRQ, srq->srqn);
+		ohca_ring(&srq->rq.db->sq_pi, &srq->rq.db->sq_event, old, tm->pi,
+			  srq->rq.doorbell, srq->rq.number);
 	ohca_unlock(&tm->lock);
 	return ohca_errno(err);
 }
