@@ -525,7 +525,7 @@ static void ready(const struct loop *l)
 	}
 	if (l->sockets.door) {
 		fab_attach_bound(l->sockets.door, path);
-		printf("ohca-fabric: wires come by %s\n", path);
+		printf("ohca-fabric: listens at %s\n", path);
 	}
 	printf("ohca-fabric: ready, %u switches, %u other nodes\n", f->switches,
 	       f->nodes - f->switches);

@@ -118,7 +118,7 @@ static inline void serve(unsigned int i)
 	for (double end = seconds() + 30; !said(i, "ohca-fabric: ready", NULL, 0); usleep(2000))
 		if (seconds() > end || waitpid(site[i].pid, NULL, WNOHANG))
 			die("daemon %u does not begin", i);
-	if (!i && said(i, "ohca-fabric: wires come by tcp:", path, sizeof(path)))
+	if (!i && said(i, "ohca-fabric: listens at tcp:", path, sizeof(path)))
 		strcpy(listener, path);
 }
 

@@ -216,7 +216,7 @@ printf '0123456789abcdeX' >"$dir/wrong"
 "$fabric" serve -g star:4 --hosts-off --listen-tcp 0 --token "$dir/secret" >"$dir/out-tcp" 2>&1 </dev/null &
 pids+=("$!")
 wait_for 'ready' "$dir/out-tcp"
-by_tcp=$(sed -n 's/.*wires come by \(tcp:.*\)/\1/p' "$dir/out-tcp")
+by_tcp=$(sed -n 's/.*listens at \(tcp:.*\)/\1/p' "$dir/out-tcp")
 OHCA_UMAD_TOKEN=$dir/wrong refused 'the token is wrong, or missing' "$by_tcp,host2"
 OHCA_UMAD_TOKEN='' refused 'token' "$by_tcp,host2"
 OHCA_UMAD_TOKEN=$dir/none refused 'No such file' "$by_tcp,host2"
@@ -237,7 +237,7 @@ grep -q 'switch1' "$dir/tool" || fail "by TCP: $(cat "$dir/tool")"
 "$fabric" serve -g star:4 --hosts-off --listen-tcp 0 --wire switch1:4 >"$dir/out-open" 2>&1 </dev/null &
 pids+=("$!")
 wait_for 'ready' "$dir/out-open"
-refused 'to a fabric that has a --token' "$(sed -n 's/.*wires come by \(tcp:.*\)/\1/p' "$dir/out-open"),host2"
+refused 'to a fabric that has a --token' "$(sed -n 's/.*listens at \(tcp:.*\)/\1/p' "$dir/out-open"),host2"
 
 part 'forwarding tables'
 # The forwarding tables match the ports of the nodes.

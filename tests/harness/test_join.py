@@ -93,7 +93,7 @@ class Join(unittest.TestCase):
         """A lab that asked for any port prints the one in its fabric's log."""
         with tempfile.TemporaryDirectory() as d:
             with open(os.path.join(d, "fabric.log"), "w", encoding="ascii") as f:
-                f.write("ohca-fabric: wires come by tcp:127.0.0.1:35379\nohca-fabric: ready\n")
+                f.write("ohca-fabric: listens at tcp:127.0.0.1:35379\nohca-fabric: ready\n")
             self.assertEqual(join.address(mock.Mock(dir=d)), "127.0.0.1:35379")
 
     def test_fabric(self):

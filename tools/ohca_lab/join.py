@@ -100,7 +100,7 @@ def routes(lab):
 def address(lab):
     """The address at which the lab listens, from the fabric's log."""
     with open(f"{lab.dir}/fabric.log", encoding="utf-8", errors="replace") as f:
-        found = re.search(r"wires come by tcp:(\S+)", f.read())
+        found = re.search(r"listens at tcp:(\S+)", f.read())
     return found[1] if found else lab.opt.listen
 
 
