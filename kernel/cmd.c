@@ -26,7 +26,7 @@ static int ohca_cmd_create(struct ohca_dev *dev, struct ohca_cmd *cmd, u32 *hand
 	if (*handle > OHCA_MAX_HANDLE) {
 		dev_err_ratelimited(&dev->pdev->dev, "%s returned handle %#x\n",
 				    ohca_op_name(cmd->aqe.hdr.opcode), *handle);
-		ohca_fatal(dev, "the device gave a number that no doorbell can carry");
+		ohca_fatal(dev, "the device returned a handle that is too large");
 		return -EIO;
 	}
 	return 0;
@@ -445,7 +445,7 @@ int ohca_cmd_handle(struct ohca_dev *dev, u8 op, u32 handle)
 void ohca_cmd_destroy(struct ohca_dev *dev, u8 op, u32 handle)
 {
 	if (ohca_cmd_handle(dev, op, handle))
-		ohca_fatal(dev, "the device keeps an object that is to be destroyed");
+		ohca_fatal(dev, "the device did not destroy an object");
 }
 
 /**
@@ -461,7 +461,7 @@ void ohca_cmd_destroy(struct ohca_dev *dev, u8 op, u32 handle)
 void ohca_cmd_undo(struct ohca_dev *dev, u8 op, u32 handle, int err)
 {
 	if (err == -EBUSY)
-		ohca_fatal(dev, "the device gave a number twice");
+		ohca_fatal(dev, "the device returned a handle that is in use");
 	else
 		ohca_cmd_destroy(dev, op, handle);
 }

@@ -163,7 +163,7 @@ int ohca_counter_bind_qp(struct rdma_counter *counter, struct ib_qp *ibqp, u32 p
 		if (ret)
 			return ret;
 		if (!set) {
-			ohca_fatal(dev, "the device gave the number of its own counters");
+			ohca_fatal(dev, "the device returned the reserved counter set 0");
 			return -EIO;
 		}
 	}

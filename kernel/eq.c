@@ -89,7 +89,7 @@ static void ohca_eq_doorbell(struct ohca_eq *eq, bool arm)
 static void ohca_bad_eqe(struct ohca_dev *dev, const struct ohca_hw_eqe *eqe)
 {
 	atomic_inc(&dev->bad_eqes);
-	dev_err_ratelimited(&dev->pdev->dev, "event %#x for handle %#x, port %u makes no sense\n",
+	dev_err_ratelimited(&dev->pdev->dev, "invalid event %#x for handle %#x, port %u\n",
 			    eqe->type, le32_to_cpu(eqe->handle), eqe->port);
 }
 
@@ -100,7 +100,7 @@ static void ohca_bad_eqe(struct ohca_dev *dev, const struct ohca_hw_eqe *eqe)
 static void ohca_late_eqe(struct ohca_dev *dev, const struct ohca_hw_eqe *eqe)
 {
 	atomic_inc(&dev->late_eqes);
-	dev_dbg_ratelimited(&dev->pdev->dev, "event %#x for handle %#x, which is gone\n",
+	dev_dbg_ratelimited(&dev->pdev->dev, "event %#x for handle %#x, which was destroyed\n",
 			    eqe->type, le32_to_cpu(eqe->handle));
 }
 
@@ -481,8 +481,7 @@ int ohca_eqs_init(struct ohca_dev *dev)
 
 	want = ohca_vectors_wanted(max_eq, limit, num_online_cpus(), ohca_has_odp(dev));
 	if (!want) {
-		dev_err(&dev->pdev->dev, "device has %u EQs and %u vectors, too few\n", max_eq,
-			limit);
+		dev_err(&dev->pdev->dev, "too few EQs (%u) or MSI-X vectors (%u)\n", max_eq, limit);
 		return -ENODEV;
 	}
 	/*
@@ -491,7 +490,7 @@ int ohca_eqs_init(struct ohca_dev *dev)
 	 */
 	ret = pci_alloc_irq_vectors(dev->pdev, 1, want, PCI_IRQ_MSIX);
 	if (ret < 0) {
-		dev_err(&dev->pdev->dev, "no MSI-X vector: %d\n", ret);
+		dev_err(&dev->pdev->dev, "cannot allocate MSI-X vectors: %d\n", ret);
 		return ret;
 	}
 	dev->num_vectors = ret;

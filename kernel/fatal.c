@@ -27,7 +27,7 @@ static void ohca_quiesce(struct ohca_dev *dev)
 
 	pci_clear_master(dev->pdev);
 	if (ret == -ETIMEDOUT) {
-		dev_err(&dev->pdev->dev, "no answer to a reset; its memory is set aside\n");
+		dev_err(&dev->pdev->dev, "the device did not complete a reset; its memory is not freed\n");
 		life = OHCA_WEDGED;
 	}
 	smp_store_release(&dev->life, life);	/* pairs with ohca_is_quiet() */
@@ -95,7 +95,7 @@ static void ohca_health_work(struct work_struct *work)
 	else if (status & OHCA_STATUS_FATAL)
 		ohca_fatal(dev, "the device raised FATAL");
 	else if (!(status & OHCA_STATUS_ENABLED))
-		ohca_fatal(dev, "the device was reset behind the driver's back");
+		ohca_fatal(dev, "the device had a reset that the driver did not request");
 	else
 		schedule_delayed_work(&dev->health, OHCA_HEALTH_PERIOD);
 }

@@ -156,11 +156,11 @@ static int ohca_identify(struct ohca_dev *dev)
 	int ret;
 
 	if (magic != OHCA_MAGIC)
-		return dev_err_probe(d, -ENODEV, "no OpenHCA device: magic is %#010x\n", magic);
+		return dev_err_probe(d, -ENODEV, "not an OpenHCA device: magic is %#010x\n", magic);
 	dev->version = readl(dev->regs + OHCA_REG_VERSION);
 	if (OHCA_FIELD_GET(OHCA_VERSION_MAJOR, dev->version) != OHCA_MAJOR)
 		return dev_err_probe(d, -EPROTO,
-				     "device has interface version %u.%u, driver is for %u.x: take both from one release\n",
+				     "device has interface version %u.%u, driver is for %u.x: use the same release of both\n",
 				     OHCA_FIELD_GET(OHCA_VERSION_MAJOR, dev->version),
 				     OHCA_FIELD_GET(OHCA_VERSION_MINOR, dev->version), OHCA_MAJOR);
 
@@ -177,7 +177,7 @@ static int ohca_identify(struct ohca_dev *dev)
 	dev->num_uars = min_t(u64, OHCA_FIELD_GET(OHCA_LIMITS_UARS, limits),
 			      pci_resource_len(dev->pdev, OHCA_BAR_UAR) >> PAGE_SHIFT);
 	if (dev->num_uars < 1)
-		return dev_err_probe(d, -ENODEV, "no doorbell page\n");
+		return dev_err_probe(d, -ENODEV, "the device has no doorbell page\n");
 
 	ret = ohca_reset_hw(dev);
 	if (ret == -EHOSTDOWN)
@@ -197,7 +197,8 @@ static int ohca_enable(struct ohca_dev *dev)
 	writel(PAGE_SHIFT, regs + OHCA_REG_PAGE_SHIFT);
 	dev->features = readq(regs + OHCA_REG_FEATURES) & ohca_wanted_features();
 	if (!ohca_has(dev, OHCA_FEATURE_EVENT_IDX))
-		return dev_err_probe(&dev->pdev->dev, -EPROTO, "device without event indices\n");
+		return dev_err_probe(&dev->pdev->dev, -EPROTO,
+				     "the device does not support event indices\n");
 	writeq(dev->features, regs + OHCA_REG_FEATURES_ACK);
 	writeq(dev->aq.sq_dma, regs + OHCA_REG_AQ_BASE);
 	writeq(dev->aq.cq_dma, regs + OHCA_REG_ACQ_BASE);

@@ -381,7 +381,7 @@ VISIBLE_IF_KUNIT int ohca_mr_hw_dereg(struct ohca_dev *dev, const struct ib_mr *
 	if (ret == -EBUSY && (windows || atomic_read(&pd->windows_made) != made))
 		return ret;
 	if (ret)
-		ohca_fatal(dev, "the device keeps a region that is to be destroyed");
+		ohca_fatal(dev, "the device did not destroy a memory region");
 	return 0;
 }
 

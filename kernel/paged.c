@@ -257,7 +257,7 @@ void ohca_paged_invalidate(struct ohca_paged *p, u64 va, u64 n)
 		return;
 	if (ohca_cmd_update_mr(p->dev, p->key, ohca_paged_index(p, va), n, NULL) &&
 	    ohca_paged_is_live(p))
-		ohca_fatal(p->dev, "the device keeps pages that are taken back");
+		ohca_fatal(p->dev, "the device did not invalidate pages of a memory region");
 }
 
 /**

@@ -73,7 +73,7 @@ static void ohca_try_again(struct ohca_function *fn)
 		fn->tries = 0;
 	ohca_detach(fn);
 	if (!away && fn->tries == OHCA_RECOVER_TRIES) {
-		dev_err(d, "failed again after %u attempts, given up; bind it anew to try again\n",
+		dev_err(d, "failed again after %u recoveries; bind the driver again to retry\n",
 			fn->tries);
 		return;
 	}
@@ -137,7 +137,7 @@ static int ohca_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	}
 	ret = dma_set_mask_and_coherent(d, DMA_BIT_MASK(64));
 	if (ret) {
-		dev_err_probe(d, ret, "no 64-bit DMA\n");
+		dev_err_probe(d, ret, "cannot use 64-bit DMA\n");
 		goto err_release;
 	}
 	dma_set_max_seg_size(d, UINT_MAX);
@@ -147,7 +147,7 @@ static int ohca_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	if (ret && !READ_ONCE(fn->away))
 		goto err_stop;
 	if (ret) {
-		dev_warn(d, "the device is away; waits for it\n");
+		dev_warn(d, "the device is away; the driver waits for it\n");
 		ohca_recover(fn);
 	}
 	return 0;
@@ -196,7 +196,7 @@ static void ohca_restart(struct ohca_function *fn, const char *from)
 	int ret = ohca_start(fn);
 
 	if (ret) {
-		dev_err(&fn->pdev->dev, "does not come back from %s: %d\n", from, ret);
+		dev_err(&fn->pdev->dev, "cannot restart after %s: %d\n", from, ret);
 		ohca_recover(fn);
 	}
 }

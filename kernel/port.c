@@ -150,7 +150,7 @@ int ohca_query_port(struct ib_device *ibdev, u32 port, struct ib_port_attr *attr
 	ohca_port_info_unpack(attr, smp.data);
 	ret = ohca_port_info_check(attr);
 	if (ret) {
-		dev_err_ratelimited(&dev->pdev->dev, "port %u: MTU %u of %u, state %u: no PortInfo\n",
+		dev_err_ratelimited(&dev->pdev->dev, "port %u: invalid PortInfo: MTU %u of %u, state %u\n",
 				    port, attr->active_mtu, attr->max_mtu, attr->state);
 		return ret;
 	}

@@ -568,7 +568,7 @@ int ohca_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 	ret = ohca_cmd_modify_qp(dev, qp->handle, mask, &hw, stop && !qp->user);
 	/* consumers stop a QP before they free its buffers, and rely on that */
 	if (ret && !qp->user && stop)
-		ohca_fatal(dev, "the device does not stop a QP");
+		ohca_fatal(dev, "the device did not stop a QP");
 	if (ret) {
 		/* treat a QP of a dead device as stopped, so that a consumer can drain it */
 		if (!ohca_is_quiet(dev) || !stop)

@@ -54,7 +54,7 @@ static void expect(const char *text, const char *format, ...)
 	n += vsnprintf(want + n, sizeof(want) - n, format, args);
 	va_end(args);
 	snprintf(want + n, sizeof(want) - n, ": %s\n",
-		 "take library, driver and device of one release");
+		 "use library, driver and device of the same release");
 	assert_string_equal(text, want);
 }
 
@@ -67,9 +67,9 @@ static void driver(void **state)
 	fake.ports = 1;
 	fake.fail = EPROTO;
 	expect(refused(fake_open),
-	       "the driver refuses interface version %u, which this library is for", OHCA_MAJOR);
+	       "the driver refuses interface version %u, which this library uses", OHCA_MAJOR);
 	expect(refused(fake_open),
-	       "the driver says limits that interface version %u does not allow", OHCA_MAJOR);
+	       "the driver reports limits that interface version %u does not allow", OHCA_MAJOR);
 	fake.hw_version = MAJOR(NEXT) | 7;
 	expect(refused(fake_open), "the device has interface version %u.7, this library is for %u",
 	       NEXT, OHCA_MAJOR);
@@ -186,7 +186,7 @@ static void loaded_library(void **state)
 	text[fread(text, 1, sizeof(text) - 1, file)] = 0;
 	fclose(file);
 	snprintf(want, sizeof(want), "libohca: ohca_0: libibverbs is of rdma-core %u, this library "
-		 "for %u: install the one for %u\n", other, OHCA_RDMA_CORE, other);
+		 "is for %u: install the library for %u\n", other, OHCA_RDMA_CORE, other);
 	assert_string_equal(text, want);
 	/* a library whose file is gone has no version */
 	unlink(link[0]);

@@ -144,7 +144,7 @@ def no_dma(b):
 def reset_behind(b):
     """The device is reset behind the driver's back."""
     rebind(b)
-    recovers(b, lambda: poke(b, CTRL, 1), "was reset behind the driver's back")
+    recovers(b, lambda: poke(b, CTRL, 1), "had a reset that the driver did not request")
 
 
 @GROUP.test(timeout=120, reports=SAID)
@@ -154,7 +154,7 @@ def objects(b):
     b.sh(2, f"cat >/tmp/all.py <<'EOF'\n{ALL}EOF\n(python3 /tmp/all.py >/tmp/all.log 2>&1 &)")
     until(30 * b.slow, lambda: "held" in b.sh(2, "cat /tmp/all.log"),
           "the program does not start, see its /tmp/all.log")
-    recovers(b, lambda: poke(b, CTRL, 1), "was reset behind the driver's back", False)
+    recovers(b, lambda: poke(b, CTRL, 1), "had a reset that the driver did not request", False)
     left = b.sh(2, "rdma resource show qp; rdma resource show srq; rdma resource show mr")
     need("python3" not in left, left)
     b.sh(2, "pkill -KILL -f '[a]ll[.]py'")
@@ -167,7 +167,7 @@ def decodes_nothing(b):
     recovers(b, lambda: clear_command(b, MEMORY), "the device is gone")
 
 
-@GROUP.test(timeout=120, reports=SAID + "|no OpenHCA device")
+@GROUP.test(timeout=120, reports=SAID + "|not an OpenHCA device")
 def power(b):
     """The slot loses its power, which the driver tries to survive, and gets it again."""
     rebind(b)
@@ -188,7 +188,7 @@ END""")
     def provoke():
         mark = len(b.kernel_said(2))
         switch(True)
-        until(40 * b.slow, lambda: "no OpenHCA device" in since(b, mark),
+        until(40 * b.slow, lambda: "not an OpenHCA device" in since(b, mark),
               lambda: f"nobody tries without power: {tail(since(b, mark))}")
         switch(False)
     recovers(b, provoke, "the device is gone", False)
@@ -206,7 +206,7 @@ def gives_up(b):
     where = b.sh(2, f"basename {PCI}").strip()
     mark = len(b.kernel_said(2))
     poke(b, CTRL, 1)
-    until(40 * b.slow, lambda: "given up" in since(b, mark), lambda: tail(since(b, mark)))
+    until(40 * b.slow, lambda: "bind the driver" in since(b, mark), lambda: tail(since(b, mark)))
     need("recovered" not in since(b, mark), tail(since(b, mark)))
     b.sh(2, f"[ ! -e /sys/class/infiniband/{DEV} ] && cd /sys/bus/pci/drivers/ohca && "
             f"echo {where} >unbind && echo {where} >bind")

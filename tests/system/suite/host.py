@@ -215,6 +215,6 @@ def other_rdma_core(b):
                 "cp -L /usr/lib/x86_64-linux-gnu/libibverbs.so.1 libibverbs.so.1.14.44.0 && "
                 "ln -sf libibverbs.so.1.14.44.0 libibverbs.so.1 && "
                 "LD_LIBRARY_PATH=/tmp/44 ibv_devices")
-    find(r"^libohca: ohca_0: libibverbs is of rdma-core 44, this library for 56: install", said)
+    find(r"^libohca: ohca_0: libibverbs is of rdma-core 44, this library is for 56: install", said)
     need("\n    ohca_0 " not in said, "the device is listed all the same")
     find(r"\n    ohca_0 ", b.sh(2, "ibv_devices"))

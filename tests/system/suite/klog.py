@@ -21,7 +21,7 @@ REPORT = re.compile(
     r"workqueue: (?!round-robin|.* hogged CPU)|ohca.*deprecated|deprecated.*ohca|"
     r"ohca .*(fatal|timed out|gone|away|refused)|invalid context|Call Trace")
 # Of these, messages of our driver about a device that fails.
-SAID = r"ohca .*(fatal|gone|away|reset behind|does not answer|no answer|timed out)"
+SAID = r"ohca .*(fatal|gone|away|did not request|did not complete|timed out)"
 # A report of lockdep about the order of locks, to the end of its stack trace.
 LOCK_ORDER = re.compile(r"^.*possible circular locking(?:.*\n)*?.*</TASK>$", re.M)
 

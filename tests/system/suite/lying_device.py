@@ -31,7 +31,7 @@ GROUP = Group("device", LAB, prepare=with_disk, campaign=True)
 GROUPS = [GROUP]
 
 # Messages of the driver about wrong values of a device.
-SAID = r"ohca .*(fatal|gone|reset behind|does not answer|no answer|timed out|refused|no OpenHCA)"
+SAID = r"ohca .*(fatal|gone|did not request|did not complete|timed out|refused|not an OpenHCA)"
 RESULT, NAME, EVENT, OUTPUT, STATUS, ANSWER, REGISTER = (1 << n for n in range(7))
 # Kinds of lies, the average number of chances for one, and the seconds after which the driver is
 # bound again under them, each time; None: only if it has given the device up.

@@ -257,7 +257,7 @@ class Acts:
             return b.kernel_said(node)[mark:]
 
         def ended():
-            return re.search(r"recovered, (?:attempt (\d+)|after)|given up", said())
+            return re.search(r"recovered, (?:attempt (\d+)|after)|bind the driver again", said())
         until(90 * b.slow, ended, lambda: f"the driver does not recover: {tail(said())}")
         if "after" in ended()[0]:
             # it was away, which does not count

@@ -150,7 +150,7 @@ static int ohca_take_limits(struct ohca_context *ctx,
 	    resp->log_max_cqe > 24) {
 		ohca_refuse(
 			device,
-			"the driver says limits that interface version %u does not allow: " OHCA_ONE_RELEASE,
+			"the driver reports limits that interface version %u does not allow: " OHCA_ONE_RELEASE,
 			OHCA_MAJOR);
 		return EPROTO;
 	}
@@ -247,7 +247,7 @@ static struct verbs_context *ohca_alloc_context(struct ibv_device *ibdev,
 	if (err == EPROTO)
 		ohca_refuse(
 			ibdev->name,
-			"the driver refuses interface version %u, which this library is for: " OHCA_ONE_RELEASE,
+			"the driver refuses interface version %u, which this library uses: " OHCA_ONE_RELEASE,
 			OHCA_MAJOR);
 	if (!err)
 		err = ohca_context_init(ctx, &resp.drv_payload);

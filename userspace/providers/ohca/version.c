@@ -90,7 +90,7 @@ bool ohca_check_library(const char *device)
 		return true;
 	ohca_refuse(
 		device,
-		"libibverbs is of rdma-core %u, this library for %u: install the one for %u",
+		"libibverbs is of rdma-core %u, this library is for %u: install the library for %u",
 		version, OHCA_RDMA_CORE, version);
 	return false;
 }

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 
 /* What to do if library, driver and device do not fit. */
-#define OHCA_ONE_RELEASE "take library, driver and device of one release"
+#define OHCA_ONE_RELEASE "use library, driver and device of the same release"
 
 /** ohca_refuse - tell why @device cannot be used, and what to do; without an end of line */
 void ohca_refuse(const char *device, const char *format, ...)
