@@ -217,7 +217,7 @@ static int lose_by_error(struct ohca_front *f, const uint8_t *msg, size_t len)
 	for (i = offsetof(struct ohca_front_error, text); i < len && msg[i] && n < sizeof(text) - 1; i++)
 		text[n++] = ohca_front_char(msg[i]);
 	text[n] = 0;
-	return lose(f, "%s", n ? text : "the fabric's process closed without a reason");
+	return lose(f, "%s", n ? text : "the fabric's process closed the connection without a reason");
 }
 
 /*
@@ -246,22 +246,22 @@ static int front_message(struct ohca_front *f, uint8_t buf[ANSWER_MAX], size_t *
 		return lose(f, "the fabric's process closed the socket%s",
 			    atomic_load(&f->mute) ? " of interrupts" : "");
 	if ((size_t)n < sizeof(h) || (size_t)n > ANSWER_MAX)
-		return lose(f, "the fabric's process sent %zd bytes, which are no message", n);
+		return lose(f, "the fabric's process sent %zd bytes, which is not a message", n);
 	memcpy(&h, buf, sizeof(h));
 	if (le32toh(h.magic) == LINK_MAGIC)
-		return lose(f, "this ohca-fabric hosts no HCAs: take QEMU and ohca-fabric of one "
-			    "release");
+		return lose(f, "this ohca-fabric hosts no HCAs: use QEMU and ohca-fabric of the "
+			    "same release");
 	if (le32toh(h.magic) != OHCA_FRONT_MAGIC)
-		return lose(f, "who listens there does not speak the protocol of HCAs");
+		return lose(f, "the program that listens there does not use the protocol of HCAs");
 	if (le16toh(h.version) != OHCA_FRONT_VERSION)
-		return lose(f, "ohca-fabric speaks version %u of the protocol of HCAs, we speak %u: "
-			    "take QEMU and ohca-fabric of one release", le16toh(h.version),
+		return lose(f, "ohca-fabric uses version %u of the protocol of HCAs, QEMU uses %u: "
+			    "use QEMU and ohca-fabric of the same release", le16toh(h.version),
 			    OHCA_FRONT_VERSION);
 	if (le32toh(h.len) != (size_t)n)
-		return lose(f, "the fabric's process sent a message of %zd bytes that says %u", n,
+		return lose(f, "the fabric's process sent a message of %zd bytes whose length is %u", n,
 			    le32toh(h.len));
 	if (stray)
-		return lose(f, "the fabric's process passed a descriptor where none belongs");
+		return lose(f, "the fabric's process passed an unexpected descriptor");
 	*len = (size_t)n;
 	if (le16toh(h.type) == OHCA_FRONT_ERROR)
 		return lose_by_error(f, buf, *len);
@@ -311,11 +311,11 @@ static void *connect_failed(const char *path, struct ohca_front_err *err)
 		return fail(err, "no fabric socket '%s': is ohca-fabric running?", path);
 	case ECONNREFUSED:
 		err->absent = true;
-		return fail(err, "nobody listens on '%s': is ohca-fabric running?", path);
+		return fail(err, "no process listens on '%s': is ohca-fabric running?", path);
 	case EPROTOTYPE:
 		return fail(err, "'%s' is not a fabric socket", path);
 	case EAGAIN:
-		return fail(err, "'%s' has all the connections waiting that it can", path);
+		return fail(err, "too many connections wait at '%s': try again", path);
 	default:
 		return fail(err, "cannot connect to '%s': %s", path, strerror(errno));
 	}
@@ -370,7 +370,7 @@ static int map_page(struct ohca_front *f, const struct ohca_front_welcome *w, in
 		size.max[i] = le32toh(w->max[i]);
 	bytes = ohca_doorbells_bytes(&size);
 	if (!bytes || le64toh(w->page_bytes) != OHCA_PAGE_BYTES(bytes))
-		return lose(f, "the fabric's process says of its page what cannot be");
+		return lose(f, "the fabric's process sent invalid sizes of the HCA's page");
 	bytes = OHCA_PAGE_BYTES(bytes);
 	if (fstat(fd, &st))
 		return lose(f, "fstat of the HCA's page: %s", strerror(errno));
@@ -422,12 +422,12 @@ static int take_welcome(struct ohca_front *f, const uint8_t *buf, size_t len, co
 		return lose(f, "the fabric's process sent a WELCOME of %zu bytes", len);
 	memcpy(&w, buf, sizeof(w));
 	if (le32toh(w.hdr.seq) != f->seq)
-		return lose(f, "the fabric's process answered another message than HELLO");
+		return lose(f, "the fabric's process did not answer HELLO but another message");
 	if (fds->n != OHCA_FRONT_FDS)
 		return lose(f, "the fabric's process passed %u descriptors instead of %d", fds->n,
 			    OHCA_FRONT_FDS);
 	if (!is_eventfd(fds->fd[OHCA_FRONT_FD_WAKE]) || !is_stream(fds->fd[OHCA_FRONT_FD_IRQ]))
-		return lose(f, "the fabric's process passed descriptors of another kind");
+		return lose(f, "the fabric's process passed descriptors of a wrong type");
 	if (map_page(f, &w, fds->fd[OHCA_FRONT_FD_PAGE]))
 		return -1;
 	close(fds->fd[OHCA_FRONT_FD_PAGE]);
@@ -521,7 +521,7 @@ static int take_answer(struct ohca_front *f, const uint8_t *buf, size_t len, int
 		return lose(f, "the fabric's process sent an answer of %zu bytes", len);
 	memcpy(&d, buf, sizeof(d));
 	if (le32toh(d.hdr.seq) != f->seq)
-		return lose(f, "the fabric's process answered another call");
+		return lose(f, "the fabric's process answered a wrong call");
 	if (le32toh(d.status) > INT32_MAX)
 		return lose(f, "the fabric's process answered a call by status %u",
 			    le32toh(d.status));
@@ -573,7 +573,7 @@ int ohca_front_unmap(struct ohca_front *f, uint64_t iova, uint64_t last)
 		r = ohca_front_call(f, OHCA_FRONT_UNMAP, &m, sizeof(m), -1, &more);
 	} while (!r && more && --left && now_ns() < end);
 	if (!r && more)
-		return lose(f, "the fabric's process does not unmap what an IOMMU does");
+		return lose(f, "the fabric's process does not remove mappings of the IOMMU");
 	return r;
 }
 
@@ -596,7 +596,7 @@ int ohca_front_map(struct ohca_front *f, uint64_t iova, uint64_t len, uint32_t b
 	if (r)
 		return r;
 	if (maps_full(f))
-		return lose(f, "the fabric's process does not take what an IOMMU translates");
+		return lose(f, "the fabric's process does not accept mappings of the IOMMU");
 	m = (struct ohca_page_map *)((uint8_t *)f->page + OHCA_PAGE_RING) +
 	    f->map_head % OHCA_PAGE_MAPS;
 	atomic_store_explicit(&m->iova, iova, memory_order_relaxed);
@@ -617,7 +617,7 @@ bool ohca_front_event(struct ohca_front *f)
 		return false;
 	r = front_message(f, buf, &len, NULL);
 	if (r > 0)
-		lose(f, "the fabric's process sent message type %d unasked", r);
+		lose(f, "the fabric's process sent unexpected message type %d", r);
 	return !r;
 }
 

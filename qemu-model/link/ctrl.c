@@ -73,8 +73,8 @@ static void copy_text(char *to, size_t size, const uint8_t *from, size_t len)
 static int other_version(unsigned int version, struct ohca_link_err *err)
 {
 	return link_err(err, OHCA_LINK_E_VERSION, 0,
-			"the peer speaks version %u of the link protocol, we speak %u: take "
-			"ohca-fabric and libohca-umad of one release", version, OHCA_LINK_VERSION);
+			"the peer uses version %u of the link protocol, this program uses %u: use "
+			"ohca-fabric and libohca-umad of the same release", version, OHCA_LINK_VERSION);
 }
 
 int link_check_hdr(const void *buf, size_t len, struct ohca_link_err *err)
@@ -84,15 +84,15 @@ int link_check_hdr(const void *buf, size_t len, struct ohca_link_err *err)
 
 	if (len < sizeof(h))
 		return link_err(err, OHCA_LINK_E_PROTO, 0,
-				"the peer does not speak the OpenHCA link protocol");
+				"the peer does not use the OpenHCA link protocol");
 	memcpy(&h, buf, sizeof(h));
 	version = le16toh(h.version);
 	if (le32toh(h.magic) != OHCA_WIRE_MAGIC)
 		return link_err(err, OHCA_LINK_E_PROTO, 0,
-				"the peer does not speak the OpenHCA link protocol");
+				"the peer does not use the OpenHCA link protocol");
 	if (le32toh(h.len) != len)
 		return link_err(err, OHCA_LINK_E_PROTO, 0,
-				"the peer sent a message of %zu bytes that claims %u", len,
+				"the peer sent a message of %zu bytes whose length is %u", len,
 				le32toh(h.len));
 	/* ERROR messages of every version are accepted. */
 	if (le16toh(h.type) == OHCA_WIRE_ERROR && len >= sizeof(h) + 4) {

@@ -138,7 +138,7 @@ static ssize_t first_len(const uint8_t *buf, struct ohca_link_err *err)
 	len = le32toh(h.len);
 	if (le32toh(h.magic) != OHCA_WIRE_MAGIC || len < sizeof(h) || len > OHCA_WIRE_MSG_MAX)
 		return link_err(err, OHCA_LINK_E_PROTO, 0,
-				"the peer does not speak the OpenHCA link protocol");
+				"the peer does not use the OpenHCA link protocol");
 	return (ssize_t)len;
 }
 
@@ -415,7 +415,7 @@ int ohca_link_connect_finish(int sock, const struct ohca_link_cfg *cfg, struct o
 			l = make_link(sock, cfg, &peer, h.vls, h.shift, err);
 		else
 			link_err(err, OHCA_LINK_E_PROTO, 0,
-				 "the listener chose %u VLs, credit shift %u: not ours", h.vls,
+				 "the listener chose %u VLs and credit shift %u: not possible here", h.vls,
 				 h.shift);
 	}
 	if (!l) {

@@ -384,7 +384,7 @@ void link_stream_forget(struct ohca_link *l)
 
 static bool broken(struct ohca_link *l, const char *what, unsigned int v)
 {
-	snprintf(l->error, sizeof(l->error), "the peer broke the link's rules: %s %u", what, v);
+	snprintf(l->error, sizeof(l->error), "the peer violates the link protocol: %s %u", what, v);
 	return false;
 }
 

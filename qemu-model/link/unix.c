@@ -143,13 +143,13 @@ static int do_connect(int fd, const struct sockaddr_un *sa, int64_t end,
 				"no fabric socket '%s': is ohca-fabric running?", sa->sun_path);
 	case ECONNREFUSED:
 		return link_err(err, OHCA_LINK_E_PATH, 0,
-				"nobody listens on '%s': is ohca-fabric running?", sa->sun_path);
+				"no process listens on '%s': is ohca-fabric running?", sa->sun_path);
 	case EPROTOTYPE:
 		return link_err(err, OHCA_LINK_E_PATH, 0, "'%s' is not a fabric socket",
 				sa->sun_path);
 	case EAGAIN:
 		return link_err(err, OHCA_LINK_E_TIMEOUT, 0,
-				"'%s' has all the connections waiting that it can", sa->sun_path);
+				"too many connections wait at '%s': try again", sa->sun_path);
 	default:
 		return link_err(err, OHCA_LINK_E_PATH, e, "cannot connect to '%s'",
 				sa->sun_path);

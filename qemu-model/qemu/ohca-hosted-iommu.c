@@ -101,7 +101,7 @@ static bool ohca_map_tell(OhcaState *s, const OhcaMap *m)
     if (block >= 0 &&
         ohca_front_map(h->front->f, m->iova, m->last - m->iova + 1, block, off,
                        m->readonly ? OHCA_FRONT_READ_ONLY : 0)) {
-        ohca_hosted_give_up(s, "it does not take what an IOMMU translates");
+        ohca_hosted_give_up(s, "it does not accept mappings of the IOMMU");
     }
     return h->there;
 }
@@ -109,7 +109,7 @@ static bool ohca_map_tell(OhcaState *s, const OhcaMap *m)
 static void ohca_maps_untell(OhcaState *s, uint64_t iova, uint64_t last)
 {
     if (s->host.there && ohca_front_unmap(s->host.front->f, iova, last)) {
-        ohca_hosted_give_up(s, "it does not unmap what an IOMMU does");
+        ohca_hosted_give_up(s, "it does not remove mappings of the IOMMU");
     }
 }
 
@@ -164,7 +164,7 @@ static void ohca_iommu_map_ram(OhcaState *s, const OhcaMap *m)
     OhcaHosted *h = &s->host;
 
     if (g_tree_nnodes(h->maps) >= OHCA_FRONT_MAPS) {
-        ohca_hosted_give_up(s, "an IOMMU has too many mappings");
+        ohca_hosted_give_up(s, "the IOMMU has too many mappings");
         return;
     }
     ohca_map_keep(h, m);
@@ -329,7 +329,8 @@ bool ohca_hosted_iommu_check(OhcaState *s, Error **errp)
     }
     ohca_notifier_init(&n, mr, 0, 0);
     if (memory_region_register_iommu_notifier(mr, &n, errp)) {
-        error_prepend(errp, "the device needs an IOMMU that tells of mappings: ");
+        error_prepend(errp,
+                      "the device needs an IOMMU that reports mappings: ");
         return false;
     }
     memory_region_unregister_iommu_notifier(mr, &n);
@@ -342,7 +343,7 @@ bool ohca_hosted_iommu_check(OhcaState *s, Error **errp)
 const char *ohca_hosted_iommu_refused(OhcaState *s)
 {
     if (!s->host.maps) {
-        return "an IOMMU has to be there before the device";
+        return "create the IOMMU before the device";
     }
     return s->host.iommu_refused;
 }

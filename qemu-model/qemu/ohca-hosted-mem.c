@@ -25,10 +25,11 @@
                             "share=on -machine memory-backend=ram, or a " \
                             "memory-backend-file of tmpfs or hugetlbfs"
 #define OHCA_NOT_SHARED     "guest memory '%s' is not shared: " OHCA_SHARE_IT
-#define OHCA_ON_DISK        "guest memory '%s' is not in memory: " OHCA_SHARE_IT \
+#define OHCA_ON_DISK        "guest memory '%s' is not in tmpfs or hugetlbfs: " \
+                            OHCA_SHARE_IT \
                             ", or ohca-fabric --disk-memory if it is on a disk"
-#define OHCA_LIMIT          "the machine has more memory than its " \
-                            "--front-memory allows"
+#define OHCA_LIMIT          "the machine has more memory than " \
+                            "ohca-fabric --front-memory allows"
 
 /**
  * ohca_hosted_is_shared: whether a region is memory that the process can map
@@ -118,7 +119,7 @@ bool ohca_hosted_log(OhcaState *s, OhcaLog *log, MemoryRegion *mr,
     if (r) {
         ohca_log_close(log);
         ohca_hosted_give_up(s, r == OHCA_FRONT_LIMIT ? OHCA_LIMIT :
-                            "it cannot note what it writes");
+                            "it refused a log of the memory that it writes");
     }
     return !r;
 }
@@ -352,7 +353,7 @@ static void ohca_table_send(OhcaState *s)
     }
     if (ohca_hosted_say(s, OHCA_FRONT_MEM, table->data, table->len, -1, NULL)) {
         g_byte_array_unref(table);
-        ohca_hosted_give_up(s, "it does not take the table of guest memory");
+        ohca_hosted_give_up(s, "it refused the table of guest memory");
         return;
     }
     if (h->sent) {

@@ -27,8 +27,8 @@
 #include "migration/vmstate.h"
 #include "ohca.h"
 
-#define OHCA_NO_SNAPSHOT    "%s: an InfiniBand adapter has no snapshot: its peers " \
-                            "go on; only live migration is possible"
+#define OHCA_NO_SNAPSHOT    "%s: an InfiniBand adapter has no snapshot: " \
+                            "use live migration"
 
 /* ---- source ---- */
 
@@ -47,7 +47,7 @@ static int ohca_pre_save(void *opaque)
     ohca_hosted_hold(s);
     r = ohca_hosted_say(s, OHCA_FRONT_LEAVE, &m, sizeof(m), -1, &h->token);
     if (r > 0) {
-        error_report("%s: ohca-fabric does not let the HCA go: is guest memory "
+        error_report("%s: ohca-fabric refused to move the HCA: is guest memory "
                      "on a disk?", ohca_name(s));
         return -EINVAL;
     }
@@ -68,7 +68,7 @@ bool ohca_hosted_await(OhcaState *s)
     OhcaHosted *h = &s->host;
 
     h->front = g_new0(OhcaFront, 1);
-    h->front->f = ohca_front_none("the machine's state has not come yet");
+    h->front->f = ohca_front_none("the machine has not received its state yet");
     if (!h->front->f) {
         g_free(g_steal_pointer(&h->front));
         return false;
@@ -84,12 +84,13 @@ static int ohca_post_load(void *opaque, int version_id)
     Error *err = NULL;
 
     if (!h->move_guid || h->move_guid > UINT64_MAX - OHCA_PORTS) {
-        error_report("%s: the machine's guid, 0x%" PRIx64 ", is none",
+        error_report("%s: 0x%" PRIx64 " in the machine's state is not a GUID",
                      ohca_name(s), h->move_guid);
         return -EINVAL;
     }
     if (!s->guid_is_made && s->guid != h->move_guid) {
-        error_report("%s: guid is 0x%" PRIx64 ", that of the machine 0x%" PRIx64,
+        error_report("%s: guid is 0x%" PRIx64 ", but the machine's state has "
+                     "0x%" PRIx64 ": use this or no guid",
                      ohca_name(s), s->guid, h->move_guid);
         return -EINVAL;
     }
@@ -126,7 +127,7 @@ const VMStateDescription ohca_vmstate = {
 
 /* ---- blockers ---- */
 
-#define OHCA_NO_POSTCOPY    "%s: ohca-fabric cannot wait for memory: no postcopy"
+#define OHCA_NO_POSTCOPY    "%s: ohca-fabric does not support postcopy"
 
 /* At the destination: refuse postcopy. */
 static int ohca_no_postcopy(NotifierWithReturn *n, void *data, Error **errp)
@@ -153,7 +154,7 @@ static int ohca_migration_begins(NotifierWithReturn *n, MigrationEvent *e,
     if (migrate_postcopy_ram()) {
         error_setg(errp, OHCA_NO_POSTCOPY, ohca_name(s));
     } else if (migrate_colo()) {
-        error_setg(errp, "%s: an InfiniBand adapter is in one machine: no COLO",
+        error_setg(errp, "%s: an InfiniBand adapter does not support COLO",
                    ohca_name(s));
     } else if (migrate_background_snapshot()) {
         error_setg(errp, OHCA_NO_SNAPSHOT, ohca_name(s));
@@ -166,8 +167,8 @@ static int ohca_migration_begins(NotifierWithReturn *n, MigrationEvent *e,
 /* Returns: the state of the device that cannot migrate, or NULL */
 static const char *ohca_why_stay(OhcaState *s)
 {
-    return qatomic_read(&s->deaf) ? "it is deaf (x-deaf)" :
-           s->lies ? "it lies (x-lies)" :
+    return qatomic_read(&s->deaf) ? "x-deaf is on" :
+           s->lies ? "x-lies is not 0" :
            s->host.on_disk ? "ohca-fabric has guest memory on a disk" : NULL;
 }
 
@@ -188,7 +189,7 @@ bool ohca_hosted_stay(OhcaState *s, Error **errp)
     if (!why || !h->begins.notify) {
         return true;
     }
-    error_setg(&h->no_move, "%s does not migrate: %s", ohca_name(s), why);
+    error_setg(&h->no_move, "%s cannot migrate: %s", ohca_name(s), why);
     return !migrate_add_blocker_normal(&h->no_move, errp);
 }
 
@@ -197,8 +198,8 @@ bool ohca_hosted_move_init(OhcaState *s, Error **errp)
     OhcaHosted *h = &s->host;
 
     /* CPR keeps neither the device memory nor the connection to the process */
-    error_setg(&h->no_cpr, "%s: an InfiniBand adapter has live migration alone",
-               ohca_name(s));
+    error_setg(&h->no_cpr, "%s: an InfiniBand adapter supports only "
+               "live migration", ohca_name(s));
     if (ohca_block_cpr(&h->no_cpr, errp)) {
         return false;
     }

@@ -483,8 +483,8 @@ static void ohca_hosted_due(void *opaque)
 bool ohca_hosted_check(OhcaState *s, Error **errp)
 {
     if (icount_enabled()) {
-        error_setg(errp, "the fabric's process has a clock of its own: no "
-                   "-icount");
+        error_setg(errp, "the device does not work with -icount: the fabric's "
+                   "process has its own clock");
         return false;
     }
     return ohca_hosted_iommu_check(s, errp) && ohca_hosted_mem_check(s, errp);

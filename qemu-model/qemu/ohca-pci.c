@@ -131,7 +131,7 @@ static bool ohca_check_device(OhcaState *s, Error **errp)
 static bool ohca_check_fabric(OhcaState *s, Error **errp)
 {
     if (!s->fabric) {
-        error_setg(errp, "fabric= is missing: the socket of an ohca-fabric");
+        error_setg(errp, "fabric= is missing: give the socket of ohca-fabric");
         return false;
     }
     if (s->fabric_port + s->ports > 255) {
@@ -156,7 +156,7 @@ static bool ohca_check_names(OhcaState *s, Error **errp)
         s->guid = ohca_make_guid();
     }
     if (s->guid > UINT64_MAX - OHCA_PORTS) {
-        error_setg(errp, "guid leaves no room for the GUIDs of the ports");
+        error_setg(errp, "guid is too large: the ports need the GUIDs after it");
         return false;
     }
     return true;
@@ -392,8 +392,9 @@ static void ohca_add_lies(ObjectClass *oc)
     object_class_property_add(oc, "x-lies", "uint64", ohca_get_number,
                               ohca_set_lies_prop, NULL,
                               (void *)offsetof(OhcaState, lies));
-    object_class_property_set_description(oc, "x-lies", "of so many chances to "
-                                          "lie to the driver one is used");
+    object_class_property_set_description(oc, "x-lies", "a false answer to "
+                                          "the driver at one of N "
+                                          "opportunities; 0: never");
     object_class_property_add(oc, "x-lies-kinds", "uint64", ohca_get_number,
                               ohca_set_number, NULL,
                               (void *)offsetof(OhcaState, lies_kinds));
@@ -433,8 +434,8 @@ static void ohca_class_init(ObjectClass *oc, OhcaClassData *data)
     /* Not in ohca_props, so that qom-set works while the VM runs. */
     object_class_property_add_bool(oc, "x-deaf", ohca_get_deaf, ohca_set_deaf);
     object_class_property_set_description(oc, "x-deaf",
-                                          "admin doorbells are lost, until a "
-                                          "reset");
+                                          "the device ignores admin "
+                                          "doorbells until a reset");
     ohca_add_lies(oc);
     set_bit(DEVICE_CATEGORY_NETWORK, dc->categories);
 }

@@ -73,12 +73,12 @@ int um_place_parse(const char *text, struct um_place *place, char *why, size_t s
 
 	memset(place, 0, sizeof(*place));
 	if (!path) {
-		snprintf(why, size, "OHCA_UMAD is to be SOCKET[,NAME][,0xGUID], with the SOCKET of "
+		snprintf(why, size, "OHCA_UMAD must be SOCKET[,NAME][,0xGUID], with the SOCKET of "
 			 "'ohca-fabric serve --listen SOCKET', or tcp:HOST:PORT of --listen-tcp");
 		return -1;
 	}
 	if (path >= sizeof(place->path)) {
-		snprintf(why, size, "OHCA_UMAD: the socket's path has %zu characters, at most %zu "
+		snprintf(why, size, "OHCA_UMAD: the path of the socket has %zu characters, at most %zu "
 			 "are possible", path, sizeof(place->path) - 1);
 		return -1;
 	}
@@ -87,12 +87,12 @@ int um_place_parse(const char *text, struct um_place *place, char *why, size_t s
 		return 0;
 	name = split_place(text + path + 1, &guid);
 	if (name >= sizeof(place->name)) {
-		snprintf(why, size, "OHCA_UMAD: the name has %zu characters, a NodeDescription at "
+		snprintf(why, size, "OHCA_UMAD: the name has %zu characters, a NodeDescription has at "
 			 "most %zu", name, sizeof(place->name) - 1);
 		return -1;
 	}
 	if (!guid) {
-		snprintf(why, size, "OHCA_UMAD: a GUID is not 0");
+		snprintf(why, size, "OHCA_UMAD: the GUID must not be 0");
 		return -1;
 	}
 	memcpy(place->name, text + path + 1, name);

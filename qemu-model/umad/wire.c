@@ -125,7 +125,7 @@ static bool take_events(void)
 		um_node_link_down();
 		if (ev == OHCA_LINK_EV_DOWN)
 			continue;
-		fprintf(stderr, "ohca-umad: the fabric is gone: %s\n", ohca_link_error(w.link));
+		fprintf(stderr, "ohca-umad: lost the fabric: %s\n", ohca_link_error(w.link));
 		ohca_link_free(w.link);
 		w.link = NULL;
 		w.retry_ns = um_now_ns() + RETRY_NS;
@@ -214,7 +214,7 @@ static void reconnect(void)
 	w.retry_ns = um_now_ns() + RETRY_NS;
 	if (!l)
 		return;
-	fprintf(stderr, "ohca-umad: the fabric is there again\n");
+	fprintf(stderr, "ohca-umad: connected to the fabric again\n");
 	w.link = l;
 	um_node_phy(&phy);
 	ohca_link_train(l, &phy);
@@ -342,8 +342,8 @@ int um_wire_init(void)
 			fprintf(stderr, "ohca-umad: %s\n", why);
 		w.wait_s = WAIT_S;
 		if (wait && !um_place_seconds(wait, &w.wait_s))
-			fprintf(stderr, "ohca-umad: OHCA_UMAD_WAIT '%s' is no number of seconds; "
-				"it is %u\n", wait, WAIT_S);
+			fprintf(stderr, "ohca-umad: OHCA_UMAD_WAIT: '%s' is not a number of seconds; "
+				"using %u\n", wait, WAIT_S);
 		w.init = !r;
 	}
 	pthread_mutex_unlock(&w.open_lock);
@@ -435,7 +435,7 @@ static void wait_port(void)
 	const unsigned int wait_s = is_sm() ? 0 : w.wait_s;
 
 	if (!wait_state(IB_PS_INIT, LINK_MS))
-		fprintf(stderr, "ohca-umad: the link does not come up: the port is Down\n");
+		fprintf(stderr, "ohca-umad: the port is Down: the link has not trained\n");
 	else if (wait_s && !wait_state(IB_PS_ACTIVE, wait_s * 1000))
 		fprintf(stderr, "ohca-umad: no subnet manager has made the port Active in %u s "
 			"(OHCA_UMAD_WAIT)\n", wait_s);
@@ -456,7 +456,7 @@ static int open_locked(void)
 	ohca_link_train(w.link, &phy);
 	r = start_thread();
 	if (r) {
-		fprintf(stderr, "ohca-umad: no thread: %s\n", strerror(r));
+		fprintf(stderr, "ohca-umad: cannot start a thread: %s\n", strerror(r));
 		ohca_link_free(w.link);
 		w.link = NULL;
 		return -1;
@@ -471,7 +471,7 @@ int um_wire_open(void)
 	int r = um_wire_init();
 
 	if (w.dead)
-		fprintf(stderr, "ohca-umad: the port is that of the process that has forked\n");
+		fprintf(stderr, "ohca-umad: the port belongs to the parent process: open it there\n");
 	if (r || w.dead)
 		return -1;
 	pthread_mutex_lock(&w.open_lock);

@@ -149,7 +149,7 @@ static void card_answer(struct vu_card *c)
 		return;
 	}
 	card_adopt(c, f);
-	vu_say("the HCA is there again");
+	vu_say("the HCA is connected again");
 }
 
 static void card_try(struct vu_card *c)
@@ -263,7 +263,7 @@ static void card_look(struct vu_card *c, uint32_t pi)
 	if (vu_mem_read(&c->mem, ohca_front_reg(c->f, OHCA_REG_AQ_BASE, 8) +
 			((pi - 1) & mask) * sizeof(e), &e, sizeof(e)) &&
 	    !memcmp(&e, &none, sizeof(e)))
-		vu_say("the guest's first command is not in its memory: is that shared? The memory backend "
+		vu_say("the guest's first command is not in shared memory: the memory backend "
 		       "needs share=on");
 }
 

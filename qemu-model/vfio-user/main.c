@@ -23,31 +23,31 @@
 
 static const char usage_text[] =
 	"Usage: ohca-vfio-user --fabric PATH --socket PATH [OPTION...]\n"
-	"An OpenHCA card for one machine of QEMU 10.1 or later as it is, or of another VMM that has a client\n"
-	"of vfio-user. Its HCA is in the ohca-fabric that listens at --fabric. It serves one VMM after the\n"
-	"other, until a signal; the HCA is in the fabric while a VMM is connected.\n\n"
+	"An OpenHCA card for one machine of an unchanged QEMU, 10.1 or later, or of another VMM with a\n"
+	"client of vfio-user. The ohca-fabric that listens at --fabric runs its HCA. The program serves one\n"
+	"VMM after the other, until a signal. The HCA is in the fabric while a VMM is connected.\n\n"
 	"  -f, --fabric PATH         socket of the fabric: --listen of ohca-fabric serve\n"
-	"  -s, --socket PATH         where the VMM connects; of QEMU: -device\n"
+	"  -s, --socket PATH         socket for the VMM; with QEMU: -device\n"
 	"                            '{\"driver\": \"vfio-user-pci\", \"socket\": {\"type\": \"unix\", \"path\": \"PATH\"}}'\n"
-	"      --node-desc TEXT      NodeDescription, which is a place of the fabric (OpenHCA)\n"
+	"      --node-desc TEXT      NodeDescription: selects a host of the fabric (OpenHCA)\n"
 	"      --guid GUID           NodeGUID (a random one)\n"
 	"      --ports N             1 or 2 (1)\n"
-	"      --fabric-port N       of the first switch, for the first port (any)\n"
-	"      --speed NAME          up to " OHCA_HELLO_SPEEDS " (edr)\n"
-	"      --width NAME          up to " OHCA_HELLO_WIDTHS " (4x)\n"
+	"      --fabric-port N       port of the first switch for the first port (any)\n"
+	"      --speed NAME          highest speed: " OHCA_HELLO_SPEEDS " (edr)\n"
+	"      --width NAME          greatest width: " OHCA_HELLO_WIDTHS " (4x)\n"
 	"      --uars N              doorbell pages of 64 KiB, a power of two from 2 to 1024 (1024)\n"
 	"      --help                this text\n"
 	"      --version             the version of the front protocol\n\n"
 	"This is experimental. Each doorbell is a message, so latency is several times that of -device ohca\n"
 	"of our QEMU. Guest memory must be shared (memory-backend-memfd,share=on): other memory is refused.\n"
-	"There is no device memory, no live migration and no IOMMU of the machine (migrate and a vIOMMU must\n"
-	"not be used: vfio-user tells the card nothing of the one, and the other makes more mappings than the\n"
-	"1024 that it takes). A machine that is stopped still receives. Without KVM, QEMU does not learn what\n"
-	"the card writes: a guest must not execute code that RDMA has written over code.\n";
+	"There is no device memory. Do not migrate the machine: vfio-user does not report a migration to the\n"
+	"card. Do not use a vIOMMU: it makes more mappings than the 1024 that the card supports. A machine\n"
+	"that is stopped still receives. Without KVM, QEMU does not detect what the card writes: a guest\n"
+	"must not execute code that RDMA has written over code.\n";
 
 static int usage_error(const char *what)
 {
-	vu_say("%s; ohca-vfio-user --help says more", what);
+	vu_say("%s; see ohca-vfio-user --help", what);
 	return EXIT_USAGE;
 }
 
@@ -80,33 +80,33 @@ static const char *set_option(struct vu_cfg *cfg, const char **socket_path, int 
 	case O_DESC:
 		memset(m->desc, 0, sizeof(m->desc));
 		memcpy(m->desc, arg, strnlen(arg, sizeof(m->desc)));
-		return strlen(arg) < sizeof(m->desc) ? NULL : "--node-desc: no more than 63 bytes";
+		return strlen(arg) < sizeof(m->desc) ? NULL : "--node-desc must have at most 63 bytes";
 	case O_GUID:
 		if (!number(arg, 1, UINT64_MAX - 2, &v))
-			return "--guid: a number, as 0x0600ca0000000010";
+			return "--guid must be a number such as 0x0600ca0000000010";
 		m->node_guid = htole64(v);
 		return NULL;
 	case O_PORTS:
 		if (!number(arg, 1, 2, &v))
-			return "--ports: 1 or 2";
+			return "--ports must be 1 or 2";
 		m->ports = (uint8_t)v;
 		return NULL;
 	case O_FABRIC_PORT:
 		if (!number(arg, 0, 254, &v))
-			return "--fabric-port: a number up to 254";
+			return "--fabric-port must be a number from 0 to 254";
 		m->want_port = (uint8_t)v;
 		return NULL;
 	case O_SPEED:
-		return ohca_hello_speed(m, arg) ? NULL : "--speed: one of " OHCA_HELLO_SPEEDS;
+		return ohca_hello_speed(m, arg) ? NULL : "--speed must be one of " OHCA_HELLO_SPEEDS;
 	case O_WIDTH:
-		return ohca_hello_width(m, arg) ? NULL : "--width: one of " OHCA_HELLO_WIDTHS;
+		return ohca_hello_width(m, arg) ? NULL : "--width must be one of " OHCA_HELLO_WIDTHS;
 	case O_UARS:
 		if (!number(arg, 2, UARS_MAX, &v) || v & (v - 1))
-			return "--uars: a power of two from 2 to 1024";
+			return "--uars must be a power of two from 2 to 1024";
 		cfg->uars = (unsigned int)v;
 		return NULL;
 	default:
-		return "there is no such option, or it has no value";
+		return "an option is unknown, or its value is missing";
 	}
 }
 
@@ -225,7 +225,7 @@ int main(int argc, char **argv)
 			return usage_error(wrong);
 	}
 	if (optind < argc || !cfg.fabric || !path)
-		return usage_error("--fabric and --socket are needed, and options only");
+		return usage_error("give --fabric, --socket and only options");
 	cfg.hello.uars = htole16((uint16_t)cfg.uars);
 	return run(&cfg, path);
 }

@@ -53,9 +53,9 @@ static const char *block_tell(struct vu_mem *m, struct ohca_front *f, uint32_t i
 	case OHCA_FRONT_NO_MEMORY:
 		return "the fabric's process is out of memory";
 	case OHCA_FRONT_LIMIT:
-		return "the machine has more memory than --front-memory of ohca-fabric allows";
+		return "the machine has more memory than ohca-fabric --front-memory allows";
 	default:
-		return "guest memory is not in memory that can be shared: " SHARE_IT
+		return "guest memory is not in tmpfs or hugetlbfs: " SHARE_IT
 		       ", or ohca-fabric --disk-memory if it is on a disk";
 	}
 }
@@ -252,7 +252,7 @@ static void blocks_drop(struct vu_mem *m, struct ohca_front *f)
 		if (b->told && !ohca_front_lost(f) &&
 		    ohca_front_call(f, OHCA_FRONT_UNBLOCK, &msg,
 				    offsetof(struct ohca_front_block, size), -1, NULL) > 0)
-			ohca_front_lose(f, "it does not take memory back");
+			ohca_front_lose(f, "it did not remove memory");
 		block_close(b);
 	}
 }
@@ -265,7 +265,7 @@ const char *vu_mem_tell(struct vu_mem *m, struct ohca_front *f, bool master)
 		if (m->block[i].maps && !m->block[i].told)
 			why = block_tell(m, f, i);
 	if (!why && !ohca_front_lost(f) && table_tell(m, f, master) > 0)
-		why = "the fabric's process does not take the table of guest memory";
+		why = "the fabric's process refused the table of guest memory";
 	blocks_drop(m, f);
 	return why;
 }

@@ -51,7 +51,7 @@ static void serve_answer_more(struct vu_serve *s, const void *head, size_t len, 
 			      size_t more)
 {
 	if (!vu_socket_reply(s->sock, &s->in.hdr, 0, head, len, data, more))
-		serve_end(s, "it does not read what it is sent");
+		serve_end(s, "it does not read its messages");
 }
 
 static void serve_answer(struct vu_serve *s, const void *head, size_t len)
@@ -63,7 +63,7 @@ static void serve_answer(struct vu_serve *s, const void *head, size_t len)
 static void serve_none(struct vu_serve *s)
 {
 	if (!vu_socket_reply(s->sock, &s->in.hdr, EINVAL, NULL, 0, NULL, 0))
-		serve_end(s, "it does not read what it is sent");
+		serve_end(s, "it does not read its messages");
 }
 
 /* Refuse a command by an errno, and print the reason. */
@@ -72,7 +72,7 @@ static void serve_refuse(struct vu_serve *s, int error, const char *why)
 	if (s->refused++ < VU_COMPLAINTS)
 		vu_say("command %u of the VMM is refused: %s", s->in.hdr.command, why);
 	if (!vu_socket_reply(s->sock, &s->in.hdr, error, NULL, 0, NULL, 0))
-		serve_end(s, "it does not read what it is sent");
+		serve_end(s, "it does not read its messages");
 }
 
 static void serve_error(struct vu_serve *s, int error)
@@ -99,8 +99,8 @@ static void serve_version(struct vu_serve *s)
 
 	memcpy(&v, serve_data(s), sizeof(v));
 	if (s->open || v.major != VU_MAJOR) {
-		serve_refuse(s, EPROTO, s->open ? "it was said already" :
-			     "the VMM speaks another version of vfio-user than 0.x");
+		serve_refuse(s, EPROTO, s->open ? "it sent VERSION twice" :
+			     "its version of vfio-user is not 0.x");
 		serve_end(s, "");
 		return;
 	}
@@ -118,7 +118,7 @@ static void serve_map(struct vu_serve *s)
 {
 	struct vu_dma_map d;
 	int fd = s->in.fds ? s->in.fd[0] : -1, error;
-	const char *why = "a mapping has one descriptor";
+	const char *why = "DMA_MAP has more than one descriptor, or its argsz is too small";
 
 	memcpy(&d, serve_data(s), sizeof(d));
 	error = s->in.fds > 1 || d.argsz < sizeof(d) ? EINVAL : vu_card_map(&s->card, &d, &fd, &why);
@@ -154,7 +154,7 @@ static void serve_device_info(struct vu_serve *s)
 	}
 	/* the VMM may ignore errors of DMA_MAP, but not this one */
 	if (s->card.mem.refused) {
-		serve_refuse(s, EINVAL, "the card does not work without memory that was refused");
+		serve_refuse(s, EINVAL, "the card needs all guest memory, and some was refused");
 		return;
 	}
 	d = (struct vu_device_info){
@@ -343,7 +343,7 @@ void vu_serve_one(const struct vu_cfg *cfg, int sock, int stop)
 		vu_card_flush(&s->card);
 	}
 	if (s->end && *s->why)
-		vu_say("the VMM is given up: %s", s->why);
+		vu_say("disconnected the VMM: %s", s->why);
 	if (s->refused)
 		vu_say("%u messages of the VMM were refused", s->refused);
 	vu_message_free(&s->in);

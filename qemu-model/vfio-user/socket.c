@@ -84,17 +84,17 @@ enum vu_got vu_socket_get(int sock, struct vu_message *m, const char **why)
 			return VU_GOT_PART;
 		if (n < 0)
 			*why = errno == EMSGSIZE ?
-				"it passes more than 16 descriptors at a time, or the limit of open files is reached" :
+				"it sent more than 16 descriptors at a time, or the limit of open files is reached" :
 				strerror(errno);
 		else if (!n && m->have)
-			*why = "it ends within a message";
+			*why = "it disconnected within a message";
 		if (n <= 0)
 			return VU_GOT_END;
 		m->have += (uint32_t)n;
 		if (m->have == head && (m->hdr.size < head || m->hdr.size > VU_MESSAGE))
-			*why = "it sends a message of a size that is not valid";
+			*why = "it sent a message of an invalid size";
 		else if (m->have == head && (m->hdr.flags & VU_TYPE) != VU_TYPE_COMMAND)
-			*why = "it answers what nobody has asked";
+			*why = "it sent a message that is not a command";
 		if (**why)
 			return VU_GOT_END;
 	} while (m->have < head || m->have < m->hdr.size);

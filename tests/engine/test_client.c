@@ -626,33 +626,33 @@ static const struct lie {
 	void (*change)(struct daemon *l, struct answer *a);
 	const char *why;
 } welcome_lies[] = {
-	{ short_record, "sent 15 bytes, which are no message" },
-	{ long_record, "sent 1024 bytes, which are no message" },
+	{ short_record, "sent 15 bytes, which is not a message" },
+	{ long_record, "sent 1024 bytes, which is not a message" },
 	{ short_welcome, "sent a WELCOME of" },
-	{ other_magic, "does not speak the protocol of HCAs" },
+	{ other_magic, "does not use the protocol of HCAs" },
 	{ link_magic, "this ohca-fabric hosts no HCAs" },
-	{ other_version, "ohca-fabric speaks version 77 of the protocol of HCAs, we speak 4" },
-	{ other_length, "that says" },
-	{ other_seq, "another message than HELLO" },
+	{ other_version, "ohca-fabric uses version 77 of the protocol of HCAs, QEMU uses 4" },
+	{ other_length, "whose length is" },
+	{ other_seq, "did not answer HELLO but" },
 	{ other_type, "answered HELLO by message type 99" },
 	{ type_zero, "type 0" },
 	{ no_fds, "0 descriptors instead of 3" },
 	{ two_fds, "2 descriptors instead of 3" },
 	{ four_fds, "too many descriptors" },
-	{ no_eventfd, "descriptors of another kind" },
-	{ blocking_eventfd, "descriptors of another kind" },
-	{ no_stream, "descriptors of another kind" },
-	{ datagrams, "descriptors of another kind" },
+	{ no_eventfd, "descriptors of a wrong type" },
+	{ blocking_eventfd, "descriptors of a wrong type" },
+	{ no_stream, "descriptors of a wrong type" },
+	{ datagrams, "descriptors of a wrong type" },
 	{ no_page, "not sealed" },
 	{ small_page, "bytes instead of" },
 	{ unsealed_page, "not sealed" },
-	{ wrong_size, "what cannot be" },
-	{ no_sizes, "what cannot be" },
-	{ huge_sizes, "what cannot be" },
+	{ wrong_size, "sent invalid sizes of" },
+	{ no_sizes, "sent invalid sizes of" },
+	{ huge_sizes, "sent invalid sizes of" },
 	{ end, "closed the socket" },
 	{ error, "no port is ?free" },
 	{ long_error, "yyyy" },
-	{ empty_error, "closed without a reason" },
+	{ empty_error, "closed the connection without a reason" },
 };
 
 static void test_welcome_lies(void **state)
@@ -696,16 +696,16 @@ static void stray_fd(struct daemon *l, struct answer *a)
 }
 
 static const struct lie call_lies[] = {
-	{ short_record, "which are no message" },
-	{ long_record, "which are no message" },
+	{ short_record, "which is not a message" },
+	{ long_record, "which is not a message" },
 	{ short_done, "an answer of 31 bytes" },
-	{ other_magic, "does not speak" },
+	{ other_magic, "does not use" },
 	{ other_version, "version 77" },
-	{ other_length, "that says" },
-	{ other_seq, "answered another call" },
+	{ other_length, "whose length is" },
+	{ other_seq, "answered a wrong call" },
 	{ other_type, "answered a call by message type 99" },
 	{ mad_status, "status 4294967295" },
-	{ stray_fd, "where none belongs" },
+	{ stray_fd, "unexpected descriptor" },
 	{ keep_silent, "did not answer within 250 ms" },
 	{ end, "closed the socket" },
 	{ error, "no port is ?free" },
@@ -772,7 +772,7 @@ static void test_unmap_lies(void **state)
 	l.value = 1;
 	assert_int_equal(ohca_front_unmap(f, 0, UINT64_MAX), -1);
 	assert_in_range(l.calls, 2, OHCA_FRONT_MAPS / OHCA_FRONT_UNMAP_STEP + 1);
-	expect_lost(&l, f, "does not unmap");
+	expect_lost(&l, f, "does not remove mappings");
 	ohca_front_free(f);
 	daemon_close(&l);
 }
@@ -781,7 +781,7 @@ static void test_unmap_lies(void **state)
 static void test_unasked(void **state)
 {
 	static const char *const why[] = {
-		"closed the socket", "no port is ?free", "message type 32768 unasked",
+		"closed the socket", "no port is ?free", "unexpected message type 32768",
 	};
 
 	(void)state;

@@ -254,8 +254,8 @@ static void test_fields(void **state)
 	nth_message(0, &m);
 	m.hdr.version = htole16(7);
 	assert_int_equal(say(b, &m, sizeof(m.hello)), -1);
-	assert_string_equal(b->f.why, "QEMU speaks version 7 of the protocol of HCAs, ohca-fabric 4: "
-			    "take QEMU and ohca-fabric of one release");
+	assert_string_equal(b->f.why, "QEMU uses version 7 of the protocol of HCAs, ohca-fabric uses 4: "
+			    "use QEMU and ohca-fabric of the same release");
 }
 
 /* Texts of a front are shown to users, so characters that are not ASCII are replaced. */

@@ -201,7 +201,7 @@ static void test_private(void **state)
 	/* one line, at the first command */
 	for (uint32_t pi = 1; pi <= 2; pi++)
 		vmm_reg_set(&b->v, OHCA_REG_AQ_DB, pi, 4);
-	assert_int_equal(vmm_expect_said("command is not in its memory: is that shared?"), 1);
+	assert_int_equal(vmm_expect_said("command is not in shared memory"), 1);
 }
 
 /* A file whose size changes after it was mapped. */
@@ -529,7 +529,7 @@ static void test_away(void **state)
 	assert_int_equal(ftruncate(t->v.m.mem_fd, len), 0);
 	wait_status(&t->v, OHCA_STATUS_READY);
 	/* one line for the loss, one for the reason, and this one */
-	assert_int_equal(vmm_expect_said("the HCA is there again"), 3);
+	assert_int_equal(vmm_expect_said("the HCA is connected again"), 3);
 }
 
 /* The server ends on request, and the HCA leaves the fabric. */

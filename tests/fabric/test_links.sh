@@ -198,7 +198,7 @@ refused()
 		fail "OHCA_UMAD='$2': succeeded"
 	grep -q -- "$1" "$dir/tool" || fail "OHCA_UMAD='$2': $(cat "$dir/tool")"
 }
-refused 'OHCA_UMAD is to be SOCKET' ''
+refused 'OHCA_UMAD must be SOCKET' ''
 refused "$dir/none" "$dir/none"
 refused 'is attached to switch port 1 already' "$socket,host_101,0x10100"
 refused "place of 'host1' is taken" "$socket,host1,0x77700"

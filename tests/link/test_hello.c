@@ -12,8 +12,8 @@
 #include <sys/un.h>
 
 #define OTHER_VERSION \
-	"the peer speaks version %u of the link protocol, we speak %u: take ohca-fabric and " \
-	"libohca-umad of one release"
+	"the peer uses version %u of the link protocol, this program uses %u: use ohca-fabric " \
+	"and libohca-umad of the same release"
 
 static void expect_cfg(const struct ohca_link_cfg *c, const struct ohca_link_cfg *want)
 {
@@ -272,15 +272,15 @@ static void test_headers(void **state)
 	link_hdr_init(&h, 77, sizeof(h));
 	assert_int_equal(link_check_hdr(&h, sizeof(h), &err), 77);
 	assert_int_equal(link_check_hdr(&h, sizeof(h) - 1, &err), -1);
-	expect_err(&err, OHCA_LINK_E_PROTO, 0, "the peer does not speak the OpenHCA link protocol");
+	expect_err(&err, OHCA_LINK_E_PROTO, 0, "the peer does not use the OpenHCA link protocol");
 	h.len = htole32(sizeof(h) + 1);
 	assert_int_equal(link_check_hdr(&h, sizeof(h), &err), -1);
 	expect_err(&err, OHCA_LINK_E_PROTO, 0,
-		   "the peer sent a message of 16 bytes that claims 17");
+		   "the peer sent a message of 16 bytes whose length is 17");
 	link_hdr_init(&h, 77, sizeof(h));
 	h.magic ^= 1;
 	assert_int_equal(link_check_hdr(&h, sizeof(h), &err), -1);
-	expect_err(&err, OHCA_LINK_E_PROTO, 0, "the peer does not speak the OpenHCA link protocol");
+	expect_err(&err, OHCA_LINK_E_PROTO, 0, "the peer does not use the OpenHCA link protocol");
 
 	/* Without a text, and too short for its code. */
 	memset(&e, 0xff, sizeof(e));
@@ -512,7 +512,7 @@ static void test_connect_halves(void **state)
 	}
 	assert_in_range(n, 1, 199);
 	expect_err(&err, OHCA_LINK_E_TIMEOUT, 0,
-		   "'%s' has all the connections waiting that it can", in_dir("s"));
+		   "too many connections wait at '%s': try again", in_dir("s"));
 	begin = ms_now();
 	assert_int_equal(ohca_link_connect_start(in_dir("s"), &cfg, 30, &err), -1);
 	assert_true(ms_now() - begin >= 30);
@@ -712,7 +712,7 @@ static void test_choices(void **state)
 
 		good_answer(&a, t[i].vls, t[i].shift);
 		snprintf(text, sizeof(text),
-			 "the listener chose %u VLs, credit shift %u: not ours", t[i].vls,
+			 "the listener chose %u VLs and credit shift %u: not possible here", t[i].vls,
 			 t[i].shift);
 		a.refused = t[i].ok ? NULL : text;
 		expect_answer(&a, &cfg);
@@ -732,7 +732,7 @@ static void test_answers(void **state)
 		{ 1, OHCA_WIRE_MSG_MAX, NULL },
 		{ 8, OHCA_WIRE_MSG_MAX + 1, "the peer sent a first message of more than 512 bytes" },
 		{ 8, sizeof(struct ohca_wire_hello) - 1, "the peer sent message type 1 of 207 bytes" },
-		{ 8, 4, "the peer does not speak" },
+		{ 8, 4, "the peer does not use" },
 	};
 	struct ohca_link_cfg cfg;
 	struct answer a;

@@ -153,7 +153,7 @@ static void test_paths(void **state)
 		   "cannot listen on '%s': another process listens there", in_dir("s"));
 	close(fd);
 	assert_null(ohca_link_connect(in_dir("s"), &cfg, 10, &err));
-	expect_err(&err, OHCA_LINK_E_PATH, 0, "nobody listens on '%s': is ohca-fabric running?",
+	expect_err(&err, OHCA_LINK_E_PATH, 0, "no process listens on '%s': is ohca-fabric running?",
 		   in_dir("s"));
 	fd2 = ohca_link_listen(in_dir("s"), &err);
 	assert_true(fd2 >= 0);

@@ -850,7 +850,7 @@ static void test_impossible(void **state)
 		{ { .kind = OHCA_WIRE_FRAME, .len = 12, .flags = 8 }, 12, "frame flags 8" },
 		{ { .kind = OHCA_WIRE_MESSAGE, .len = 513 }, 0, "a record of length 513" },
 		{ { .kind = OHCA_WIRE_MESSAGE, .len = 0 }, 0, "a record of length 0" },
-		{ { .kind = OHCA_WIRE_MESSAGE, .len = 8 }, 8, "does not speak" },
+		{ { .kind = OHCA_WIRE_MESSAGE, .len = 8 }, 8, "does not use" },
 		{ { .kind = OHCA_WIRE_CREDIT, .len = 36 }, 0, "a record of length 36" },
 		{ { .kind = OHCA_WIRE_CREDIT, .len = 40 }, 40, "impossible credit limit, VL 0" },
 	};
@@ -956,7 +956,7 @@ static void test_no_credit(void **state)
 		}
 	assert_int_equal(next_event(p.a), OHCA_LINK_EV_ERROR);
 	assert_string_equal(ohca_link_error(p.a),
-			    "the peer broke the link's rules: credits exceeded, VL 0");
+			    "the peer violates the link protocol:  credits exceeded, VL 0");
 	pair_free(&p);
 }
 

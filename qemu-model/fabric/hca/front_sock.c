@@ -48,12 +48,13 @@ static const char *check_bytes(struct fab_fronts *s, const struct front_msg *m)
 	if (m->len < sizeof(*h) || le32toh(h->magic) != OHCA_FRONT_MAGIC)
 		return "a message is not of the front protocol";
 	if (version != OHCA_FRONT_VERSION) {
-		snprintf(s->why, sizeof(s->why), "QEMU speaks version %u of the protocol of HCAs, "
-			 "ohca-fabric %u: take QEMU and ohca-fabric of one release", version, OHCA_FRONT_VERSION);
+		snprintf(s->why, sizeof(s->why), "QEMU uses version %u of the protocol of HCAs, "
+			 "ohca-fabric uses %u: use QEMU and ohca-fabric of the same release", version,
+			 OHCA_FRONT_VERSION);
 		return s->why;
 	}
 	if (le32toh(h->len) != m->len)
-		return "a message claims another length";
+		return "a message has a wrong length";
 	return NULL;
 }
 

@@ -254,7 +254,7 @@ static void test_silent(void)
             break;
         }
     }
-    expect_refusal(c.qs->qts, props, "connections waiting");
+    expect_refusal(c.qs->qts, props, "too many connections wait");
     expect_nop(&c);
     card_close(&c);
     close(listener);

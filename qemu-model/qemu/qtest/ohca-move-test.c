@@ -651,7 +651,7 @@ static void test_strangers(void)
     qtest_qmp_assert_success(c.qs->qts, "{'execute': 'stop'}");
     send_to(&c, uri);
     expect_state(c.qs->qts, "query-migrate", "completed");
-    expect_no_machine(&c, uri, "guid=0x5", "card: guid is 0x5, that of the machine");
+    expect_no_machine(&c, uri, "guid=0x5", "card: guid is 0x5, but the machine's state");
     expect_no_machine(&c, uri, "vls=4", "other properties");
     qtest_qmp_assert_success(c.qs->qts, "{'execute': 'cont'}");
     /* the stream is of a machine that has continued here */
@@ -686,7 +686,7 @@ static void test_guid(void)
     for (i = 0; i < ARRAY_SIZE(bad); i++) {
         stq_be_p(at, bad[i]);
         g_assert(g_file_set_contents(path, state, n, NULL));
-        expect_no_machine(&c, uri, "vls=8", "is none");
+        expect_no_machine(&c, uri, "vls=8", "is not a GUID");
     }
     stq_be_p(at, GUID + 1);
     g_assert(g_file_set_contents(path, state, n, NULL));
@@ -788,12 +788,12 @@ static void test_refused(void)
 
     card_open(&c, "");
     card_start(&c);
-    expect_no_capability(&c, uri, "postcopy-ram", "cannot wait for memory");
-    expect_no_capability(&c, uri, "x-colo", "no COLO");
+    expect_no_capability(&c, uri, "postcopy-ram", "does not support postcopy");
+    expect_no_capability(&c, uri, "x-colo", "does not support COLO");
     expect_no_capability(&c, uri, "background-snapshot", "has no snapshot");
     qtest_qmp_assert_success(c.qs->qts, "{'execute': 'migrate-set-parameters', "
                              "'arguments': {'mode': 'cpr-reboot'}}");
-    expect_blocked(&c, uri, "has live migration alone");
+    expect_blocked(&c, uri, "supports only live migration");
     qtest_qmp_assert_success(c.qs->qts, "{'execute': 'migrate-set-parameters', "
                              "'arguments': {'mode': 'normal'}}");
     await(&to, &c, "defer", "", "");
@@ -839,11 +839,11 @@ static void test_blocked(void)
     card_open(&c, "");
     card_start(&c);
     expect_set(&c, "x-lies", QOBJECT(qnum_from_int(1 << 30)));
-    expect_blocked(&c, uri, "card does not migrate: it lies");
+    expect_blocked(&c, uri, "card cannot migrate: x-lies");
     expect_set(&c, "x-deaf", QOBJECT(qbool_from_bool(true)));
     expect_set(&c, "x-lies", QOBJECT(qnum_from_int(0)));
     expect_error(qtest_qmp(c.qs->qts, "{'execute': 'migrate', 'arguments': "
-                           "{'uri': %s}}", uri), "card does not migrate: it is deaf");
+                           "{'uri': %s}}", uri), "card cannot migrate: x-deaf");
     /* a reset clears x-deaf */
     card_reset(&c);
     card_start(&c);

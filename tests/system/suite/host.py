@@ -68,14 +68,14 @@ def bad_socket(b):
         refused(b, f"{device}/none", r"no fabric socket .*is ohca-fabric running")
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
             s.bind(f"{d}/stale")
-        refused(b, f"{device}/stale", r"nobody listens .*is ohca-fabric running")
+        refused(b, f"{device}/stale", r"no process listens .*is ohca-fabric running")
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as s:
             s.bind(f"{d}/stream")
             s.listen()
             refused(b, f"{device}/stream", r"not a fabric socket")
         with open(f"{d}/file", "w", encoding="ascii"):
             pass
-        refused(b, f"{device}/file", r"nobody listens|not a fabric socket|cannot connect")
+        refused(b, f"{device}/file", r"no process listens|not a fabric socket|cannot connect")
         refused(b, f"{device}/{'x' * 120}", r"the limit is \d+|must have 1 to \d+ characters")
 
 
@@ -129,11 +129,11 @@ def front_version(b):
     with Directory() as d:
         stranger(f"{d}/v", other_version)
         refused(b, f"ohca,fabric={d}/v",
-                r"ohca-fabric speaks version \d+ of the protocol of HCAs, we speak \d+: take ")
+                r"ohca-fabric uses version \d+ of the protocol of HCAs, QEMU uses \d+: use ")
         stranger(f"{d}/g", lambda hello: b"\x17" * 64)
-        refused(b, f"ohca,fabric={d}/g", r"does not speak the protocol of HCAs")
+        refused(b, f"ohca,fabric={d}/g", r"does not use the protocol of HCAs")
         stranger(f"{d}/l", lambda hello: hello[:40])
-        refused(b, f"ohca,fabric={d}/l", r"a message of 40 bytes that says")
+        refused(b, f"ohca,fabric={d}/l", r"a message of 40 bytes whose length is")
 
 
 @GROUP.test(timeout=300)
@@ -166,10 +166,10 @@ def fabric_meets_stranger(b):
             log.seek(0)
             text = log.read().decode(errors="replace")
             b.note(text)
-            find(r"does not speak the OpenHCA link protocol", text)
-            find(r"refused 'a peer': the peer speaks version 999 of the link protocol, we speak",
+            find(r"does not use the OpenHCA link protocol", text)
+            find(r"refused 'a peer': the peer uses version 999 of the link protocol, this ",
                  text)
-            find(r"QEMU speaks version 999 of the protocol of HCAs", text)
+            find(r"QEMU uses version 999 of the protocol of HCAs", text)
 
 
 @GROUP.test(timeout=300)
