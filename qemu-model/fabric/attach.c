@@ -329,7 +329,7 @@ static void accept_failed(struct fab_attach *a, int error)
 		return;
 	fab_data_accept_stopped(a->d);
 	if (!a->starved)
-		fab_data_log(a->d, "nobody can be accepted: %s; trying again", strerror(error));
+		fab_data_log(a->d, "cannot accept connections: %s; trying again", strerror(error));
 	a->starved = true;
 	stop_listening(a, fab_data_host_ns(a->d) + ACCEPT_NS);
 }
@@ -348,7 +348,7 @@ static void do_accept(struct fab_attach *a)
 			return;
 		}
 		if (a->starved)
-			fab_data_log(a->d, "peers are accepted again");
+			fab_data_log(a->d, "accepting connections again");
 		a->starved = false;
 		a->pending[i].fd = fd;
 		a->pending[i].deadline_ns = fab_data_host_ns(a->d) + HELLO_NS;
@@ -367,8 +367,8 @@ static void tell_programs(struct fab_data *d, uint32_t p, const char *desc)
 	const struct fab *f = fab_data_mgmt(d)->f;
 
 	if (has_programs(d, p))
-		fab_data_log(d, "'%.64s' takes the place of '%.64s': the programs there, by "
-			     "libumad2sim, have no link any more", desc,
+		fab_data_log(d, "'%.64s' replaces '%.64s': its programs that "
+			     "use libumad2sim have no link any more", desc,
 			     f->desc[f->port[f->port[p].peer].node].text);
 }
 
@@ -420,7 +420,7 @@ static uint32_t remote_place(const struct fab_attach *a, uint32_t i,
 	/* no GUID conflict: the peer must not try another GUID */
 	err->code = OHCA_LINK_E_NOPORT;
 	snprintf(err->text, sizeof(err->text), proven ?
-		 "programs come by TCP to a fabric that has a --token" :
+		 "programs attach by TCP only to a fabric that has a --token" :
 		 "the token is wrong, or missing");
 	return FAB_NO_PORT;
 }

@@ -73,9 +73,9 @@ static const char *unfit(const struct fab *f, uint32_t p)
 	if (p == FAB_NO_PORT)
 		return "there is no such port: write NODE:PORT";
 	if (f->node[f->port[p].node].sw == FAB_NONE || !fab_port_num(f, p))
-		return "it is no switch's port";
+		return "it is not a port of a switch";
 	if (peer != FAB_NO_PORT && f->node[f->port[peer].node].type != IB_NODE_CHANNEL_ADAPTER)
-		return "its cable leads to a switch: take one without a cable, or a host's";
+		return "its cable leads to a switch: use a port without a cable or with a cable to a host";
 	return NULL;
 }
 
@@ -134,7 +134,7 @@ static const char *take_port(struct fab_remote *r, const char *name, struct wire
 	if (no)
 		return no;
 	if (f->port[w->p].peer == FAB_NO_PORT)
-		return "nothing is at its other end";
+		return "it has no cable";
 	x = fab_extra(f, w->p);
 	if (!x)
 		return "out of memory";
@@ -151,7 +151,7 @@ static int take_address(struct wire *w, const char *to, struct ohca_link_err *er
 	char name[256];
 
 	if (slash && (strlen(slash + 1) >= sizeof(w->place) || !slash[1])) {
-		snprintf(err->text, sizeof(err->text), "'%.80s' is no NODE:PORT", slash + 1);
+		snprintf(err->text, sizeof(err->text), "'%.80s' is not NODE:PORT", slash + 1);
 		return -1;
 	}
 	if (slash)
@@ -273,7 +273,7 @@ static void failed(struct fab_remote *r, struct wire *w, const char *why)
 	for (unsigned int i = 0; i < w->fails && wait < RETRY_MOST_NS; i++)
 		wait *= 2;
 	if (!w->fails++)
-		fab_data_log(r->d, "'%.64s' port %u: no wire to %s: %s; trying again",
+		fab_data_log(r->d, "'%.64s' port %u: cannot connect the wire to %s: %s; trying again",
 			     name_of(r, w), fab_port_num(fab_data_mgmt(r->d)->f, w->p), w->path,
 			     why);
 	w->due_ns = fab_data_host_ns(r->d) + (wait < RETRY_MOST_NS ? wait : RETRY_MOST_NS);

@@ -291,7 +291,7 @@ static void test_nothing(void **state)
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv), 0);
 	f.sock = sv[0];
 	in_loop(b->w, take_nothing, &sv[1]);
-	expect_end(&f, "it has gone");
+	expect_end(&f, "it closed the connection");
 	front_close(&f);
 }
 
@@ -543,7 +543,7 @@ static void test_maps(void **state)
 		assert_int_equal(call_plain(&b->f, OHCA_FRONT_RESET), OHCA_FRONT_OK);
 		nth_message(8, &m);
 		assert_int_equal(say(b, &m, sizeof(m.unmap)), OHCA_FRONT_INVALID);
-		expect_end(&b->f, "its ring of mappings has more than it can");
+		expect_end(&b->f, "its ring of mappings has too many entries");
 	}
 	/* parts of pages cannot be unmapped */
 	dial(b);
@@ -726,7 +726,7 @@ static void test_deaf(void **state)
 	/* another message before the HELLO is refused */
 	front_dial(&b->f, b->w->path);
 	assert_true(put(&b->f, &m, sizeof(m.hdr), NULL, 0));
-	expect_end(&b->f, "the first message is no HELLO");
+	expect_end(&b->f, "the first message is not HELLO");
 }
 
 /* Random contents of the front's page affect no other front. */

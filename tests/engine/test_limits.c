@@ -126,7 +126,7 @@ static void test_all(void **state)
 	h = a_hello(0x9000, DM);
 	front_dial(&k, w->path);
 	assert_false(front_hello(&k, &h, mem));
-	assert_non_null(strstr(k.why, "no such device memory"));
+	assert_non_null(strstr(k.why, "so much device memory"));
 	front_close(&k);
 	expect_stats(w, 2, MIB + 512 * KIB, 2);
 	/* by BYE, and without it */

@@ -270,7 +270,7 @@ static void test_page(void **state)
 	p.m[0].f = (struct front){ .sock = -1, .wake = -1, .irq = -1 };
 	settle(&p.m[0], &to);
 	assert_int_equal(call_run(&p.m[0].f, 1), OHCA_FRONT_OK);
-	expect_end(&old, "the machine goes on elsewhere");
+	expect_end(&old, "the machine continues at the destination");
 	poll_irq.fd = p.m[0].f.irq;
 	assert_int_equal(poll(&poll_irq, 1, LIMIT_MS), 1);
 	assert_int_equal(atomic_exchange(&p.m[0].f.page->irq_any, 0), 1);
@@ -356,7 +356,7 @@ static void test_token(void **state)
 	/* a new one is for another place */
 	other = token;
 	token = leave(&p.m[0]);
-	expect_end(&to.f, "another place");
+	expect_end(&to.f, "another QEMU");
 	give_up(&to);
 	expect_no_token(&p.m[0], other);
 	come_by(&p.m[0], &to, token);
@@ -432,7 +432,7 @@ static void test_target_dies(void **state)
 			assert_int_equal(call_plain(&to.f, OHCA_FRONT_BYE), OHCA_FRONT_OK);
 		assert_int_equal(call_run(&p.m[0].f, 1), OHCA_FRONT_OK);
 		if (i > 3)
-			expect_end(&to.f, "the machine goes on where it was");
+			expect_end(&to.f, "the machine continues at the source");
 		if (i >= 3)
 			give_up(&to);
 	}
@@ -453,7 +453,7 @@ static void test_reset(void **state)
 	come_by(&p.m[0], &to, leave(&p.m[0]));
 	tell_memory(&p.m[0], &to);
 	assert_int_equal(call_plain(&to.f, OHCA_FRONT_RESET), OHCA_FRONT_OK);
-	expect_end(&p.m[0].f, "the machine goes on elsewhere");
+	expect_end(&p.m[0].f, "the machine continues at the destination");
 	settle(&p.m[0], &to);
 	assert_int_equal(ohca_front_reg(&p.m[0].f.client, OHCA_REG_STATUS, 4), OHCA_STATUS_READY);
 	pair_down(&p);

@@ -177,7 +177,7 @@ static void test_links(void **state)
 static void test_move(void **state)
 {
 	struct ohca_front_hello h = a_hello(0x7000, 0, NULL);
-	const char *why = "the HCA to be taken over has come by another socket";
+	const char *why = "the HCA to be taken over is attached by another socket";
 	struct world *w = *state;
 	struct front f, g;
 	union message m;

@@ -344,7 +344,7 @@ static void test_requests(void **st)
 		{ ", \"state\": \"on\", \"order\": \"some\"", ", kept or any, " },
 		{ ", \"state\": \"on\", \"sls\": 65536", ", kept or any, " },
 		{ ", \"state\": \"on\", \"gap_ns\": -1", ", kept or any, " },
-		{ ", \"state\": \"on\", \"node\": \"host1\"", "is no switch" },
+		{ ", \"state\": \"on\", \"node\": \"host1\"", "is not a switch" },
 		{ ", \"state\": \"on\", \"node\": \"nobody\"", "no node 'nobody'" },
 		{ ", \"state\": \"on\", \"first\": 1", "a forwarding table has changed" },
 	};

@@ -795,13 +795,13 @@ static void test_wrong(void **st)
 	static const char * const wrong[][3] = {
 		{ "\"leaf1:5\"", "", "there is no port 'leaf1:5': write NODE:PORT" },
 		{ "\"leaf1:0\"", "", "from 1" },
-		{ "\"leaf9:1\"", "", "as topology says them" },
+		{ "\"leaf9:1\"", "", "as topology shows them" },
 		{ "\"leaf1\"", "", "write NODE:PORT" },
 		{ "7", "", "write NODE:PORT" },
 		{ "", "", "a list of 1 to 32" },
 		{ "\"leaf1:1\"", ", \"count\": 0", "a number from 1" },
 		{ "\"leaf1:1\"", ", \"count\": \"all\"", "a number from 1" },
-		{ "\"leaf1:1\"", ", \"file\": \"/tmp/x\"", "leave out what is else" },
+		{ "\"leaf1:1\"", ", \"file\": \"/tmp/x\"", "leave out all else" },
 		{ "\"leaf1:1\", \"host8:1\"", "", "the other end of its link, 'leaf4:2'" },
 	};
 

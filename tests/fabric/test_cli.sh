@@ -40,8 +40,8 @@ expect 'no argument' 2 'generate, check, hosts, serve' "$fabric"
 expect 'no such verb' 2 'generate, check, hosts, serve' "$fabric" destroy
 expect 'generate without SPEC' 2 'a SPEC' "$fabric" generate
 expect 'generate, a wrong SPEC' 2 'fat-tree:K' "$fabric" generate circle:3
-expect 'generate with another option' 2 'leave out what --help does not list' "$fabric" generate star:2 --fast
-expect 'generate with names of nobody' 2 '--names is nvidia' "$fabric" generate star:2 --names acme
+expect 'generate with another option' 2 'unknown option or argument' "$fabric" generate star:2 --fast
+expect 'generate with names of nobody' 2 '--names must be nvidia' "$fabric" generate star:2 --names acme
 expect 'generate what is no number' 2 'not a number' "$fabric" generate star:2 --slow 1x
 expect 'generate what no product has' 2 'MSB7800 has 36 ports' "$fabric" generate star:37 --names nvidia
 expect 'generate damage' 0 '^# damage: slow .* 1xEDR not 4xEDR ' "$fabric" generate --slow 9 star:9 --seed 2
@@ -75,7 +75,7 @@ expect 'check no file' 2 'check needs topology files' "$fabric" check --fat-tree
 expect 'check all of them' 1 '12 switches' "$fabric" check "$dir/none" "$dir/tree"
 expect 'serve without a fabric' 2 'either --topology or --generate' "$fabric" serve --umad2sim
 expect 'serve two' 2 'either --topology or --generate' "$fabric" serve -t "$dir/tree" -g star:2
-expect 'serve with another option' 2 'leave out what --help does not list' "$fabric" serve -g star:2 --fast
+expect 'serve with another option' 2 'unknown option or argument' "$fabric" serve -g star:2 --fast
 expect 'a listener for nobody' 2 'needs --token, for programs, or --wire' "$fabric" serve -g star:2 --listen-tcp 0
 expect 'a listener for everybody' 2 'needs --token' "$fabric" serve -g star:2 --wire switch1:1 \
 	--listen-tcp 0.0.0.0:0
@@ -85,7 +85,7 @@ echo 'fifteen letters' >"$dir/short"
 expect 'a short token' 2 'fewer than 16' "$fabric" serve -g star:2 --token "$dir/short"
 expect 'no wire' 2 'is not NODE:PORT' "$fabric" serve -g star:2 --wire =127.0.0.1:1
 expect 'a wire from nowhere' 1 'there is no such port' "$fabric" serve -g star:2 --wire switch1:3
-expect 'a wire from a host' 1 "no switch's port" "$fabric" serve -g star:2 --wire host1:1
+expect 'a wire from a host' 1 'not a port of a switch' "$fabric" serve -g star:2 --wire host1:1
 expect 'a wire in the place of another cable' 1 'leads to a switch' "$fabric" serve -g ring:3 \
 	--wire switch1:2
 expect 'two wires' 1 'has a wire already' "$fabric" serve -g star:2 --wire switch1:1 --wire switch1:1
@@ -200,7 +200,7 @@ expect 'traffic with faults' 0 "^$dir/faults:2: 0.000200 s: at 200us expect leaf
 expect 'traffic that loses messages by them' 0 '^lost: [1-9]' "$fabric" traffic -g fat-tree:6 --messages 50 --script "$dir/faults"
 expect 'traffic with faults of none' 1 'none: No such file' "$fabric" traffic -g star:3 --script "$dir/none"
 printf 'at 1us expect links_up is 3\nat 2us pull\n' >"$dir/faults"
-expect 'traffic with a fault that is none' 1 "line 2: 'pull' is no fault" "$fabric" traffic -g star:3 --script "$dir/faults"
+expect 'traffic with a fault that is none' 1 "line 2: 'pull' is not a fault" "$fabric" traffic -g star:3 --script "$dir/faults"
 printf 'at 1us expect links_up is 4\n' >"$dir/faults"
 expect 'traffic that is not as expected' 1 'FAILED: links_up is 3' "$fabric" traffic -g star:3 --script "$dir/faults"
 expect 'traffic, adaptive routing in a circle' 1 'wait for each other for ever' "$fabric" traffic -g ring:5 --adaptive
@@ -260,12 +260,12 @@ expect 'traffic, no size' 2 'not a size from 1' "$fabric" traffic -g star:4 --si
 expect 'traffic, no load' 2 'at least 1' "$fabric" traffic -g star:4 --load 0
 expect 'traffic, no SL' 2 'from 0 to 15' "$fabric" traffic -g star:4 --sl 16
 expect 'serve with a pattern' 2 'are options of traffic' "$fabric" serve -g star:4 --pattern incast
-expect 'ask without a fabric' 2 'say which fabric: --control PATH' "$fabric" status
+expect 'ask without a fabric' 2 'give the control socket of the fabric: --control PATH' "$fabric" status
 expect 'ask where none is' 1 "$dir/none: No such file.* give the PATH" \
 	"$fabric" lft leaf1 -c "$dir/none"
 expect 'ask with another option' 2 'use --control PATH' "$fabric" status --all
 expect 'adaptive without a state' 2 'write adaptive on' "$fabric" adaptive -c "$dir/none"
-expect 'adaptive, no service level' 2 'adaptive has --order' "$fabric" adaptive on --sls 16 -c "$dir/none"
+expect 'adaptive, no service level' 2 'options of adaptive are --order' "$fabric" adaptive on --sls 16 -c "$dir/none"
 expect 'lft without a switch' 2 'write lft NODE, a switch' "$fabric" lft -c "$dir/none"
 expect 'status of a switch' 2 'write status' "$fabric" status -c "$dir/none" leaf1
 expect 'serve with a control socket in no directory' 1 'use another PATH' \
@@ -305,7 +305,7 @@ expect 'the topology of no fabric as lst' 1 "$dir/none: No such file.* give the 
 	converted lst --control "$dir/none"
 expect 'the topology of no file as lst' 1 'cannot read it' converted lst --topology "$dir/none"
 expect 'a wrong SPEC as lst' 1 'fat-tree:K' converted lst --generate circle:3
-expect 'a format that is none' 2 '--format is ibnetdiscover' converted xml --generate star:2
+expect 'a format that is none' 2 '--format must be ibnetdiscover' converted xml --generate star:2
 expect 'a format of nothing' 2 'one of --control PATH, --topology FILE' converted lst
 expect 'a format of two' 2 'one of --control PATH, --topology FILE' \
 	converted lst --generate star:2 --topology "$dir/again"
@@ -314,7 +314,7 @@ expect 'a format to a full disk' 1 'No space' \
 expect 'counters' 0 '^switch "spine4" 0x' "$fabric" counters -c "$dir/control"
 expect 'lft, before a subnet manager wrote it' 0 '"lft": \[\]' \
 	"$fabric" lft -j leaf1 -c "$dir/control"
-expect 'lft of a host' 1 'is no switch: give' "$fabric" lft host1 -c "$dir/control"
+expect 'lft of a host' 1 'is not a switch: give' "$fabric" lft host1 -c "$dir/control"
 expect 'the way from a host to itself, before it has a LID' 1 'has no LID: start a subnet manager' \
 	"$fabric" trace host1 host1 -c "$dir/control"
 expect 'the way to a LID that nobody has' 1 'the link is not Active' \
@@ -406,9 +406,9 @@ expect 'preset of more than bytes can be counted' 0 '' \
 expect 'metrics, more bytes than 64 bits' 0 "^infiniband_port_xmit_data_bytes_total$port1} 36893488147419103232$" \
 	"$fabric" metrics -c "$dir/control"
 expect 'preset of nothing' 0 '' "$fabric" preset leaf1:2 PortXmitData 0 -c "$dir/control"
-expect 'no such counter' 1 'as counters says it' \
+expect 'no such counter' 1 'as counters shows it' \
 	"$fabric" preset leaf1:2 Errors 77 -c "$dir/control"
-expect 'no such node' 1 'as topology says it' "$fabric" node kill leaf99 -c "$dir/control"
+expect 'no such node' 1 'as topology shows it' "$fabric" node kill leaf99 -c "$dir/control"
 expect 'words of link' 2 'write link up|down|restore NODE:PORT' "$fabric" link down leaf1 -c "$dir/control"
 cat >"$dir/script" <<EOF
 # one of each kind
@@ -416,7 +416,7 @@ at 0 link down 'leaf1':1
 every 1ms from 1ms for 3ms preset leaf1:2 SymbolErrorCounter 78
 at 1h link up leaf1:1
 EOF
-expect 'a script that is wrong' 1 "$dir/script:4: '1h' is no time" \
+expect 'a script that is wrong' 1 "$dir/script:4: '1h' is not a time" \
 	"$fabric" script "$dir/script" -c "$dir/control"
 sed -i s/1h/1000s/ "$dir/script"
 expect 'script' 0 '"ends_ns": 1000000000000' "$fabric" script "$dir/script" -j -c "$dir/control"
@@ -451,7 +451,7 @@ expect 'a script that fails, unwatched' 0 '' "$fabric" script "$dir/fails" -c "$
 printf 'when leaf1:1 Down for 1s do link up leaf1:1\nwhen traps above 1000000 for 5ms do link down leaf1:1\nat 2ms link down leaf1:1\n' >"$dir/when"
 expect 'a script with conditions' 0 "^$dir/when:1: 0.00[2-9]000 s: when leaf1:1 Down for 1s do link up leaf1:1\$" \
 	"$fabric" script --wait "$dir/when" -c "$dir/control"
-expect 'what was never so' 0 'do link down leaf1:1: it was never so, nothing was done$' "$fabric" script --wait "$dir/when" -c "$dir/control"
+expect 'what was never so' 0 'do link down leaf1:1: the condition was never true$' "$fabric" script --wait "$dir/when" -c "$dir/control"
 expect 'what was done' 0 "^20[0-9-]* [0-9:.]* pid [0-9]*: link down leaf1:1\$" "$fabric" log -c "$dir/control"
 expect 'what scripts have done' 0 "^20[0-9-]* [0-9:.]* script [0-9]* line 1: link up leaf1:1\$" "$fabric" log -c "$dir/control"
 expect 'what was done, as JSON' 0 '"text": "script --stop"' "$fabric" log -j -c "$dir/control"
@@ -462,7 +462,7 @@ head -c 70000 /dev/zero | tr '\0' '#' >"$dir/long"
 expect 'a script that is too long' 1 'less than 64 KiB' \
 	"$fabric" script "$dir/long" -c "$dir/control"
 printf 'at 1s link down leaf1:1\0\n' >"$dir/zero"
-expect 'a script that is no text' 1 "$dir/zero: this is no text" \
+expect 'a script that is no text' 1 "$dir/zero: this is not text" \
 	"$fabric" script "$dir/zero" -c "$dir/control"
 expect 'words of script' 2 'write script' "$fabric" script -c "$dir/control"
 expect 'topology to a full disk' 1 'No space' \
@@ -527,13 +527,13 @@ python3 "$dir/other.py" "$dir/other" "{\"error\": \"$none\", \"version\": 1}" \
 	'HTTP/1.0 400 Bad Request' '{"done": true}' &
 other_listens
 expect 'a fabric of another version' 1 "^ohca-fabric: $none (the fabric has version 1 of the control \
-protocol, this program $version: take both from one release)\$" "$fabric" status -c "$dir/other"
+protocol, this program has $version: use the same release of both)\$" "$fabric" status -c "$dir/other"
 for o in 'of this version' 'that says no version'; do
 	expect "a fabric $o" 1 "^ohca-fabric: $none\$" "$fabric" status -c "$dir/other"
 done
 while IFS=: read -r o text; do
 	# shellcheck disable=SC2086 # words
-	expect "$o: a reply that lacks what is printed" 1 "no \"$text\": .* take both from one release" \
+	expect "$o: a reply that lacks what is printed" 1 "no \"$text\": .* use the same release of both" \
 		"$fabric" $o -c "$dir/other"
 done <<'EOF'
 status:switches
@@ -544,7 +544,7 @@ lft leaf1:lft
 trace 1 2:hops
 EOF
 for o in list text; do
-	expect "no fabric: a $o" 1 'reply is none of a fabric: give the PATH' \
+	expect "no fabric: a $o" 1 'reply is not from a fabric: give the PATH' \
 		"$fabric" status -c "$dir/other"
 done
 expect 'a fault has no more to say' 0 '' "$fabric" link up leaf1:1 -c "$dir/other"
@@ -709,7 +709,7 @@ expect 'what they ask' 0 '' diff - "$dir/other.asked" <<'EOF'
 {"command":"lft","first":0,"node":"a"}
 EOF
 while read -ra words; do
-	expect "${words[*]} is refused" 2 '; ohca-fabric --help says more$' "$fabric" "${words[@]}" -c "$dir/other"
+	expect "${words[*]} is refused" 2 '; see ohca-fabric --help$' "$fabric" "${words[@]}" -c "$dir/other"
 done <<EOF
 link up a
 link up a:

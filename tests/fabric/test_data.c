@@ -565,7 +565,7 @@ static void test_occupied(void **st)
 	memcpy(cfg.desc, f->desc[0].text, sizeof(cfg.desc));
 	assert_true(connect_host(&host[1], &cfg, &err));
 	assert_non_null(d->by_port[port_of_host(0)]->link);
-	assert_non_null(strstr(said, "takes the place of 'host1': the programs there"));
+	assert_non_null(strstr(said, "replaces 'host1': its programs"));
 }
 
 /*

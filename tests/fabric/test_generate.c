@@ -186,7 +186,7 @@ static void speeds(void **st)
 
 		assert_non_null(f);
 		if (fab_generate_plan(f, &plan, &d, why, sizeof(why)) != cases[i].right ||
-		    !cases[i].right == !strstr(why, "is no list of 1 to 3 rates"))
+		    !cases[i].right == !strstr(why, "is not a list of 1 to 3 rates"))
 			fail_msg("'%s': %s", cases[i].list, why);
 		if (cases[i].right)
 			free(d.list);

@@ -378,7 +378,7 @@ static void expect_refused(const char *spec, const struct fab_traffic_cfg *cfg, 
 static void test_refused(void **st)
 {
 	static const char many[] = "more than 16,777,216 messages";
-	static const char late[] = "it may take more than 292 years by its clock: a smaller --rate-scale or "
+	static const char late[] = "it may take more than 292 years by its clock: use a smaller --rate-scale or "
 				   "--hoq-scale, or fewer bytes";
 	struct fab_traffic_cfg cfg = usual;
 
@@ -392,21 +392,21 @@ static void test_refused(void **st)
 	expect_refused("star:8", &cfg, late);
 	cfg = usual;
 	cfg.transport = FAB_TRANSPORT_UD;
-	expect_refused("star:8", &cfg, "a datagram is no longer than the MTU: a smaller --size");
+	expect_refused("star:8", &cfg, "a datagram must not be longer than the MTU: use a smaller --size");
 	cfg = usual;
 	expect_refused("star:1", &cfg, "there are no two hosts with LIDs at switches");
 	cfg.messages = FAB_TRAFFIC_MESSAGES / 8 + 1;
 	expect_refused("star:8", &cfg, many);
 	cfg.pattern = FAB_PATTERN_ALL_REDUCE_HALVING;
-	expect_refused("star:6", &cfg, "halving is for 2, 4, 8, ... hosts");
+	expect_refused("star:6", &cfg, "halving needs 2, 4, 8, ... hosts");
 	cfg.pattern = FAB_PATTERN_ALL_REDUCE_RING;
 	expect_refused("star:6", &cfg, many);
 	cfg.messages = FAB_TRAFFIC_MESSAGES / 60 + 1;
 	expect_refused("star:6", &cfg, many);
 	cfg.size = 5;
-	expect_refused("star:6", &cfg, "an all-reduce of fewer bytes than hosts");
+	expect_refused("star:6", &cfg, "an all-reduce needs a byte or more for each host");
 	cfg.load = 99;
-	expect_refused("star:6", &cfg, "an all-reduce has no load");
+	expect_refused("star:6", &cfg, "an all-reduce does not support --load");
 }
 
 /* The results of the lines of a script, in their order. */

@@ -726,7 +726,7 @@ static void test_bad_routes(void **st)
 		add_route(text);
 		/* a second route for that prefix */
 		assert_false(fab_prefix_route_add(f, text, why, sizeof(why)));
-		assert_non_null(strstr(why, "has a way to that PREFIX already"));
+		assert_non_null(strstr(why, "has a route to that PREFIX already"));
 	}
 	assert_false(fab_prefix_route_add(f, "router1=0xfec0000000000099,0xf1", why, sizeof(why)));
 	assert_non_null(strstr(why, "no more than 64"));

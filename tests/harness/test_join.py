@@ -145,7 +145,8 @@ class Join(unittest.TestCase):
         with tempfile.TemporaryDirectory() as d:
             here = mock.Mock(opt=options("--join", THERE, "--number", "2"), dir=d)
             with open(os.path.join(d, "fabric.log"), "w", encoding="ascii") as f:
-                f.write("ohca-fabric: 'switch1' port 3: no wire to x: refused; trying again\n")
+                f.write("ohca-fabric: 'switch1' port 3: cannot connect the wire to x: refused; "
+                        "trying again\n")
             with self.assertRaisesRegex(LabError, f"(?s)not ACTIVE.*{THERE}.*refused"):
                 join.active(here, wait)
             here.opt = options()

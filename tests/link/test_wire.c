@@ -956,7 +956,7 @@ static void test_no_credit(void **state)
 		}
 	assert_int_equal(next_event(p.a), OHCA_LINK_EV_ERROR);
 	assert_string_equal(ohca_link_error(p.a),
-			    "the peer violates the link protocol:  credits exceeded, VL 0");
+			    "the peer violates the link protocol: credits exceeded, VL 0");
 	pair_free(&p);
 }
 

@@ -273,7 +273,7 @@ static void print_error(const char *error, const json_t *v)
 	fprintf(stderr, "ohca-fabric: %s", error);
 	if (version && json_integer_value(version) != FAB_CONTROL_VERSION)
 		fprintf(stderr, " (the fabric has version %" JSON_INTEGER_FORMAT " of the control "
-			"protocol, this program %d: take both from one release)",
+			"protocol, this program has %d: use the same release of both)",
 			json_integer_value(version), FAB_CONTROL_VERSION);
 	fputc('\n', stderr);
 }
@@ -285,9 +285,9 @@ json_t *fab_client_reply(FILE *s, const char *name, char **line, size_t *size)
 	const char *error = json_string_value(json_object_get(v, "error"));
 
 	if (!json_is_object(v))
-		error = any ? "the reply is none of a fabric: give the PATH of ohca-fabric serve "
+		error = any ? "the reply is not from a fabric: give the PATH of ohca-fabric serve "
 			      "--control PATH" :
-			      "the fabric ended the connection: start it again";
+			      "the fabric closed the connection: start ohca-fabric serve again";
 	if (!error)
 		return v;
 	if (name && json_object_get(v, "errors"))
@@ -303,7 +303,7 @@ bool fab_client_complete(const json_t *v, const char *needs)
 	if (json_object_get(v, needs))
 		return true;
 	fprintf(stderr, "ohca-fabric: the reply has no \"%s\": the fabric has another version than "
-		"this program: take both from one release\n", needs);
+		"this program: use the same release of both\n", needs);
 	return false;
 }
 
@@ -462,7 +462,7 @@ static bool parse_line(struct line *l, int argc, char **argv)
 	while (optind < argc && l->n < MAX_WORDS)
 		l->word[l->n++] = argv[optind++];
 	if (!l->path)
-		fab_usage_error("say which fabric: --control PATH");
+		fab_usage_error("give the control socket of the fabric: --control PATH");
 	return l->path;
 }
 

@@ -128,10 +128,10 @@ int fab_adaptive_client(int argc, char **argv)
 
 	while ((c = getopt_long(argc, argv, "c:j", options, NULL)) != -1)
 		if (!set_option(&o, c, optarg))
-			return fab_usage_error("adaptive has --order kept or any, --sls as 0,2-5 "
-					       "and --gap TIME, up to 1s");
+			return fab_usage_error("the options of adaptive are --order kept or any, --sls such "
+					       "as 0,2-5, and --gap TIME up to 1s");
 	if (!o.path)
-		return fab_usage_error("say which fabric: --control PATH");
+		return fab_usage_error("give the control socket of the fabric: --control PATH");
 	state = optind < argc ? argv[optind++] : "";
 	if (strcmp(state, "on") && strcmp(state, "off"))
 		return fab_usage_error("write adaptive on, or adaptive off, and perhaps switches");

@@ -138,7 +138,7 @@ static int copy(struct run *r, const char *file)
 		r->have += (size_t)n;
 		whole = whole_blocks(r);
 		if (whole < 0)
-			return failed(file, "the fabric sends no capture: it has another version");
+			return failed(file, "the fabric does not send a capture: use the same release of both programs");
 		if (!write_all(r->to, r->buf, (size_t)whole))
 			return failed(file, strerror(errno));
 		r->have -= (size_t)whole;
@@ -227,16 +227,16 @@ int fab_capture_client(int argc, char **argv)
 			o.links = true;
 		else if (c == 'n' ? !option_number(optarg, &o.count) :
 			 c == 's' ? !option_number(optarg, &o.seconds) : true)
-			return fab_usage_error("capture has -w FILE, --link-packets, --count N and "
-					       "--seconds N, from 1");
+			return fab_usage_error("the options of capture are -w FILE, --link-packets, --count N "
+					       "and --seconds N, with N from 1");
 	}
 	if (!o.path)
-		return fab_usage_error("say which fabric: --control PATH");
+		return fab_usage_error("give the control socket of the fabric: --control PATH");
 	if (!o.file || optind == argc)
 		return fab_usage_error("write capture NODE:PORT... -w FILE, or -w - for standard "
 				       "output");
 	if (!strcmp(o.file, "-") && isatty(STDOUT_FILENO))
-		return fab_usage_error("a capture is no text: send it to a program, as "
+		return fab_usage_error("a capture is not text: pipe it to a program such as "
 				       "tshark -i -");
 	return capture(&o, argc - optind, argv + optind);
 }

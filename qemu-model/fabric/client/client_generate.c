@@ -52,7 +52,7 @@ static bool parse_plan(struct fab_plan *p, int argc, char **argv)
 		if (c == NAMES) {
 			p->nvidia = !strcmp(optarg, "nvidia");
 			if (!p->nvidia) {
-				fab_usage_error("--names is nvidia, or left out");
+				fab_usage_error("--names must be nvidia");
 				return false;
 			}
 		} else if (c == AGGREGATION) {
@@ -62,7 +62,7 @@ static bool parse_plan(struct fab_plan *p, int argc, char **argv)
 		} else if (c == SPEED) {
 			p->speed = optarg;
 		} else if (c == '?') {
-			fab_usage_error("leave out what --help does not list");
+			fab_usage_error("unknown option or argument");
 			return false;
 		} else if (!number(options[c].name, optarg, numbers[c])) {
 			return false;

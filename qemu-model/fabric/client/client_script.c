@@ -18,7 +18,7 @@ bool fab_script_read(const char *name, char *text, size_t *len)
 		fprintf(stderr, "%s: the script is too long: write less than 64 KiB\n", name);
 	else if (memchr(text, 0, *len))
 		/* JSON text cannot contain a byte 0 */
-		fprintf(stderr, "%s: this is no text: write it as UTF-8\n", name);
+		fprintf(stderr, "%s: this is not text: write it as UTF-8\n", name);
 	else
 		ok = true;
 	if (ok)
@@ -39,7 +39,7 @@ static json_t *read_script(const char *name)
 		return NULL;
 	v = json_stringn(text, len);
 	if (!v)
-		fprintf(stderr, "%s: this is no text: write it as UTF-8\n", name);
+		fprintf(stderr, "%s: this is not text: write it as UTF-8\n", name);
 	return v;
 }
 
@@ -101,7 +101,7 @@ void fab_script_print(const char *name, const char *text, unsigned int line, dou
 	const char *words = line_of(text, line, &len);
 
 	printf("%s:%u: %.6f s: %.*s%s%s\n", name, line, ns / 1e9, len, words,
-	       skipped ? ": it was never so, nothing was done" : why ? ": FAILED: " : "", why ? why : "");
+	       skipped ? ": the condition was never true" : why ? ": FAILED: " : "", why ? why : "");
 }
 
 static void print_entry(const char *name, const char *text, const json_t *e)

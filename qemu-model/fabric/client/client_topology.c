@@ -78,7 +78,7 @@ static bool parse_source(struct source *src, int argc, char **argv)
 		} else if (c != 'f') {
 			goto wrong;
 		} else if (!fab_format_by_name(optarg, &src->format)) {
-			fab_usage_error("--format is ibnetdiscover, ports, lst, slurm or dot");
+			fab_usage_error("--format must be ibnetdiscover, ports, lst, slurm or dot");
 			return false;
 		}
 	}

@@ -31,7 +31,7 @@ static bool set_load(struct fab_traffic_cfg *cfg, const char *arg)
 	if (!fab_option_number("--load", arg, 100, &cfg->load))
 		return false;
 	if (!cfg->load)
-		fab_usage_error("--load: at least 1");
+		fab_usage_error("--load must be at least 1");
 	return cfg->load;
 }
 
@@ -175,7 +175,7 @@ bool fab_traffic_option(struct fab_traffic_options *o, int code, const char *arg
 		o->script = arg;
 		return true;
 	default:
-		fab_usage_error("leave out what --help does not list");
+		fab_usage_error("unknown option or argument");
 		return false;
 	}
 }

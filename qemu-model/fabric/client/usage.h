@@ -17,7 +17,7 @@
  */
 static inline int fab_usage_error(const char *what)
 {
-	fprintf(stderr, "ohca-fabric: %s; ohca-fabric --help says more\n", what);
+	fprintf(stderr, "ohca-fabric: %s; see ohca-fabric --help\n", what);
 	return FAB_EXIT_USAGE;
 }
 

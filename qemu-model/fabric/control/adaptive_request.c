@@ -71,10 +71,9 @@ static json_t *go_on(struct fab_request *r)
 		return refuse_adaptive(r, "out of memory: adaptive routing is off");
 	case FAB_ADAPTIVE_CHANGED:
 		return refuse_adaptive(r, "a forwarding table has changed meanwhile, or another client "
-					  "has begun or ended it: do it again when they are "
-					  "through");
+					  "has begun or ended adaptive routing: try again later");
 	case FAB_ADAPTIVE_CIRCLE:
-		return refuse_adaptive(r, "packets by ways of the same length might wait for each "
+		return refuse_adaptive(r, "packets on paths of the same length might wait for each "
 					  "other for ever in this fabric: adaptive routing is off, "
 					  "at all switches");
 	default:
@@ -96,8 +95,8 @@ json_t *fab_request_adaptive(struct fab_request *r)
 		if (node == FAB_NONE)
 			return NULL;
 		if (r->m->f->node[node].sw == FAB_NONE)
-			return refuse_adaptive(r, "that node is no switch: give \"node\", a switch "
-						  "as topology says it, or leave it out: all "
+			return refuse_adaptive(r, "that node is not a switch: give \"node\", a switch "
+						  "as topology shows it, or leave it out for all "
 						  "switches");
 	}
 	if (!read_cfg(r, &cfg))

@@ -415,8 +415,8 @@ static json_t *lft(struct fab_request *r)
 	if (i == FAB_NONE)
 		return NULL;
 	if (f->node[i].sw == FAB_NONE) {
-		snprintf(r->why, sizeof(r->why), "'%.64s' is no switch: give \"node\", a switch as "
-			 "topology says it", f->desc[i].text);
+		snprintf(r->why, sizeof(r->why), "'%.64s' is not a switch: give \"node\", a switch as "
+			 "topology shows it", f->desc[i].text);
 		return NULL;
 	}
 	ports = json_array();
@@ -477,12 +477,12 @@ static const char *parse_request(struct fab_request *r, json_t *v)
 			   !fab_is_run_member(key)) {
 			snprintf(r->why, sizeof(r->why),
 				 "a request has \"command\", and some have \"first\", a "
-				 "number from 0, and \"node\", a text: leave out what is else");
+				 "number from 0, and \"node\", a text: leave out all else");
 			return NULL;
 		}
 	}
 	if (!command)
-		snprintf(r->why, sizeof(r->why), "send a JSON object with a command, as "
+		snprintf(r->why, sizeof(r->why), "send a JSON object with a command, such as "
 			 "{\"command\": \"status\"}");
 	return command;
 }

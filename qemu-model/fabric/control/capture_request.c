@@ -14,13 +14,13 @@ static uint32_t captured_port(struct fab_request *r, const char *name)
 
 	if (p == FAB_NO_PORT || !fab_port_num(f, p)) {
 		fab_request_unknown(r, "port", name ? name : "", "write NODE:PORT, with a PORT "
-				    "from 1, as topology says them");
+				    "from 1, as topology shows them");
 		return FAB_NO_PORT;
 	}
 	if (f->node[f->port[p].node].sw == FAB_NONE && fab_outside(f, p)) {
 		const uint32_t q = f->port[p].peer;
 
-		snprintf(r->why, sizeof(r->why), "a machine has the place of '%.80s': capture the "
+		snprintf(r->why, sizeof(r->why), "a machine is attached in place of '%.80s': capture the "
 			 "other end of its link, '%.64s:%u'", name,
 			 f->desc[f->port[q].node].text, fab_port_num(f, q));
 		return FAB_NO_PORT;

@@ -18,7 +18,7 @@ json_t *fab_request_run(struct fab_request *r)
 	const json_int_t ns = json_integer_value(time);
 
 	if (!r->m->until_ns) {
-		snprintf(r->why, sizeof(r->why), "the time of this fabric is that of its host: start it with serve "
+		snprintf(r->why, sizeof(r->why), "this fabric uses the time of its host: start it with serve "
 			 "--virtual");
 		return NULL;
 	}

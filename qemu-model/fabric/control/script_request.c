@@ -88,7 +88,7 @@ json_t *fab_request_script(struct fab_request *r)
 		return json_pack("{s:b}", "done", 1);
 	}
 	if (!json_is_true(replace) && fab_script_left(r->m, &failed)) {
-		snprintf(r->why, sizeof(r->why), "a script plays: wait until it ends, stop it with "
+		snprintf(r->why, sizeof(r->why), "a script is running: wait until it ends, stop it with "
 			 "script --stop, or replace it with script --replace FILE");
 		return NULL;
 	}

@@ -15,7 +15,7 @@ static const char * const ends[] = {
 	[FAB_WAY_ARRIVES] = "it arrives",
 	[FAB_WAY_NO_ROUTE] = "no route: the forwarding tables lead nowhere with this LID",
 	[FAB_WAY_BACK] = "no route: the forwarding table leads back to where it came from",
-	[FAB_WAY_CIRCLE] = "in a circle: the switch has had it before",
+	[FAB_WAY_CIRCLE] = "in a circle: the packet has been at this switch before",
 	[FAB_WAY_LONG] = "discarded after 255 switches",
 	[FAB_WAY_NO_CABLE] = "the port has no cable",
 	[FAB_WAY_LINK] = "the link is not Active",
@@ -35,7 +35,7 @@ static uint32_t end_port(struct fab_request *r, const char *key)
 
 	if (p == FAB_NO_PORT)
 		fab_request_unknown(r, "port", name ? name : "", "give a LID, a GUID as 0x..., a "
-				    "NodeDescription or NODE:PORT, as topology says them");
+				    "NodeDescription or NODE:PORT, as topology shows them");
 	return p;
 }
 

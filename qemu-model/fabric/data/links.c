@@ -179,7 +179,7 @@ bool fab_port_up(struct fab_data *d, struct fab_dport *dp, const struct ohca_lin
 
 	if (ib_port_negotiate(pi, st->width, st->speed, st->speed_ext, peer->mtu_cap,
 			      fab_vl_code(vls))) {
-		fab_data_log(d, "'%.64s' port %u: nothing in common with '%.64s'",
+		fab_data_log(d, "'%.64s' port %u: no common width or speed with '%.64s'",
 			     d->f->desc[d->f->port[dp->p].node].text, dp->num, peer->desc);
 		return false;
 	}

@@ -83,7 +83,7 @@ uint32_t fab_request_node(struct fab_request *r)
 	r->found = r->at != FAB_NONE;
 	if (!r->found)
 		fab_request_unknown(r, "node", r->node ? r->node : "", "give \"node\", its "
-				    "NodeDescription as topology says it, or a GUID");
+				    "NodeDescription as topology shows it, or a GUID");
 	return r->at;
 }
 
@@ -367,7 +367,7 @@ static json_t *credits(struct fab_request *r)
 	if (r->dry)
 		return done();
 	if (blocks && f->port[p].pi.state == IB_PS_DOWN)
-		return deny(r, "the link is down, and has all credits when it has trained: wait until then");
+		return deny(r, "the link is down: wait until it has trained");
 	return fab_fault_credits(r->m, p, (unsigned int)vl, (uint16_t)blocks) ? done() :
 										deny(r, "out of memory");
 }
@@ -535,13 +535,13 @@ static json_t *guid(struct fab_request *r)
 	if (as && strcmp(as, "0"))
 		other = fab_find_node(f, as);
 	if (!as || (strcmp(as, "0") && other == FAB_NONE)) {
-		fab_request_unknown(r, "node", as ? as : "", "give \"as\", the node whose GUIDs it tells, its own "
-				    "ones too, or \"0\"");
+		fab_request_unknown(r, "node", as ? as : "", "give \"as\", the node whose GUIDs it reports, or "
+				    "itself, or \"0\"");
 		return NULL;
 	}
 	for (unsigned int i = fab_first_num(&f->node[node]); i <= f->node[node].nports; i++)
 		if (fab_machine_at(f, fab_port_of(&f->node[node], i)) != FAB_NO_PORT)
-			return deny(r, "a machine has its place, and tells GUIDs of its own: give another \"node\"");
+			return deny(r, "a machine is attached there and reports its own GUIDs: give another \"node\"");
 	if (!r->dry)
 		fab_fault_guid(r->m->f, node, other);
 	return done();
@@ -561,7 +561,7 @@ static json_t *preset(struct fab_request *r)
 	if (p == FAB_NO_PORT)
 		return NULL;
 	if (v < 0 || !name || fab_counter_number(name) == FAB_COUNTERS)
-		return deny(r, "give \"counter\", a name as counters says it, and \"value\", a "
+		return deny(r, "give \"counter\", a name as counters shows it, and \"value\", a "
 			    "number from 0, or \"stuck\"");
 	if (r->dry)
 		return done();

@@ -102,7 +102,7 @@ static int split(struct reader *r, char *p, char **word)
 		if (!*p || *p == '#')
 			return n;
 		if (n == MAX_WORDS) {
-			wrong(r, "the line has too many words: leave out those behind '%s'",
+			wrong(r, "the line has too many words: leave out those after '%s'",
 			      word[n - 1]);
 			return -1;
 		}
@@ -115,7 +115,7 @@ static int split(struct reader *r, char *p, char **word)
 				*to++ = *p;
 		}
 		if (quote) {
-			wrong(r, "a quote is open at the end of the line: add one behind '%s'",
+			wrong(r, "a quote is open at the end of the line: add one after '%s'",
 			      word[n - 1]);
 			return -1;
 		}
@@ -129,7 +129,7 @@ static bool take_time(struct reader *r, const char *word, uint64_t *ns)
 {
 	if (word && fab_word_time(word, ns) && *ns <= DAY)
 		return true;
-	return wrong(r, "'%s' is no time up to a day: write a number and ns, us, ms or s, as 1.5s",
+	return wrong(r, "'%s' is not a time up to a day: write a number and ns, us, ms or s, such as 1.5s",
 		     word ? word : "");
 }
 
@@ -158,7 +158,7 @@ static int take_when(struct reader *r, char **word, struct event *e)
 	if (word[0] && !strcmp(word[0], "at"))
 		return take_time(r, word[1], &e->next_ns) ? n : 0;
 	if (!about && (!word[0] || strcmp(word[0], "every"))) {
-		wrong(r, "'%s' is no time of a fault: begin the line with at TIME, or every TIME "
+		wrong(r, "'%s' is not a time of a fault: begin the line with at TIME, or every TIME "
 		      "for TIME, or about TIME for TIME, or when", word[0] ? word[0] : "");
 		return 0;
 	}
@@ -178,7 +178,7 @@ static int take_when(struct reader *r, char **word, struct event *e)
 		return 0;
 	count = e->every_ns < MS ? 0 : (span + e->every_ns - 1) / e->every_ns;
 	if (!count || count > FAB_SCRIPT_REPEATS) {
-		wrong(r, "%s is no good number of times: repeat it every 1ms or more, from once to "
+		wrong(r, "%s is not possible: repeat it every 1ms or more, from once to "
 		      "1000000 times", word[1]);
 		return 0;
 	}
@@ -251,7 +251,7 @@ static bool take_fault(struct reader *r, int n, char **word, struct event *e)
 	const char *hint;
 
 	if (!n || !fab_is_fault_verb(word[0]))
-		return wrong(r, "'%s' is no fault: write " FAB_FAULT_VERBS, n ? word[0] : "");
+		return wrong(r, "'%s' is not a fault: write " FAB_FAULT_VERBS, n ? word[0] : "");
 	e->request = fab_fault_words(word[0], n - 1, word + 1, &hint);
 	if (!e->request)
 		return wrong(r, "%s", hint);
@@ -462,7 +462,7 @@ static void take_lines(struct reader *r, char *text, size_t len)
 		*nl = 0;
 		r->line++;
 		if (strlen(text) != (size_t)(nl - text))
-			wrong(r, "a byte is 0 behind '%s': write text", text);
+			wrong(r, "a byte is 0 after '%s': write text", text);
 		else
 			take_line(r, text);
 		text = nl + 1;

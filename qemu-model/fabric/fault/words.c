@@ -237,7 +237,7 @@ static const struct {
 	  "SubnAdm:0x35 or SubnAdm" },
 	{ "refuse", status_words, "write refuse NODE ATTRIBUTE unsupported|invalid|busy|none, or a number, an "
 	  "ATTRIBUTE is as PortCountersExtended, Perf:ClassPortInfo or SubnAdm" },
-	{ "guid", guid_words, "write guid NODE OTHER, whose GUIDs it tells, or guid NODE 0; guid NODE NODE ends it" },
+	{ "guid", guid_words, "write guid NODE OTHER, whose GUIDs it reports, or guid NODE 0; guid NODE NODE ends it" },
 	{ "preset", preset_words, "write preset NODE:PORT COUNTER VALUE|stuck" },
 	{ "expect", expect_words, "write expect NODE:PORT Down|Init|Armed|Active, expect NODE:PORT COUNTER "
 	  "is|above|below N or expect links_up|links_active|subnet_managers|traps|lost_mads is|above|below N; in "

@@ -107,8 +107,8 @@ static bool remove_cables(struct wreck *w, uint32_t n)
 		note(w, FAB_DAMAGE_MISSING, w->order[i]);
 		n--;
 	}
-	return !n || gen_fail(w->g, "%u cables fewer can be missing: hosts keep theirs, and switches "
-			      "stay connected", n);
+	return !n || gen_fail(w->g, "%u of the missing cables are too many: hosts keep their cables, and "
+			      "switches stay connected", n);
 }
 
 /* Whether both cables connect hosts of one machine to switches; hosts have the lower indices. */
@@ -154,8 +154,8 @@ static bool swap_cables(struct wreck *w, uint32_t n)
 		w->used[w->order[m]] = true;
 		n--;
 	}
-	return !n || gen_fail(w->g, "%u pairs fewer can be swapped: two cables of one level between four "
-			      "switches, or two adapters of a machine", n);
+	return !n || gen_fail(w->g, "%u of the swapped pairs are too many: a pair is two cables of one level "
+			      "between four switches, or of two adapters of a machine", n);
 }
 
 /* One lane, or the next lower speed. Return: 0: there is none. */
@@ -199,7 +199,7 @@ static bool slow_cables(struct wreck *w, uint32_t n)
 		c->rate = rate;
 		n--;
 	}
-	return !n || gen_fail(w->g, "%u cables fewer can be slow", n);
+	return !n || gen_fail(w->g, "%u of the slow cables are too many", n);
 }
 
 /* Remove missing cables. */

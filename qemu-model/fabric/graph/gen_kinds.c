@@ -385,13 +385,13 @@ bool gen_make(struct gen *g)
 			continue;
 		if (!colon || !parse_args(g, colon + 1, is_torus) || g->args < kinds[i].least ||
 		    g->args > kinds[i].most || !small(g, is_random))
-			return gen_fail(g, "'%s' is not as it should be; there are:\n%s", spec,
+			return gen_fail(g, "'%s' is not valid; write one of:\n%s", spec,
 					FAB_GENERATE_HELP);
 		if ((g->plan->rails || g->plan->chassis) && kinds[i].make != fat_tree)
-			return gen_fail(g, "rails and chassis are for fat trees; rails:U has rails by "
-					"itself");
+			return gen_fail(g, "--rails and --chassis need fat-tree; rails:U always has "
+					"rails");
 		kinds[i].make(g);
 		return !g->failed;
 	}
-	return gen_fail(g, "'%s' is no kind of fabric; there are:\n%s", spec, FAB_GENERATE_HELP);
+	return gen_fail(g, "'%s' is not a kind of fabric; write one of:\n%s", spec, FAB_GENERATE_HELP);
 }

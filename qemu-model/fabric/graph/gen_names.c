@@ -79,7 +79,7 @@ bool gen_rates(struct gen *g)
 		p += len + (p[len] == ',' && p[len + 1]);
 	}
 	if (!n || *p)
-		return gen_fail(g, "speed '%s' is no list of 1 to %u rates as HDR or 2xHDR, of SDR, "
+		return gen_fail(g, "speed '%s' is not a list of 1 to %u rates as HDR or 2xHDR, of SDR, "
 				"DDR, QDR, FDR10, FDR, EDR, HDR, NDR, XDR", g->plan->speed,
 				GEN_LEVELS);
 	for (; n < GEN_LEVELS; n++)
@@ -110,7 +110,7 @@ unsigned int gen_switch_ports(struct gen *g, unsigned int level, unsigned int po
 		return ports;
 	has = m->split && is_split(g, level) ? 2u * m->ports : m->ports;
 	if (ports > has) {
-		gen_fail(g, "%s has %u ports, and a switch needs %u: take a smaller fabric or "
+		gen_fail(g, "%s has %u ports, and a switch needs %u: use a smaller fabric or "
 			 "another --speed", m->name, has, ports);
 		return 0;
 	}

@@ -88,7 +88,7 @@ bool fab_prefix_route_add(struct fab *f, const char *text, char *why, size_t siz
 		return false;
 	}
 	if (is_there(f, &r)) {
-		snprintf(why, size, "'%s' has a way to that PREFIX already: give one of them", name);
+		snprintf(why, size, "'%s' has a route to that PREFIX already: give only one", name);
 		return false;
 	}
 	if (f->routes == FAB_PREFIX_ROUTES) {

@@ -31,7 +31,7 @@ void topo_error(struct topo *t, uint32_t line, const char *fmt, ...)
 	tell(t, line, fmt, ap, true);
 	va_end(ap);
 	if (t->errors == MAX_ERRORS)
-		t->report->say(t->report->ctx, line, "there are more errors: mend these first");
+		t->report->say(t->report->ctx, line, "there are more errors: correct these first");
 }
 
 void topo_warn(struct topo *t, uint32_t line, const char *fmt, ...)

@@ -106,7 +106,7 @@ static void csv_header(struct topo *t, struct topo_cur *c)
 	}
 	s->named = true;
 	if (csv_sections[s->section].needed & ~have)
-		topo_error(t, t->line, "the section %s has not all of its columns: it is no table "
+		topo_error(t, t->line, "the section %s has not all of its columns: it is not a table "
 			   "of ibdiagnet2.db_csv", csv_sections[s->section].name);
 }
 

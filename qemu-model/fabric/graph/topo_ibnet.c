@@ -367,7 +367,7 @@ static bool ibnet_is(struct topo_cur c)
 static void ibnet_end(struct topo *t)
 {
 	if (!t->errors && t->attrs.line)
-		topo_error(t, t->attrs.line, "no node follows what is said about it");
+		topo_error(t, t->attrs.line, "no node follows these attributes of a node");
 }
 
 const struct topo_format topo_ibnet = { ibnet_is, ibnet_line, ibnet_end };

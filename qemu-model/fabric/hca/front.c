@@ -132,7 +132,7 @@ static void front_free(struct fab_front *f)
 
 void fab_front_end(struct fab_front *f, int code, const char *why)
 {
-	fab_data_log(f->s->cfg.d, "the front of '%s' (%s) has gone%s%s", f->desc, f->id,
+	fab_data_log(f->s->cfg.d, "the front of '%s' (%s) is disconnected%s%s", f->desc, f->id,
 		     why ? ": " : "", why ? why : "");
 	if (why)
 		fab_front_refuse(f->sock, code, why);
@@ -332,7 +332,7 @@ static bool front_hello(struct fab_front *f, const struct ohca_front_hello *h,
 	const char *wrong;
 
 	if (m->len < sizeof(*h) || le16toh(h->hdr.type) != OHCA_FRONT_HELLO)
-		return hello_error(err, OHCA_LINK_E_PROTO, "the first message is no HELLO", "");
+		return hello_error(err, OHCA_LINK_E_PROTO, "the first message is not HELLO", "");
 	fab_front_text(f->desc, h->desc, sizeof(f->desc) - 1);
 	fab_front_text(f->id, h->id, sizeof(f->id) - 1);
 	wrong = fab_front_card(h, front_clock(), f->s->cfg.hca_max, &cfg.engine);
@@ -353,13 +353,13 @@ static bool front_hello(struct fab_front *f, const struct ohca_front_hello *h,
 	}
 	if (m->fd >= 0) {
 		if (!fab_front_charge(f, cfg.engine.dm_size))
-			return hello_error(err, OHCA_LINK_E_CONFIG, "the fabric's process allows for no "
-					   "such device memory", "");
+			return hello_error(err, OHCA_LINK_E_CONFIG, "the fabric's process does not allow "
+					   "so much device memory", "");
 		f->dm = fab_block_new(m->fd, cfg.engine.dm_size, f->s->cfg.closer, false,
 				      &f->vanished, &status);
 		if (!f->dm)
 			return hello_error(err, OHCA_LINK_E_CONFIG, "the device memory is not "
-					   "shared memory of its size", "");
+					   "in shared memory of its size", "");
 		m->fd = -1;
 		cfg.engine.dm = fab_block_mem(f->dm);
 	}
@@ -405,7 +405,7 @@ void fab_fronts_take(struct fab_fronts *s, int fd, void *door)
 	f->wake = f->irq = -1;
 	/* there may be no message, if a signal has interrupted the call */
 	if (fab_front_recv(s, fd, &m, &why) <= 0) {
-		snprintf(err.text, sizeof(err.text), "%s", why ? why : "it has gone");
+		snprintf(err.text, sizeof(err.text), "%s", why ? why : "it closed the connection");
 		front_turn_away(f, &err);
 		return;
 	}

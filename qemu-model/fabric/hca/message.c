@@ -207,7 +207,7 @@ unsigned int fab_front_maps(void *arg)
 	if (!n || f->bad)
 		return 0;
 	if (n > OHCA_PAGE_MAPS)
-		f->bad = "its ring of mappings has more than it can";
+		f->bad = "its ring of mappings has too many entries";
 	for (i = 0; i < n && !f->bad; i++)
 		take_map(f, &ring[f->map_tail++ % OHCA_PAGE_MAPS]);
 	atomic_store(&f->page->map_tail, f->map_tail);
@@ -347,7 +347,7 @@ const char *fab_front_message(struct fab_front *f, struct front_msg *m)
 	for (i = 0; i < IB_ARRAY_SIZE(messages) && messages[i].type != type; i++)
 		;
 	if (m->fd >= 0 && (i == IB_ARRAY_SIZE(messages) || !messages[i].has_fd))
-		return "a message has a descriptor where none belongs";
+		return "a message has an unexpected descriptor";
 	if (i < IB_ARRAY_SIZE(messages)) {
 		if (m->len < messages[i].least)
 			return "a message is shorter than its type";

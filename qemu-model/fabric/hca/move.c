@@ -19,7 +19,7 @@ uint64_t fab_front_leave(struct fab_front *f)
 	if (!f->hca || fab_hca_is_running(f->hca) || f->persist)
 		return 0;
 	if (f->to)
-		fab_front_end(f->to, OHCA_LINK_E_PEER, "the machine has another place to go to");
+		fab_front_end(f->to, OHCA_LINK_E_PEER, "the machine moves to another QEMU");
 	f->token = 0;
 	while (!f->token)
 		if (getrandom(&f->token, sizeof(f->token), 0) != sizeof(f->token))
@@ -56,7 +56,7 @@ struct fab_front *fab_front_leaver(struct fab_front *f, struct ohca_link_err *er
 		snprintf(err->text, sizeof(err->text), "there is no HCA to be taken over by this token (%"
 			 PRIu64 " such tokens so far)", ++f->s->strangers);
 	else if (from->door != f->door)
-		snprintf(err->text, sizeof(err->text), "the HCA to be taken over has come by another socket");
+		snprintf(err->text, sizeof(err->text), "the HCA to be taken over is attached by another socket");
 	else if (!is_same(&f->hello, &from->hello))
 		snprintf(err->text, sizeof(err->text), "the HCA to be taken over has other properties");
 	else
@@ -110,11 +110,11 @@ void fab_front_decide(struct fab_front *f)
 
 	f->token = 0;
 	if (f->to)
-		fab_front_end(f->to, OHCA_LINK_E_PEER, "the machine goes on where it was");
+		fab_front_end(f->to, OHCA_LINK_E_PEER, "the machine continues at the source");
 	if (!from)
 		return;
 	take_over(f, from);
-	fab_front_end(from, OHCA_LINK_E_PEER, "the machine goes on elsewhere");
+	fab_front_end(from, OHCA_LINK_E_PEER, "the machine continues at the destination");
 }
 
 void fab_front_part(struct fab_front *f)

@@ -32,11 +32,11 @@ const char *traffic_reduce_plan(struct fab_traffic *t)
 	const uint64_t reduces = t->cfg.messages ? t->cfg.messages : 1;
 
 	if (t->cfg.load < 100)
-		return "an all-reduce has no load";
+		return "an all-reduce does not support --load";
 	if (t->cfg.size < t->hosts)
-		return "an all-reduce of fewer bytes than hosts";
+		return "an all-reduce needs a byte or more for each host";
 	if (t->cfg.pattern == FAB_PATTERN_ALL_REDUCE_HALVING && t->hosts & (t->hosts - 1))
-		return "halving is for 2, 4, 8, ... hosts";
+		return "halving needs 2, 4, 8, ... hosts";
 	if (reduces * steps_of(t) > FAB_TRAFFIC_MESSAGES)
 		return "more than 16,777,216 messages";
 	t->reduces = (uint32_t)reduces;

@@ -166,7 +166,7 @@ static const char *all_adaptive(struct fab_traffic *t)
 		lid = fab_adaptive_fill(t->m, (uint32_t)lid);
 	while (lid > 0);
 	if (lid == FAB_ADAPTIVE_CIRCLE)
-		return "packets by ways of the same length might wait for each other for ever: "
+		return "packets on paths of the same length might wait for each other for ever: "
 		       "--adaptive is for trees";
 	return lid ? "out of memory" : NULL;
 }
@@ -222,7 +222,7 @@ static const char *prepare_all(struct fab_traffic *t, struct fab_circle *circle)
 	if (t->hosts < 2)
 		return "there are no two hosts with LIDs at switches";
 	if (t->cfg.transport == FAB_TRANSPORT_UD && t->cfg.size > t->mtu)
-		return "a datagram is no longer than the MTU: a smaller --size";
+		return "a datagram must not be longer than the MTU: use a smaller --size";
 	traffic_choose_victim(t);
 	if (traffic_is_reduce(t))
 		wrong = traffic_reduce_plan(t);
@@ -245,7 +245,7 @@ static const char *prepare_all(struct fab_traffic *t, struct fab_circle *circle)
 	run_instant(t);
 	fab_routes_active(t->f);
 	t->m->epoch++;
-	return is_too_long(t) ? "it may take more than 292 years by its clock: a smaller --rate-scale or "
+	return is_too_long(t) ? "it may take more than 292 years by its clock: use a smaller --rate-scale or "
 				"--hoq-scale, or fewer bytes" : NULL;
 }
 
