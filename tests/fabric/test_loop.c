@@ -270,7 +270,7 @@ static void count_told(void *arg, const char *fmt, va_list ap)
 {
 	(void)arg;
 	(void)ap;
-	if (strstr(fmt, "accepted"))
+	if (strstr(fmt, "accept"))
 		atomic_fetch_add(&told, 1);
 }
 
