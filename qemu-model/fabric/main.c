@@ -175,7 +175,7 @@ static int check_files(int argc, char **argv)
 		else if (!strcmp(argv[first], "--bisection"))
 			cuts = true;
 		else
-			return fab_usage_error("leave out what --help does not list");
+			return fab_usage_error("unknown option or argument");
 	}
 	if (argc <= first)
 		return fab_usage_error("check needs topology files");

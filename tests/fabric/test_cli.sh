@@ -825,7 +825,7 @@ as_printed() {
 expect 'a page has what traffic prints' 0 '^5 commands' as_printed ../../Documentation/slow-job.rst
 expect 'a page has what cables can carry' 0 '^12 commands' as_printed ../../Documentation/bisection.rst
 expect 'check what cables carry' 1 'there are no two hosts' sh -c "\"$fabric\" generate star:1 | \"$fabric\" check --bisection -"
-expect 'check something else' 2 'leave out what' "$fabric" check --bisect "$dir/hosts"
+expect 'check something else' 2 'unknown option or argument' "$fabric" check --bisect "$dir/hosts"
 expect 'so has that of adaptive routing' 0 '^3 commands' as_printed ../../Documentation/adaptive.rst
 expect 'check nothing' 2 'check needs topology files' "$fabric" check
 expect 'hosts of nothing' 2 'either --topology or --generate' "$fabric" hosts
