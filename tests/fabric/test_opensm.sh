@@ -231,7 +231,7 @@ joined()
 {
 	echo 'a secret of this test' >token
 	serve --generate star:4 --site 1 --token token --listen-tcp 0 --wire switch1:4 || return
-	address=$(sed -n 's/.*come by tcp://p' ready)
+	address=$(sed -n 's/.*listens at tcp://p' ready)
 	second
 }
 
