@@ -383,6 +383,16 @@ static bool has_place(const struct program *p)
 	return false;
 }
 
+/*
+ * @p has attached as client @num. The server cannot send to a program whose socket for MADs is
+ * connected to that of another client.
+ */
+static void attached(const struct program *p, uint32_t num)
+{
+	if (p->joined != UINT32_MAX && p->joined != num)
+		doubt(p);
+}
+
 static void attach(struct program *p, uint8_t how)
 {
 	const struct place from = place_of(p, false), to = server(p, UINT32_MAX);
@@ -391,7 +401,6 @@ static void attach(struct program *p, uint8_t how)
 	struct sim_connect cc;
 	struct sim_ctl got;
 
-	/* the server cannot send to a program whose socket for MADs is connected elsewhere */
 	if (tell(p->ctl, &from, &to, &c, sizeof(c), &got) != SIM_CONNECT) {
 		must(!place || (how & 7) > 5 || !is_remote(p), "a remote client is refused");
 		return;
@@ -400,8 +409,7 @@ static void attach(struct program *p, uint8_t how)
 	p->num = cc.id;
 	if (how & 16)
 		join(p, p->num);
-	if (p->joined != UINT32_MAX && p->joined != p->num)
-		doubt(p);
+	attached(p, p->num);
 }
 
 /* Sends a message by UDP from a socket that is closed at once. */
@@ -439,6 +447,7 @@ static void control(struct program *p, uint8_t op)
 	struct sim_ctl c = message(p->num, get8() % 12), got;
 	uint8_t buf[MAX_BYTES] = { 0 };
 	size_t len = sizeof(c);
+	struct sim_connect cc;
 
 	if (op & 1)
 		c.client = get8();
@@ -452,10 +461,12 @@ static void control(struct program *p, uint8_t op)
 	if (op & 4)
 		len = get8();
 	memcpy(buf, &c, sizeof(c));
-	if (op & 8)
+	if (op & 8) {
 		stranger(&other, buf, len);
-	else
-		tell(p->ctl, &from, &to, buf, len, &got);
+	} else if (tell(p->ctl, &from, &to, buf, len, &got) == SIM_CONNECT) {
+		memcpy(&cc, got.data, sizeof(cc));
+		attached(p, cc.id);
+	}
 }
 
 /* ---- MADs ---------------------------------------------------------------------- */
