@@ -15,6 +15,7 @@ TOP = os.path.dirname(os.path.dirname(HERE))
 def main(tree, column):
     """Measures, and prints the figures."""
     sys.path[:0] = [os.path.join(tree, "tools"), os.path.dirname(HERE)]
+    sys.path.append(os.path.join(TOP, "tools"))
     # pylint: disable=import-outside-toplevel
     import ohca_lab
     ohca_lab.__path__.append(os.path.join(TOP, "tools", "ohca_lab"))

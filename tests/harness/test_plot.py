@@ -117,6 +117,11 @@ h3   3          4
             series.chosen(rates, [])
         self.assertEqual(series.chosen(rates, ["all"]), {"all": [7.0, 7.0]})
 
+    def test_percent_in_a_label(self):
+        figure = draw.Figure("title", "x", "y", "bars")
+        figure.add("a", [(0, 1, 1, 1, "send, 50 %")])
+        self.assertIn("('send, 50 %%' 0)", figure.gnuplot())
+
     def test_columns_of_several_keys(self):
         _, text, _ = self.plot("--x", "load=1", "--y", "host,packets", "--line", "plain:")
         self.assertIn("load plain, host, Gb/s plain, packets\n", text)

@@ -58,7 +58,9 @@ class Figure:
     def labels(self):
         """The names of the groups of bars, each once."""
         found = {x: label for _, points, _ in self.series for x, _, _, _, label in points}
-        return ", ".join(f"{quoted(label)} {x}" for x, label in sorted(found.items()))
+        # gnuplot reads a label of a tic as a format
+        return ", ".join(f"{quoted(label.replace('%', '%%'))} {x}"
+                         for x, label in sorted(found.items()))
 
     def gnuplot(self):
         """Commands that print it as SVG."""
