@@ -182,8 +182,8 @@ struct ohca_cq {
  * struct ohca_rq - receive queue of a QP, or an SRQ
  * @ring: first WQE
  * @db: doorbell record
- * @doorbell: where the UAR page takes the producer index
- * @number: of the QP or SRQ, as that doorbell takes it
+ * @doorbell: register of the UAR page to which the producer index is written
+ * @number: number of the QP or SRQ that is written with it
  * @pi: producer index in WQEs
  * @ci: the device's consumer index as last seen
  * @size: WQEs of the ring
