@@ -126,24 +126,18 @@ static bool fetch(ohca_engine *e, struct ohca_qp *qp)
 		sq_broken(e, qp, OHCA_VE_WQE_DMA);
 		return false;
 	}
-	if (dst < OHCA_MAX_WQE_BBS - 1) {
-		uint32_t m = OHCA_MAX_WQE_BBS - 1 - dst;
-
-		memcpy(win->bb + ((size_t)(dst + win->mask + 1) << OHCA_BB_SHIFT), bb,
-		       (size_t)(m < n ? m : n) << OHCA_BB_SHIFT);
-	}
 	xp->req.got += n;
 	return true;
 }
 
-/* Store the BB with index @i; if it is one of the first, also its copy after the last one. */
-static void put_bb(struct ohca_sqwin *win, uint32_t i, const uint8_t *bb)
+/* Make a WQE of @nbb BBs from index @i on, which may wrap, contiguous. */
+static void join(struct ohca_sqwin *win, uint32_t i, unsigned int nbb)
 {
-	uint32_t at = i & win->mask;
+	const uint32_t size = win->mask + 1, end = (i & win->mask) + nbb;
 
-	memcpy(win->bb + ((size_t)at << OHCA_BB_SHIFT), bb, OHCA_BB_SIZE);
-	if (at < OHCA_MAX_WQE_BBS - 1)
-		memcpy(win->bb + ((size_t)(at + win->mask + 1) << OHCA_BB_SHIFT), bb, OHCA_BB_SIZE);
+	if (end > size)
+		memcpy(win->bb + ((size_t)size << OHCA_BB_SHIFT), win->bb,
+		       (size_t)(end - size) << OHCA_BB_SHIFT);
 }
 
 void ohca_xp_sq_moved(ohca_engine *e, struct ohca_qp *qp)
@@ -170,7 +164,8 @@ void ohca_xp_sq_moved(ohca_engine *e, struct ohca_qp *qp)
 		       (size_t)w->nbb << OHCA_BB_SHIFT);
 	}
 	for (uint32_t i = xp->req.head; i != xp->req.got; i++)
-		put_bb(win, i, ohca_swqe_raw(xp, i));
+		memcpy(win->bb + ((size_t)(i & win->mask) << OHCA_BB_SHIFT), ohca_swqe_raw(xp, i),
+		       OHCA_BB_SIZE);
 	xp->req.win = win;
 	ohca_win_put(e, old);
 }
@@ -381,6 +376,7 @@ static struct ohca_swqe *next_wqe(ohca_engine *e, struct ohca_qp *qp)
 		while (xp->req.got - xp->req.head < nbb)
 			if (!fetch(e, qp))
 				return NULL;
+		join(xp->req.win, xp->req.head, nbb);
 	} else {
 		nbb = 0;
 	}

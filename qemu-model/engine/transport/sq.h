@@ -64,8 +64,8 @@ struct ohca_swqe {
 /**
  * struct ohca_sqwin - window of a send queue: WQEs fetched and not yet completed
  *
- * WQE and BB with free running index i are at i & @mask. Copies of the first BBs follow the last
- * one, so a WQE that wraps is contiguous.
+ * WQE and BB with free running index i are at i & @mask. There is room after the last BB, so that a
+ * WQE that wraps is contiguous once it is parsed.
  */
 struct ohca_sqwin {
 	struct ohca_sqwin *next;	/* free list */

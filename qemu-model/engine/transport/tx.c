@@ -255,11 +255,10 @@ bool ohca_tx_open(ohca_engine *e, struct ohca_turn *t, const struct ohca_path *p
 		buf = s->discard;
 		break;
 	}
-	/* a constant size is faster, and few packets have a GRH */
-	if (p->hdr_len == IB_LRH_LEN)
-		memcpy(buf, p->hdr, IB_LRH_LEN);
-	else
-		memcpy(buf, p->hdr, p->hdr_len);
+	/* copies of constant sizes are faster */
+	memcpy(buf, p->hdr, IB_LRH_LEN);
+	if (p->hdr_len > IB_LRH_LEN)
+		memcpy(buf + IB_LRH_LEN, p->hdr + IB_LRH_LEN, IB_GRH_LEN);
 	ib_put_be16(buf + 4, (uint16_t)(len / 4));
 	if (p->hdr_len > IB_LRH_LEN)
 		ib_put_be16(buf + IB_LRH_LEN + 4, (uint16_t)(len - IB_LRH_LEN - IB_GRH_LEN));
