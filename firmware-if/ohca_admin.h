@@ -227,6 +227,7 @@ struct ohca_cmd_alloc_pd {
  * @uar: UAR page of the doorbells that may arm it
  * @eqn: EQ for its completion events
  * @log_size: log2 of its entries, 0 to log_max_cqe
+ * @flags: OHCA_CQ_*
  * @reserved: zero
  */
 struct ohca_cmd_create_cq {
@@ -234,8 +235,13 @@ struct ohca_cmd_create_cq {
 	__le32 uar;
 	__le32 eqn;
 	__u8 log_size;
-	__u8 reserved[3];
+	__u8 flags;
+	__u8 reserved[2];
 };
+
+/* flags of a CQ */
+#define OHCA_CQ_TIMESTAMP	0x01u	/* its CQEs have timestamps; OHCA_FEATURE_TIMESTAMP */
+#define OHCA_CQ_FLAGS		0x01u
 
 /** struct ohca_cmd_modify_cq - moderation: an event after @count CQEs or @period_us */
 struct ohca_cmd_modify_cq {

@@ -247,7 +247,7 @@ OHCA_ASSERT_SIZE(struct ohca_hw_rwqe_ctrl, 16);
  * @reserved0: zero
  * @tag: with OHCA_CQE_TM, in place of the five fields before: with TM_MATCH the tag of the
  *	message, else zero
- * @timestamp: nanoseconds of the device's clock
+ * @timestamp: nanoseconds of the device's clock; 0: the CQ does not have OHCA_CQ_TIMESTAMP
  * @wqe_idx: SQ: index of the WQE's first BB; RQ: of the WQE; both free running, but modulo
  *	ring size without OHCA_FEATURE_QP_RESIZE. SRQ: zero; with OHCA_CQE_TM or
  *	OHCA_CQE_XRC: number of the SRQ

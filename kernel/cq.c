@@ -134,7 +134,8 @@ static int ohca_cq_create(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr
 	struct ohca_pl pl = {};
 	int ret;
 
-	if (attr->flags & ~IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION)
+	if (attr->flags & ~(ohca_has(dev, OHCA_FEATURE_TIMESTAMP) ?
+			    IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION : 0))
 		return -EOPNOTSUPP;
 	if (!attr->cqe || attr->cqe > 1u << dev->attr.log_max_cqe ||
 	    attr->comp_vector >= dev->num_comp_eqs)
@@ -159,6 +160,8 @@ static int ohca_cq_create(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr
 	in.uar = cpu_to_le32(ctx ? ctx->uar : 0);
 	in.eqn = cpu_to_le32(cq->eq->eqn);
 	in.log_size = cq->log_size;
+	if (attr->flags & IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION)
+		in.flags = OHCA_CQ_TIMESTAMP;
 	ret = ohca_cmd_create_cq(dev, &in, &cq->cqn);
 	ohca_pl_free(dev, &pl);
 	if (ret)

@@ -25,11 +25,12 @@ struct queue {
 	struct host_qp qp;
 	uint8_t *sq, *rq;
 	struct ohca_hw_db *db;
-	uint8_t bb[64];		/* the WQE that it posts */
 };
 
+/** struct side - a machine; @bb: the WQE that it posts, the same to each QP */
 struct side {
 	struct host *h;
+	uint8_t bb[64];
 	struct host_cq scq, rcq;
 	struct host_mr mr;
 	struct queue *q;
@@ -181,7 +182,7 @@ static void spin(void)
 
 static void post(struct side *s, struct queue *q)
 {
-	memcpy(q->sq + (size_t)(q->qp.sq_pi & ((1u << q->qp.log_sq) - 1)) * 64, q->bb, 64);
+	memcpy(q->sq + (size_t)(q->qp.sq_pi & ((1u << q->qp.log_sq) - 1)) * 64, s->bb, 64);
 	q->qp.sq_pi++;
 	__atomic_store_n(&q->db->sq_pi, q->qp.sq_pi, __ATOMIC_SEQ_CST);
 	if (ohca_db_needed(q->db->sq_event, q->qp.sq_pi, q->qp.sq_pi - 1))
@@ -220,13 +221,13 @@ static bool poll_cq(struct side *s, unsigned int k, uint64_t *at)
 	return true;
 }
 
-static void make_wqe(struct side *s, struct side *peer, unsigned int k)
+static void make_wqe(struct side *s, const struct side *peer)
 {
 	struct ohca_hw_wqe_ctrl c = { .opcode = work.op, .flags = OHCA_WQE_SIGNALED };
 	struct ohca_hw_wqe_raddr ra = { .raddr = peer->mr.iova, .rkey = peer->mr.key };
 	struct ohca_hw_wqe_atomic at = { .swap_add = 1 };
 	struct ohca_hw_sge g = host_sge(s->mr.iova, work.len, s->mr.key);
-	uint8_t *bb = s->q[k].bb;
+	uint8_t *bb = s->bb;
 	unsigned int n = 1;
 
 	memset(bb, 0, 64);
@@ -242,7 +243,7 @@ static void make_wqe(struct side *s, struct side *peer, unsigned int k)
 	if (work.type != OHCA_QPT_UD)
 		memcpy(bb + 16 * n++, &g, 16);
 	else
-		memcpy(bb + 16, &(struct ohca_hw_av){ .dlid = 2, .dqpn = peer->q[k].qp.qpn,
+		memcpy(bb + 16, &(struct ohca_hw_av){ .dlid = 2, .dqpn = peer->q[0].qp.qpn,
 						      .qkey = 1 }, 48);
 	c.nseg = (uint8_t)n;
 	memcpy(bb, &c, 16);
@@ -303,8 +304,9 @@ static void queue_up(struct side *s, struct queue *q)
 static void side_up(struct side *s, unsigned int i)
 {
 	s->h = hosts[i];
-	host_cq_create(s->h, &s->scq, 8, 0);
-	host_cq_create(s->h, &s->rcq, 8, 0);
+	host_cq_create_flags(s->h, &s->scq, 8, 0, 0);
+	/* pair_latency() reads the timestamps */
+	host_cq_create_flags(s->h, &s->rcq, 8, 0, OHCA_CQ_TIMESTAMP);
 	host_mr_create(s->h, &s->mr, PAIR_MR_LEN, s->h->pdn, 0xf);
 	memset(host_ptr(s->h, s->mr.buf.page[0]), (int)i + 1, PAIR_MR_LEN);
 	s->cqe[0] = host_buf_ptr(s->h, &s->scq.buf, OHCA_CQ_RING_OFFSET);
@@ -350,8 +352,7 @@ void pair_up(const struct pair_work *w)
 	host_settle(hosts, 2);
 	if (!work.home)
 		fast_ops();
-	for (unsigned int k = 0; k < work.qps; k++)
-		make_wqe(&side[0], &side[1], k);
+	make_wqe(&side[0], &side[1]);
 	for (unsigned int i = 0; work.op == OHCA_OP_SEND && i < 128; i++)
 		post_recv(&side[1]);
 }

@@ -27,7 +27,7 @@ struct pair_home {
 /**
  * struct pair_work - what the first machine does
  * @type: enum ohca_qp_type; @op: enum of OHCA_OP_*; @len: bytes of a message
- * @depth: WQEs outstanding; @qps: QPs that are used in turn, at most PAIR_MAX_QPS; 0: 1
+ * @depth: WQEs outstanding; @qps: QPs that are used in turn, at most PAIR_MAX_QPS, 1 for UD; 0: 1
  * @loop: both ends are in the first machine
  * @home: the engines, or NULL for those of the benchmark; @lid: of the machines with @home
  */

@@ -326,6 +326,10 @@ void host_eq_create(struct host *h, struct host_eq *eq, uint8_t log, uint8_t kin
 bool host_eq_poll(struct host *h, struct host_eq *eq, struct ohca_hw_eqe *out);
 /** host_eq_db() - returns polled EQEs to the device, and arms */
 void host_eq_db(struct host *h, struct host_eq *eq, bool arm);
+/* @flags: OHCA_CQ_* */
+void host_cq_create_flags(struct host *h, struct host_cq *cq, uint8_t log, uint32_t uar,
+			  uint8_t flags);
+/* A CQ with timestamps, if the driver has acknowledged them. */
 void host_cq_create(struct host *h, struct host_cq *cq, uint8_t log, uint32_t uar);
 void host_cq_destroy(struct host_cq *cq);
 bool host_cq_poll(struct host_cq *cq, struct ohca_hw_cqe *out);

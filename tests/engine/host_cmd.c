@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/features.h"
 #include "host.h"
 #include "ib/cc_agent.h"
 #include "host_priv.h"
@@ -166,10 +167,11 @@ void host_eq_db(struct host *h, struct host_eq *eq, bool arm)
 
 /* ---- completion queues ---- */
 
-void host_cq_create(struct host *h, struct host_cq *cq, uint8_t log, uint32_t uar)
+void host_cq_create_flags(struct host *h, struct host_cq *cq, uint8_t log, uint32_t uar,
+			  uint8_t flags)
 {
 	struct ohca_hw_aqe c = HOST_AQE(create_cq, .uar = uar, .eqn = h->comp.eqn,
-						.log_size = log);
+						.log_size = log, .flags = flags);
 	struct ohca_hw_acqe r;
 
 	memset(cq, 0, sizeof(*cq));
@@ -180,6 +182,12 @@ void host_cq_create(struct host *h, struct host_cq *cq, uint8_t log, uint32_t ua
 	c.create_cq.pl = cq->buf.pl;
 	must(h, host_cmd(h, OHCA_CMD_CREATE_CQ, &c, &r), "CREATE_CQ");
 	cq->cqn = r.handle.handle;
+}
+
+void host_cq_create(struct host *h, struct host_cq *cq, uint8_t log, uint32_t uar)
+{
+	host_cq_create_flags(h, cq, log, uar,
+			     ohca_feature(h->e, OHCA_FEATURE_TIMESTAMP) ? OHCA_CQ_TIMESTAMP : 0);
 }
 
 void host_cq_destroy(struct host_cq *cq)

@@ -90,6 +90,46 @@ static void check_wrap(struct host *h, uint8_t log)
 	host_cq_destroy(&cq);
 }
 
+static unsigned int readings;
+
+static uint64_t counting(void *h)
+{
+	readings++;
+	return *((struct host *)h)->now;
+}
+
+/* Only a CQ with OHCA_CQ_TIMESTAMP has timestamps, and the clock is read for no other. */
+static void test_timestamps(void **state)
+{
+	struct host *h = *state;
+	struct ohca_hw_aqe c;
+	struct ohca_hw_cqe cqe;
+	struct host_cq cq;
+
+	*h->now = 12345;
+	h->e->ops.now_ns = counting;
+	for (unsigned int flags = 0; flags <= OHCA_CQ_TIMESTAMP; flags++) {
+		host_cq_create_flags(h, &cq, 2, 0, (uint8_t)flags);
+		readings = 0;
+		assert_int_equal(push(&cq, 1, false), 0);
+		assert_int_equal(readings, flags);
+		assert_true(host_cq_poll(&cq, &cqe));
+		assert_int_equal(cqe.timestamp, flags ? 12345 : 0);
+		host_cq_destroy(&cq);
+	}
+	h = host_new(1, 0x100);
+	host_start_with(h, ~(1ull << OHCA_FEATURE_TIMESTAMP));
+	c = HOST_AQE(create_cq, .log_size = 2, .eqn = h->comp.eqn, .flags = OHCA_CQ_TIMESTAMP);
+	c.create_cq.pl.root = host_pages(h, 1);
+	c.create_cq.pl.npages = 1;
+	c.create_cq.pl.page_shift = 12;
+	assert_int_equal(host_cmd(h, OHCA_CMD_CREATE_CQ, &c, NULL), OHCA_ADMIN_BAD_PARAM);
+	assert_int_equal(h->syndrome, 0x21);
+	c.create_cq.flags = 0;
+	assert_int_equal(host_cmd(h, OHCA_CMD_CREATE_CQ, &c, NULL), OHCA_ADMIN_OK);
+	host_free(h);
+}
+
 static void test_wrap(void **state)
 {
 	struct host *h = *state;
@@ -761,7 +801,8 @@ static void test_cq_commands(void **state)
 	REFUSED(uar, HOST_UARS, 0x18);
 	REFUSED(eqn, 63, 0x1c);
 	REFUSED(eqn, h->async.eqn, 0x1c);
-	REFUSED(reserved[1], 1, 0x21);
+	REFUSED(flags, 2, 0x21);
+	REFUSED(reserved[1], 1, 0x22);
 #undef REFUSED
 	for (;; n++) {
 		c = good;
@@ -955,7 +996,7 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(wrap), T(overflow), T(bad_consumer_index), T(memory_gone), T(arm),
+		T(timestamps), T(wrap), T(overflow), T(bad_consumer_index), T(memory_gone), T(arm),
 		T(solicited), T(arm_race), T(interrupts), T(deferred), T(number), T(async_number),
 		T(special_number), T(async_overflow),
 		T(no_dma), T(eq_dma), T(eq_commands), T(cq_commands), T(moderation),

@@ -176,8 +176,11 @@ int ibv_cmd_create_cq_ex(struct ibv_context *context,
 	struct uohca_create_cq_ex *c = (void *)cmd;
 	struct uohca_create_cq_ex_resp *resp = (void *)r;
 
-	if (attr->wc_flags || attr->comp_mask)
+	if (attr->wc_flags & ~(IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+			       IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK) ||
+	    attr->comp_mask)
 		return EOPNOTSUPP;
+	fake.cmd_wc_flags = attr->wc_flags;
 	fake.cq_req = c->drv_payload;
 	fake.cmd_cqe = attr->cqe;
 	fake.cmd_vector = attr->comp_vector;

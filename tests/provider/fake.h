@@ -24,6 +24,7 @@
  * @srq_mask: attribute mask of the last modify_srq
  * @srq_attrs: comp_mask of the last create_srq
  * @cmd_cqe: cqe of the last create_cq or resize_cq
+ * @cmd_wc_flags: wc_flags of the last create_cq
  */
 struct fake_kernel {
 	atomic_int fail, skip;
@@ -48,6 +49,7 @@ struct fake_kernel {
 	int srq_mask;
 	uint32_t srq_attrs;
 	uint32_t cmd_cqe;
+	uint64_t cmd_wc_flags;
 	int cmd_vector;
 	/* runs inside resize_cq, when the device moves the CQEs */
 	void (*on_resize)(const struct ohca_resize_cq_req *req);

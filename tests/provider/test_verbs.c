@@ -814,9 +814,17 @@ static void features(void **state)
 	assert_null(ops.create_cq_ex(ctx, &attr));
 	assert_int_equal(errno, EOPNOTSUPP);
 	to_octx(ctx)->features = 1ull << OHCA_FEATURE_TIMESTAMP | 1ull << OHCA_FEATURE_CLOCK;
-	timed = ops.create_cq_ex(ctx, &attr);
-	assert_non_null(timed);
-	ops.destroy_cq(ibv_cq_ex_to_cq(timed));
+	/* only a CQ of a program that asks for timestamps has them */
+	for (int i = 0; i < 3; i++) {
+		const uint64_t flags = i == 2 ? 0 : i ? IBV_WC_EX_WITH_COMPLETION_TIMESTAMP :
+						    IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+
+		attr.wc_flags = IBV_WC_STANDARD_FLAGS | flags;
+		timed = ops.create_cq_ex(ctx, &attr);
+		assert_non_null(timed);
+		assert_int_equal(fake.cmd_wc_flags, flags);
+		ops.destroy_cq(ibv_cq_ex_to_cq(timed));
+	}
 	to_octx(ctx)->features = 0;
 	assert_int_equal(ops.resize_cq(cq, 5), EOPNOTSUPP);
 	assert_null(ops.alloc_mw(pd, IBV_MW_TYPE_2));

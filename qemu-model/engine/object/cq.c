@@ -174,13 +174,6 @@ bool ohca_cq_holds(const ohca_engine *e, const struct ohca_cq *cq, uint32_t n)
 	return !cq->error && !ohca_lies(e) && n <= cq_size(cq) - (cq->pi - cq->ci);
 }
 
-static uint64_t stamp(const ohca_engine *e)
-{
-	if (!ohca_feature(e, OHCA_FEATURE_TIMESTAMP))
-		return 0;
-	return e->stamp ? e->stamp : ohca_now(e);
-}
-
 int ohca_cq_push(ohca_engine *e, struct ohca_cq *cq, struct ohca_hw_cqe *cqe, bool solicited)
 {
 	bool twice;
@@ -189,7 +182,9 @@ int ohca_cq_push(ohca_engine *e, struct ohca_cq *cq, struct ohca_hw_cqe *cqe, bo
 		return -1;
 	if (cq->pi - cq->ci >= cq_size(cq) && !cq_refresh_ci(e, cq))
 		return cq_error(e, cq);
-	cqe->timestamp = ohca_to_le64(stamp(e));
+	cqe->timestamp = 0;
+	if (cq->flags & OHCA_CQ_TIMESTAMP)
+		cqe->timestamp = ohca_to_le64(e->stamp ? e->stamp : ohca_now(e));
 	twice = ohca_lies(e) && ohca_lie_in_cqe(e, cqe, !cq->uar);
 	if (cq_put(e, cq, cqe))
 		return cq_error(e, cq);
@@ -222,7 +217,10 @@ int ohca_cmd_create_cq(struct ohca_cmd *c)
 		return OHCA_BAD(c, create_cq.eqn);
 	if (cmd->log_size > OHCA_LOG_MAX_CQE)
 		return OHCA_BAD(c, create_cq.log_size);
-	if (cmd->reserved[0] || cmd->reserved[1] || cmd->reserved[2])
+	if (cmd->flags & ~OHCA_CQ_FLAGS ||
+	    (cmd->flags & OHCA_CQ_TIMESTAMP && !ohca_feature(e, OHCA_FEATURE_TIMESTAMP)))
+		return OHCA_BAD(c, create_cq.flags);
+	if (cmd->reserved[0] || cmd->reserved[1])
 		return OHCA_BAD(c, create_cq.reserved);
 	cq = ohca_mem_get(e, sizeof(*cq));
 	if (!cq)
@@ -237,6 +235,7 @@ int ohca_cmd_create_cq(struct ohca_cmd *c)
 	}
 	cq->uar = uar;
 	cq->log_size = cmd->log_size;
+	cq->flags = cmd->flags;
 	cq->eq = eq;
 	eq->refs++;
 	ohca_list_init(&cq->defer);

@@ -19,6 +19,7 @@ struct ohca_eq;
 
 /**
  * struct ohca_cq - completion queue
+ * @flags: OHCA_CQ_*
  * @pi: entries written; @ci: consumer index last read from the record
  * @arm_sn: events delivered, modulo 4 in the doorbell
  * @armed: an event was requested; @arm_sol: for solicited entries only
@@ -37,7 +38,7 @@ struct ohca_cq {
 	uint32_t refs;
 	uint32_t uar;
 	uint32_t pi, ci, sol_pi, told;
-	uint8_t log_size;
+	uint8_t log_size, flags;
 	uint8_t arm_sn;
 	bool armed, arm_sol, error, eqe_out, eqe_due;
 	uint32_t eqe_idx;

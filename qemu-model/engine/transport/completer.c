@@ -54,7 +54,7 @@ void ohca_sq_retire(ohca_engine *e, struct ohca_qp *qp)
 		return;
 	/* one timestamp for all; a consumer that sees the first CQE finds the room of all WQEs */
 	if (end - xp->req.tail > 1) {
-		e->stamp = ohca_now(e);
+		e->stamp = qp->scq->flags & OHCA_CQ_TIMESTAMP ? ohca_now(e) : 0;
 		if (ohca_cq_holds(e, qp->scq, end - xp->req.tail))
 			ohca_sq_ci_to(e, qp, end);
 	}

@@ -57,7 +57,7 @@ struct ibv_cq_ex *ohca_create_cq_ex(struct ibv_context *ibctx,
 				    struct ibv_cq_init_attr_ex *attr)
 {
 	struct ohca_context *ctx = to_octx(ibctx);
-	/* The kernel does not accept the flags that only the library uses. */
+	/* Of the flags, the kernel accepts only those of timestamps. */
 	struct ibv_cq_init_attr_ex kattr = *attr;
 	struct uohca_create_cq_ex_resp resp = {};
 	struct uohca_create_cq_ex cmd = {};
@@ -85,7 +85,8 @@ struct ibv_cq_ex *ohca_create_cq_ex(struct ibv_context *ibctx,
 		goto err_free;
 	ohca_cq_set_buf(cq, &buf, log_size);
 
-	kattr.wc_flags = 0;
+	kattr.wc_flags &= IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+			  IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
 	kattr.comp_mask = 0;
 	cmd.log_size = log_size;
 	cmd.buf_addr = (uintptr_t)buf.addr;
