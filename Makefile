@@ -8,6 +8,7 @@ KERNEL ?= stock
 GUEST ?= debian13
 STAMP := $(BUILD)/stamp
 ROOT := $(STAMP)/root
+CHECKTOOLS := $(STAMP)/checktools
 MAKEFLAGS += --no-print-directory
 
 # What each part is built from. STAMP/PART.files changes with any of it.
@@ -47,6 +48,7 @@ help:
 	@echo 'make matrix        run tools and tests in the guests of all releases (MATRIX="debian12 ...": only these)'
 	@echo 'make deps          install packages that this host lacks'
 	@echo 'make buildroot     Debian 13 root in which the rest is built'
+	@echo 'make checktools    what tests, static checks, documentation and figures need in this root'
 	@echo 'make qemu          QEMU with -device ohca (QEMU=10.2|11.1: this version; QEMU=DIR: the source tree'
 	@echo '                   in DIR, which is not changed; QEMU=arm64|s390x: for these guests)'
 	@echo 'make fabric        ohca-fabric, ohca-hub, and libohca-umad.so for tools on the host'
@@ -86,6 +88,11 @@ buildroot: $(ROOT)
 $(ROOT): tools/packages/buildroot | $(STAMP)/deps
 	@tools/mkroot
 	@mkdir -p $(@D) && touch $@
+
+checktools: $(CHECKTOOLS)
+$(CHECKTOOLS): tools/packages/checktools | $(ROOT)
+	@tools/mkroot checktools
+	@touch $@
 
 # The guests, with the columns of the table. Usage: $(call guest_column,NAME,COLUMN)
 GUEST_TABLE := $(shell awk 'BEGIN { OFS = ":" } !/^\#/ { $$1 = $$1; print }' tools/guests)
@@ -207,7 +214,7 @@ units: $(STAMP)/deps
 lint:
 	@tests/run lint
 
-docs: | $(ROOT)
+docs: | $(CHECKTOOLS)
 	@tools/in-root sphinx-build -q -W --keep-going -b html Documentation $(BUILD)/docs
 	@echo "documentation: $(BUILD)/docs/index.html"
 
@@ -241,7 +248,7 @@ soak: lab
 	@tests/system/run --repeat $(or $(SOAK),20) pyverbs
 
 # Runs with new seeds for a given time; make check has short runs with fixed seeds.
-campaign: lab debug-layer
+campaign: lab debug-layer | $(CHECKTOOLS)
 	@tests/campaign/run $(if $(CAMPAIGN_SECONDS),--seconds $(CAMPAIGN_SECONDS)) $(CAMPAIGN)
 
 # Writes Documentation/perftest.rst.
@@ -253,25 +260,25 @@ matrix: lab
 	@tests/matrix/run $(MATRIX)
 
 # Runs the commands in Documentation/recipes, tutorial and course.
-apps: lab
+apps: lab | $(CHECKTOOLS)
 	@tests/apps/run $(APPS)
 
 # OpenSM of the build root, of another release, or of this host.
-opensm-suite: fabric
+opensm-suite: fabric | $(CHECKTOOLS)
 	@tests/opensm/suite '$(OPENSM)' $(NAMES)
 
 # Writes the figures of Documentation/theory.
-theory: fabric
+theory: fabric | $(CHECKTOOLS)
 	@tools/in-root tests/theory/figures $(THEORY)
 
 # Builds first what it measures.
 BENCH_PARTS := $(or $(BENCH),native provider scale machines)
 bench: $(if $(filter provider,$(BENCH_PARTS)),$(STAMP)/provider) \
-		$(if $(filter machines beside p99,$(BENCH_PARTS)),lab) | $(ROOT)
+		$(if $(filter machines beside p99,$(BENCH_PARTS)),lab) | $(CHECKTOOLS)
 	@tests/bench/run $(if $(BENCH_BUSY),--busy) $(if $(BENCH_DOCUMENT),--document) $(BENCH_PARTS)
 
 # The provider's units need rdma-core's headers.
-mutants: | $(ROOT) $(if $(filter provider,$(or $(PART),provider)),$(STAMP)/provider)
+mutants: | $(CHECKTOOLS) $(if $(filter provider,$(or $(PART),provider)),$(STAMP)/provider)
 	@tools/in-root tests/mutants/run --build $(BUILD) $(if $(MUTANTS_SEED),--seed $(MUTANTS_SEED)) \
 		$(if $(MUTANTS_COUNT),--count $(MUTANTS_COUNT)) $(if $(JOBS),--jobs $(JOBS)) $(PART)
 

@@ -99,9 +99,12 @@ def gnuplot():
     """The beginning of gnuplot's command line: this host's, or that of the build root."""
     if found := shutil.which("gnuplot"):
         return [found]
-    if os.path.exists(IN_ROOT):
+    build = os.environ.get("OHCA_BUILD") or os.path.join(TOP, "build")
+    # a symbolic link, whose target is in the root
+    if os.path.lexists(os.path.join(build, "root", "usr", "bin", "gnuplot")):
         return [IN_ROOT, "--dir", TOP, "gnuplot"]
-    raise DrawError("there is no gnuplot: install Debian's package gnuplot-nox")
+    more = ", or run 'make checktools'" if os.path.exists(IN_ROOT) else ""
+    raise DrawError(f"there is no gnuplot: install Debian's package gnuplot-nox{more}")
 
 
 def draw(figure, command=None):
