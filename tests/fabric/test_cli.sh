@@ -36,6 +36,16 @@ says()
 }
 
 expect help 0 '^Usage: ohca-fabric' "$fabric" --help
+# verbs: those that the documentation has, of which --help lacks the second number
+verbs()
+{
+	local doc
+	doc=$(sed -n '/^In all commands/q; s/^``\([a-z]\+\)[ `].*/\1/p' \
+		"$(dirname "$0")/../../Documentation/control.rst" | sort -u)
+	echo "$(wc -w <<<"$doc") $(comm -23 <(echo "$doc") \
+		<("$fabric" --help | sed -n 's/^  \([a-z]\+\) .*/\1/p' | sort -u) | wc -w)"
+}
+expect 'help has all documented verbs' 0 '^2[0-9] 0$' verbs
 expect 'no argument' 2 'generate, check, hosts, serve' "$fabric"
 expect 'no such verb' 2 'generate, check, hosts, serve' "$fabric" destroy
 expect 'generate without SPEC' 2 'a SPEC' "$fabric" generate

@@ -140,10 +140,17 @@ struct fab *fab_client_fabric(const char *path);
 	"                            limit a link to 1, 2, 4, 8 or 12 lanes, or to SDR to XDR\n" \
 	"  link restore NODE:PORT    allow all widths and speeds again\n" \
 	"  node kill|revive NODE     switch a node off, or on with its tables forgotten\n" \
+	"  swap NODE:PORT NODE:PORT  exchange the far ends of two cables\n" \
 	"  loss NODE:PORT RATE [SEED] [--burst N]  a cable loses packets in both directions;\n" \
 	"                            RATE from 0 to 1, in bursts of N on average\n" \
+	"  ber NODE:PORT RATE [SEED] a cable inverts bits, so packets are lost by their size; RATE is\n" \
+	"                            the bit error ratio, from 1e-18 to 1; 0: none\n" \
 	"  corrupt NODE:PORT RATE [SEED]  a cable damages data packets, so their ICRC is wrong\n" \
 	"  delay NODE:PORT TIME      packets sent by this port arrive TIME later: 20us, 0.1s; 0\n" \
+	"  stall NODE:PORT [TIME]    the port accepts no data packets for TIME, or until resume\n" \
+	"  resume NODE:PORT          the port accepts packets again\n" \
+	"  credits NODE:PORT VL BLOCKS  a data lane between two switches loses this many of its\n" \
+	"                            2,048 credits until the link trains; 0: none\n" \
 	"  delay NODE ATTRIBUTE TIME  delay requests for ATTRIBUTE by TIME: NodeInfo,\n" \
 	"                            Perf:ClassPortInfo, SubnAdm:0x35; Subn, SubnAdm, Perf, ComMgt: all\n" \
 	"  drop NODE ATTRIBUTE NTH   lose each NTH request for ATTRIBUTE; 0: none\n" \
