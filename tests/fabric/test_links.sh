@@ -259,8 +259,9 @@ expect 'PortUnicastXmitPkts' perfquery -x "$lid" 3
 expect 'PortSelect:.*255' perfquery -a "$lid"
 tool perfquery "$lid" 13 && fail 'perfquery of port 13 of 12 succeeded'
 
-# The SM has logged no errors so far.
-if grep -a 'ERR ' "$dir/sm1.log"; then
+# The SM has logged no errors so far. The link of a tool goes down when it ends, perhaps just before the
+# SM sets the state of that port. A port that is Down refuses this with status 0x1C (14.2.5.6).
+if grep -a 'ERR ' "$dir/sm1.log" | grep -av 'ERR 3111: Received MAD with error status = 0x1C$'; then
 	fail 'OpenSM reported errors'
 fi
 
