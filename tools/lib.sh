@@ -167,3 +167,27 @@ make_root() {
 		--customize-hook="cp -n \"\$1\"/var/cache/apt/archives/*.deb '$debs/' || :" \
 		"$@" "$release" "$dir"
 }
+
+# Install the packages of tools/packages/LIST in the build root, from $CACHE/debs if they are there.
+# Usage: install_list LIST
+install_list() {
+	local list=$1 log=$BUILD/log-$1.txt archives=$ROOT/var/cache/apt/archives debs=$CACHE/debs deb uris
+	local install=("$TOP/tools/in-root" apt-get -o DPkg::Lock::Timeout=600 install -y -qq
+		--no-install-recommends)
+	# shellcheck disable=SC2046 # several names
+	set -- $(packages "$TOP/tools/packages/$list")
+	mkdir -p "$debs" "$archives"
+	# set -e has no effect in commands before ||, so && joins them
+	{
+		uris=$("${install[@]}" --print-uris "$@") &&
+		while read -r _ deb _; do
+			[ ! -f "$debs/$deb" ] || cp "$debs/$deb" "$archives/"
+		done <<<"$uris" &&
+		"${install[@]}" "$@"
+	} >"$log" 2>&1 || {
+		tail -n 20 "$log" >&2
+		die "packages cannot be installed in the build root: see $log, or start over by 'make distclean'"
+	}
+	cp -n "$archives"/*.deb "$debs/" 2>/dev/null || :
+	rm -f "$archives"/*.deb
+}

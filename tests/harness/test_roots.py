@@ -26,6 +26,16 @@ exec chroot "$0/top" bash -c '. "$0"; make_root "$1" "$2"; echo $?; grep " $1/" 
 """
 
 
+# In place of tools/in-root: apt-get whose FAILS, the first or the second call, fails.
+APT = """#!/bin/sh
+case " $* " in
+*" --print-uris "*) echo "'http://x/a.deb' a.deb 1 x"; [ "$FAILS" != first ] ;;
+*) ls "$OHCA_BUILD/root/var/cache/apt/archives"; touch "$OHCA_BUILD/root/var/cache/apt/archives/b.deb"
+   [ "$FAILS" != second ] ;;
+esac
+"""
+
+
 class Roots(unittest.TestCase):
     """make_root of tools/lib.sh."""
 
@@ -53,6 +63,43 @@ class Roots(unittest.TestCase):
                                self.dir, LIB, root, os.path.join(self.dir, "list")],
                               env=env, check=False, capture_output=True, text=True, timeout=60)
         self.assertEqual(done.stdout, "137\n", done.stderr)
+
+
+class Lists(unittest.TestCase):
+    """install_list of tools/lib.sh."""
+
+    def install(self, fails):
+        """Its status, its messages, its log, and the cached packages afterwards."""
+        with tempfile.TemporaryDirectory() as top:
+            for name, text in (("tools/in-root", APT), ("tools/packages/list", "make  # and\ngcc\n"),
+                               ("cache/debs/a.deb", ""), ("build/log-list.txt", "")):
+                path = os.path.join(top, name)
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(text)
+                os.chmod(path, 0o755)
+            env = dict(os.environ, FAILS=fails, OHCA_BUILD=os.path.join(top, "build"),
+                       OHCA_CACHE=os.path.join(top, "cache"))
+            done = subprocess.run(
+                ["bash", "-c", 'set -euo pipefail; . "$0"; TOP=$1; install_list list', LIB, top],
+                env=env, check=False, capture_output=True, text=True, timeout=60)
+            with open(os.path.join(top, "build/log-list.txt"), encoding="utf-8") as file:
+                log = file.read()
+            return (done.returncode, done.stderr, log,
+                    sorted(os.listdir(os.path.join(top, "cache/debs"))))
+
+    def test_cached(self):
+        """Packages come from the cache, and new ones are added to it."""
+        status, text, log, cached = self.install("none")
+        self.assertEqual((status, text, cached), (0, "", ["a.deb", "b.deb"]))
+        self.assertIn("a.deb", log)
+
+    def test_fails(self):
+        """If apt-get fails, it fails."""
+        for fails in ("first", "second"):
+            status, text, _, _ = self.install(fails)
+            self.assertEqual(status, 1)
+            self.assertIn("packages cannot be installed in the build root", text)
 
 
 if __name__ == "__main__":
