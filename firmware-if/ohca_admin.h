@@ -239,9 +239,7 @@ struct ohca_cmd_create_cq {
 	__u8 reserved[2];
 };
 
-/* flags of a CQ */
-#define OHCA_CQ_TIMESTAMP	0x01u	/* its CQEs have timestamps; OHCA_FEATURE_TIMESTAMP */
-#define OHCA_CQ_FLAGS		0x01u
+#define OHCA_CQ_TIMESTAMP	0x01u	/* flag of a CQ with OHCA_FEATURE_TIMESTAMP: timestamps in CQEs */
 
 /** struct ohca_cmd_modify_cq - moderation: an event after @count CQEs or @period_us */
 struct ohca_cmd_modify_cq {

@@ -36,7 +36,7 @@ says()
 }
 
 expect help 0 '^Usage: ohca-fabric' "$fabric" --help
-# verbs: those that the documentation has, of which --help lacks the second number
+# verbs: prints how many verbs the documentation has, and how many of these --help lacks
 verbs()
 {
 	local doc

@@ -217,8 +217,7 @@ int ohca_cmd_create_cq(struct ohca_cmd *c)
 		return OHCA_BAD(c, create_cq.eqn);
 	if (cmd->log_size > OHCA_LOG_MAX_CQE)
 		return OHCA_BAD(c, create_cq.log_size);
-	if (cmd->flags & ~OHCA_CQ_FLAGS ||
-	    (cmd->flags & OHCA_CQ_TIMESTAMP && !ohca_feature(e, OHCA_FEATURE_TIMESTAMP)))
+	if (cmd->flags & ~(ohca_feature(e, OHCA_FEATURE_TIMESTAMP) ? OHCA_CQ_TIMESTAMP : 0))
 		return OHCA_BAD(c, create_cq.flags);
 	if (cmd->reserved[0] || cmd->reserved[1])
 		return OHCA_BAD(c, create_cq.reserved);
