@@ -30,8 +30,7 @@ exec chroot "$0/top" bash -c '. "$0"; make_root "$1" "$2"; echo $?; grep " $1/" 
 APT = """#!/bin/sh
 case " $* " in
 *" --print-uris "*) echo "'http://x/a.deb' a.deb 1 x"; [ "$FAILS" != first ] ;;
-*) ls "$OHCA_BUILD/root/var/cache/apt/archives"; touch "$OHCA_BUILD/root/var/cache/apt/archives/b.deb"
-   [ "$FAILS" != second ] ;;
+*) cd "$OHCA_BUILD/root/var/cache/apt/archives" && ls && touch b.deb; [ "$FAILS" != second ] ;;
 esac
 """
 
@@ -71,7 +70,7 @@ class Lists(unittest.TestCase):
     def install(self, fails):
         """Its status, its messages, its log, and the cached packages afterwards."""
         with tempfile.TemporaryDirectory() as top:
-            for name, text in (("tools/in-root", APT), ("tools/packages/list", "make  # and\ngcc\n"),
+            for name, text in (("tools/in-root", APT), ("tools/packages/list", "make  # x\ngcc\n"),
                                ("cache/debs/a.deb", ""), ("build/log-list.txt", "")):
                 path = os.path.join(top, name)
                 os.makedirs(os.path.dirname(path), exist_ok=True)
