@@ -239,7 +239,7 @@ struct ohca_cmd_create_cq {
 	__u8 reserved[2];
 };
 
-#define OHCA_CQ_TIMESTAMP	0x01u	/* flag of a CQ with OHCA_FEATURE_TIMESTAMP: timestamps in CQEs */
+#define OHCA_CQ_TIMESTAMP	0x01u	/* CQEs have timestamps; needs OHCA_FEATURE_TIMESTAMP */
 
 /** struct ohca_cmd_modify_cq - moderation: an event after @count CQEs or @period_us */
 struct ohca_cmd_modify_cq {
