@@ -19,6 +19,8 @@ from .vm import MOUNT_SHARE, VM, choose_accelerator, of_node, spawn, stop
 from .words import LabError, say
 
 COMMAND_S = 600     # seconds that a command may run without --timeout
+# The fabric runs for microseconds at a time, between virtual CPUs that may spin for milliseconds.
+FABRIC_NICE = -10
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 # Run in every node before COMMAND: the driver and the user interfaces.
@@ -315,7 +317,7 @@ class Lab:
                       "--listen", f"{self.dir}/fabric", "--control", f"{self.dir}/control",
                       *(x for p in self.opt.trace for x in ("--trace", p)),
                       *join.serve(self.opt), *self.opt.serve],
-                     "fabric")
+                     "fabric", nice=FABRIC_NICE)
         if self.opt.listen:
             say(f"labs of other hosts join by '--join {join.address(self)}'")
 
@@ -325,7 +327,7 @@ class Lab:
         stop(fabric)
         self.helpers.remove(fabric)
 
-    def _helper(self, argv, name, what=None):
+    def _helper(self, argv, name, what=None, nice=0):
         """Starts a program and waits until its log says that it is ready.
 
         name is the program's, what that of this process if there are several. A socket's file
@@ -335,7 +337,7 @@ class Lab:
         path = os.path.join(self.dir, f"{what}.log")
         with open(path, "ab") as log, open(path, "rb") as written:
             written.seek(0, os.SEEK_END)
-            process = spawn(argv, stdout=log, stderr=subprocess.STDOUT)
+            process = spawn(argv, nice, stdout=log, stderr=subprocess.STDOUT)
             process.what, said = what, b""
             self.helpers.append(process)
             for _ in range(3000):

@@ -42,7 +42,20 @@ MTU = 9000
 MOUNT_SHARE = "mount -t 9p -o trans=virtio,version=9p2000.L,msize=512000 share /share"
 
 
-def spawn(argv, **kwargs):
+def prefer(nice):
+    """Gives this process and its session another nice value, if the user may do that.
+
+    The kernel compares sessions first, which it calls autogroups, and then processes of one.
+    """
+    try:
+        os.setpriority(os.PRIO_PROCESS, 0, nice)
+        with open("/proc/self/autogroup", "w", encoding="ascii") as f:
+            f.write(f"{nice}\n")
+    except OSError:
+        pass
+
+
+def spawn(argv, nice=0, **kwargs):
     """Starts a process that the kernel kills when this one ends, for whatever reason.
 
     It has a session of its own, so that Ctrl-C signals only this process. Call it
@@ -54,6 +67,8 @@ def spawn(argv, **kwargs):
         _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(1)
+        if nice:
+            prefer(nice)
 
     # pylint: disable-next=subprocess-popen-preexec-fn  # called from the main thread alone
     return subprocess.Popen(argv, preexec_fn=child, start_new_session=True,

@@ -5,7 +5,11 @@ It changes a setting of the whole host for some seconds at a time, and uses real
 it needs root, and runs only if it is named.
 """
 import contextlib
+import ctypes
 import os
+import platform
+
+from ohca_lab.lab import FABRIC_NICE
 
 from bench.parts import machines
 from bench.report import Table
@@ -14,6 +18,8 @@ NAME = "p99"
 AUTOGROUP = "/proc/sys/kernel/sched_autogroup_enabled"
 LATENCY = f"ib_send_lat -s 8 -n {machines.MANY}"
 BANDWIDTH = f"ib_write_bw -s {machines.MIB} -n {machines.MANY_BYTES['ohca']}"
+# sched_setattr() and sched_getattr(), which neither Python nor glibc before 2.41 has
+CALLS = {"x86_64": (314, 315), "aarch64": (274, 275)}.get(platform.machine())
 
 
 def tables():
@@ -61,20 +67,48 @@ def vcpus_pinned(pair):
 
 
 @contextlib.contextmanager
+def nice(pair, value):
+    """The fabric with this nice value, and its session; ohca-lab gives it -10."""
+    pid = pair.processes()["fabric"]
+
+    def put(n):
+        for _, tid in threads(pair, {"fabric"}):
+            os.setpriority(os.PRIO_PROCESS, tid, n)
+        with open(f"/proc/{pid}/autogroup", "w", encoding="ascii") as f:
+            f.write(f"{n}\n")
+
+    put(value)
+    try:
+        yield
+    finally:
+        put(FABRIC_NICE)
+
+
+@contextlib.contextmanager
 def real_time(pair):
-    """The device's threads and the fabric with real-time priority: the best that is possible."""
-    found = threads(pair, {"device", "fabric"})
-    for _, tid in found:
+    """The device's threads and the fabric with real-time priority: the best that is possible.
+
+    sched_setscheduler() would end their short slices for good.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    old = {}
+    for _, tid in threads(pair, {"device", "fabric"}):
+        old[tid] = ctypes.create_string_buffer(48)
+        if libc.syscall(CALLS[1], tid, old[tid], 48, 0):
+            raise OSError(ctypes.get_errno(), "sched_getattr")
         os.sched_setscheduler(tid, os.SCHED_RR, os.sched_param(1))
     try:
         yield
     finally:
-        for _, tid in found:
-            os.sched_setscheduler(tid, os.SCHED_OTHER, os.sched_param(0))
+        for tid, attr in old.items():
+            if libc.syscall(CALLS[0], tid, attr, 0):
+                raise OSError(ctypes.get_errno(), "sched_setattr")
 
 
-VARIANTS = {"as it is": (), "no autogroups": (autogroup_off,), "vCPUs pinned": (vcpus_pinned,),
-            "both": (autogroup_off, vcpus_pinned), "real-time device": (real_time,)}
+VARIANTS = {"as it is": (), "fabric's nice value 0": (lambda pair: nice(pair, 0),),
+            "-5": (lambda pair: nice(pair, -5),), "-20": (lambda pair: nice(pair, -20),),
+            "no autogroups": (autogroup_off,), "vCPUs pinned": (vcpus_pinned,),
+            "real-time device": (real_time,)}
 
 
 def one(pair, table, name, parts):
@@ -95,6 +129,8 @@ def fault():
     """The reason why this part cannot run here, or None."""
     if os.getuid():
         return "changes the scheduling of the host: for root alone"
+    if not CALLS:
+        return f"does not know the system calls of {platform.machine()}"
     return None if os.path.exists(AUTOGROUP) else "needs a kernel with autogroups"
 
 
