@@ -352,13 +352,22 @@ class Scheduling(unittest.TestCase):
             self.assertEqual(to.call_args_list[2:], [mock.call(7, [0, 1]), mock.call(8, [0, 1])])
 
     def test_real_time(self):
-        with mock.patch.object(os, "sched_setscheduler") as to:
+        with mock.patch.object(os, "sched_setscheduler") as to, \
+                mock.patch.object(p99, "attributes", side_effect=lambda tid, *_: str(tid)) as of:
             with self.assertRaises(ValueError), p99.real_time(self.pair):
                 self.assertEqual([c.args[:2] for c in to.call_args_list],
                                  [(10, os.SCHED_RR), (9, os.SCHED_RR)])
                 raise ValueError
-            self.assertEqual([c.args[:2] for c in to.call_args_list[2:]],
-                             [(10, os.SCHED_OTHER), (9, os.SCHED_OTHER)])
+            self.assertEqual([c.args for c in of.call_args_list],
+                             [(10,), (9,), (10, "10"), (9, "9")])
+
+    def test_attributes(self):
+        """A thread keeps its slice: what was read can be set."""
+        attr = p99.attributes(0)
+        self.assertGreaterEqual(int.from_bytes(attr.raw[:4], sys.byteorder), 48)
+        p99.attributes(0, attr)
+        self.assertEqual(p99.attributes(0).raw, attr.raw)
+        self.assertRaises(OSError, p99.attributes, 1 << 30)
 
     def test_autogroups(self):
         with tempfile.NamedTemporaryFile("w+", encoding="ascii") as f, \

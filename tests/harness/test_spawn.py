@@ -7,7 +7,7 @@ import sys
 import unittest
 from unittest import mock
 
-import fake  # noqa: F401  # pylint: disable=unused-import
+import fake
 
 from ohca_lab import lab, vm  # pylint: disable=wrong-import-order  # fake has the path
 
@@ -48,4 +48,4 @@ class Nice(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    fake.main()

@@ -84,25 +84,29 @@ def nice(pair, value):
         put(FABRIC_NICE)
 
 
+def attributes(tid, new=None):
+    """The scheduling of a thread, its slice included, as the kernel has it; or sets it to new."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    attr = new or ctypes.create_string_buffer(48)
+    if libc.syscall(CALLS[0], tid, attr, 0) if new else libc.syscall(CALLS[1], tid, attr, 48, 0):
+        raise OSError(ctypes.get_errno(), "scheduling of a thread")
+    return attr
+
+
 @contextlib.contextmanager
 def real_time(pair):
     """The device's threads and the fabric with real-time priority: the best that is possible.
 
     sched_setscheduler() would end their short slices for good.
     """
-    libc = ctypes.CDLL(None, use_errno=True)
-    old = {}
-    for _, tid in threads(pair, {"device", "fabric"}):
-        old[tid] = ctypes.create_string_buffer(48)
-        if libc.syscall(CALLS[1], tid, old[tid], 48, 0):
-            raise OSError(ctypes.get_errno(), "sched_getattr")
+    old = {tid: attributes(tid) for _, tid in threads(pair, {"device", "fabric"})}
+    for tid in old:
         os.sched_setscheduler(tid, os.SCHED_RR, os.sched_param(1))
     try:
         yield
     finally:
         for tid, attr in old.items():
-            if libc.syscall(CALLS[0], tid, attr, 0):
-                raise OSError(ctypes.get_errno(), "sched_setattr")
+            attributes(tid, attr)
 
 
 VARIANTS = {"as it is": (), "fabric's nice value 0": (lambda pair: nice(pair, 0),),
