@@ -9,7 +9,7 @@ from unittest import mock
 
 import fake
 
-from ohca_lab import lab, vm  # pylint: disable=wrong-import-order  # fake has the path
+from ohca_lab import cli, lab, vm  # pylint: disable=wrong-import-order  # fake has the path
 
 AUTOGROUP = "/proc/self/autogroup"
 SET = f"import os; os.setpriority(os.PRIO_PROCESS, 0, {lab.FABRIC_NICE})"
@@ -45,6 +45,14 @@ class Nice(unittest.TestCase):
         """A user who may not set it has a lab nevertheless."""
         with mock.patch.object(os, "setpriority", side_effect=PermissionError):
             vm.prefer(lab.FABRIC_NICE)
+
+    def test_fabric(self):
+        """A lab starts its fabric with the value."""
+        one = mock.Mock(spec=lab.Lab, dir="/dir")
+        one.opt = cli.complete(cli.parser().parse_args(["up", "-n", "2"]))
+        lab.Lab.start_fabric(one)
+        # pylint: disable-next=protected-access  # what start_fabric() calls
+        self.assertEqual(one._helper.call_args.kwargs, {"nice": lab.FABRIC_NICE})
 
 
 if __name__ == "__main__":
