@@ -18,7 +18,7 @@
 
 #include "fabric/base/event.h"
 #include "fabric/base/sandbox.h"
-#include "fabric/base/schedstat.h"
+#include "fabric/base/runnable.h"
 #include "fabric/base/stderr.h"
 #include "fabric/control/control.h"
 #include "fabric/mgmt/mgmt.h"
@@ -37,7 +37,7 @@ struct loop {
 	int epfd;
 	int sigfd;
 	struct fab_spin spin;
-	int schedfd;		/* of fab_schedstat_open(), or -1 */
+	int loadfd;		/* of fab_runnable_open(), or -1 */
 	bool only_ms;		/* the kernel has no epoll_pwait2() */
 	uint64_t idle_since_ns;	/* time since which no packet has moved; 0: one has */
 	const struct fab_serve_cfg *cfg;
@@ -175,17 +175,17 @@ static bool look_for_signal(const struct loop *l)
 /* Ask the kernel from time to time whether other threads want the processors. */
 static void look_around(struct loop *l, uint64_t now)
 {
-	struct fab_spin_look look;
+	uint32_t threads;
 
-	if (!fab_spin_due(&l->spin, now) || !fab_schedstat_read(l->schedfd, &look) ||
-	    !fab_spin_look(&l->spin, now, &look))
+	if (!fab_spin_due(&l->spin, now) || !fab_runnable_read(l->loadfd, &threads) ||
+	    !fab_spin_look(&l->spin, now, threads))
 		return;
 	if (l->spin.busy)
-		fab_data_log(l->data, "sleeps at once: the processors are busy (run delay %u.%u %%)",
-			     l->spin.delay / 10, l->spin.delay % 10);
+		fab_data_log(l->data, "sleeps after 1 us: the processors are busy (%u of them, %u "
+			     "threads)", l->spin.processors, threads);
 	else
 		fab_data_log(l->data, "may wait for up to 50 us before it sleeps: the processors are "
-			     "free (run delay %u.%u %%)", l->spin.delay / 10, l->spin.delay % 10);
+			     "free (%u of them, %u threads)", l->spin.processors, threads);
 }
 
 /* Move packets until none moves or the sockets are due. Return: false: the sockets are due. */
@@ -437,15 +437,16 @@ static void open_spin(struct loop *l, const struct fab_serve_cfg *cfg)
 {
 	const bool measured = cfg->spin_us == FAB_SPIN_AUTO;
 
-	fab_spin_init(&l->spin, measured && !fab_serve_has_machines(cfg) ? 0 : cfg->spin_us);
+	fab_spin_init(&l->spin, measured && !fab_serve_has_machines(cfg) ? 0 : cfg->spin_us,
+		      fab_processors());
 	if (!l->spin.automatic)
 		return;
-	l->schedfd = fab_schedstat_open();
-	if (l->schedfd >= 0)
+	l->loadfd = fab_runnable_open();
+	if (l->loadfd >= 0)
 		return;
 	fprintf(stderr, "ohca-fabric: sleeps at once: the kernel does not say how busy the "
 		"processors are: %s\n", strerror(errno));
-	fab_spin_init(&l->spin, 0);
+	fab_spin_init(&l->spin, 0, fab_processors());
 }
 
 static bool open_loop(struct loop *l, const struct fab_serve_cfg *cfg)
@@ -563,7 +564,7 @@ int fab_serve(struct fab *f, const struct fab_serve_cfg *cfg)
 	 * exactly.
 	 */
 	l->m.log.count = now_ns(l) / 1000;
-	l->epfd = l->sigfd = l->file = l->schedfd = -1;
+	l->epfd = l->sigfd = l->file = l->loadfd = -1;
 	ok = open_loop(l, cfg);
 	if (ok) {
 		/*
@@ -590,8 +591,8 @@ int fab_serve(struct fab *f, const struct fab_serve_cfg *cfg)
 	fab_closer_stop(&l->closer);
 	if (l->sigfd >= 0)
 		close(l->sigfd);
-	if (l->schedfd >= 0)
-		close(l->schedfd);
+	if (l->loadfd >= 0)
+		close(l->loadfd);
 	if (l->epfd >= 0)
 		close(l->epfd);
 	free(l);

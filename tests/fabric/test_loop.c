@@ -495,12 +495,12 @@ static void test_spin_auto(void **state)
 	v.cfg.spin_us = FAB_SPIN_AUTO;
 	live_start(&v, path, 4);
 	assert_int_equal(live_connect(&e, path, 50, &err), 0);
-	assert_int_equal(window_after(&v, &e, 1000000), 0);
+	assert_int_equal(window_after(&v, &e, 1000000), FAB_SPIN_LEAST_NS);
 	assert_int_equal(window_after(&v, &e, FAB_SPIN_MAX_NS), FAB_SPIN_MIN_NS);
 	assert_int_equal(window_after(&v, &e, FAB_SPIN_MIN_NS), FAB_SPIN_MIN_NS);
 	assert_int_equal(window_after(&v, &e, FAB_SPIN_MAX_NS), 2 * FAB_SPIN_MIN_NS);
 	assert_int_equal(window_after(&v, &e, FAB_SPIN_MAX_NS + 1), FAB_SPIN_MIN_NS);
-	assert_int_equal(window_after(&v, &e, FAB_SPIN_MAX_NS + 1), 0);
+	assert_int_equal(window_after(&v, &e, FAB_SPIN_MAX_NS + 1), FAB_SPIN_LEAST_NS);
 	assert_true(fab_data_spin(v.d)->automatic);
 	live_stop(&v);
 	ohca_link_free(e.l);

@@ -33,7 +33,7 @@
 #include <cmocka.h>
 
 #include "fabric/base/sandbox.h"
-#include "fabric/base/schedstat.h"
+#include "fabric/base/runnable.h"
 
 static char dir[] = "/tmp/ohca-sandbox-XXXXXX", sock[64], other[64], outside[64], named[64];
 static struct fab_sandbox_cfg cfg;
@@ -298,13 +298,13 @@ static long read_file(void)
 	return open("/etc/passwd", O_RDONLY);
 }
 
-static int sched;
+static int load;
 
 static long processor(void)
 {
-	struct fab_spin_look look = { 0 };
+	uint32_t threads;
 
-	return fab_schedstat_read(sched, &look) ? 0 : -1;
+	return fab_runnable_read(load, &threads) ? 0 : -1;
 }
 
 static long make_file(void)
@@ -327,9 +327,9 @@ static void test_system_calls(void **st)
 	assert_int_equal(confined(data_to_code), EPERM);
 	assert_int_equal(confined(read_file), EPERM);
 	assert_int_equal(confined(make_file), EPERM);
-	sched = fab_schedstat_open();
+	load = fab_runnable_open();
 	assert_int_equal(confined(processor), 0);
-	close(sched);
+	close(load);
 	cfg.udp = true;
 	assert_int_equal(confined(udp_socket), 0);
 	assert_int_equal(confined(tcp_socket), EPERM);

@@ -133,8 +133,6 @@ static const int allowed[] = {
 	/* memory; mmap() and mprotect() are below */
 	SCMP_SYS(brk), SCMP_SYS(madvise), SCMP_SYS(msync), SCMP_SYS(mremap), SCMP_SYS(munmap), SCMP_SYS(futex),
 	SCMP_SYS(getrandom),
-	/* load of the processors */
-	SCMP_SYS(getrusage),
 	/* time */
 	SCMP_SYS(clock_gettime), SCMP_SYS(clock_nanosleep), SCMP_SYS(gettimeofday),
 	SCMP_SYS(nanosleep), SCMP_SYS(restart_syscall),

@@ -148,9 +148,10 @@ static json_t *spin_json(const struct fab_data *d)
 {
 	const struct fab_spin *s = d ? fab_data_spin(d) : NULL;
 
-	return s ? json_pack("{s:I, s:b, s:b, s:f}", "window_ns", (json_int_t)s->window_ns,
+	return s ? json_pack("{s:I, s:b, s:b, s:I, s:I}", "window_ns", (json_int_t)s->window_ns,
 			     "auto", s->automatic, "busy", s->busy,
-			     "run_delay_percent", s->delay / 10.0) : NULL;
+			     "runnable", (json_int_t)s->runnable,
+			     "processors", (json_int_t)s->processors) : NULL;
 }
 
 /* The machines whose HCAs the daemon hosts. */
