@@ -14,13 +14,15 @@ void fab_spin_init(struct fab_spin *s, uint32_t us, uint32_t processors)
 
 void fab_spin_idled(struct fab_spin *s, uint64_t ns)
 {
+	const uint32_t w = s->window_ns;
+
 	/* work that arrived within the window needs no wider one */
-	if (!s->automatic || s->busy || ns <= s->window_ns)
+	if (!s->automatic || s->busy || ns <= w)
 		return;
 	if (ns <= FAB_SPIN_MAX_NS)
-		s->window_ns = s->window_ns < FAB_SPIN_MIN_NS ? FAB_SPIN_MIN_NS : s->window_ns * 2;
+		s->window_ns = w < FAB_SPIN_MIN_NS ? FAB_SPIN_MIN_NS : 2 * w;
 	else
-		s->window_ns = s->window_ns > FAB_SPIN_MIN_NS ? s->window_ns / 2 : FAB_SPIN_LEAST_NS;
+		s->window_ns = w > FAB_SPIN_MIN_NS ? w / 2 : FAB_SPIN_LEAST_NS;
 }
 
 bool fab_spin_due(const struct fab_spin *s, uint64_t now_ns)

@@ -9,11 +9,11 @@
  * doorbells one after the other, and each that finds the thread asleep costs a wake-up.
  *
  * The processors are busy if more threads are runnable than there are processors, in FAB_SPIN_BUSY
- * of the last 8 looks. A single look may find threads that run for a moment. The
- * thread's own delays do not say this: a thread of a high priority has none, and takes the processor
- * from others. The processors are free again when fab_spin.patience looks in a row find them free. A
- * thread that sleeps soon may find them free and then make them busy by waiting awake: each time
- * that they become busy again the patience doubles, until they were free for as long.
+ * of the last 8 looks. A single look may find threads that run for a moment. The thread's own
+ * delays do not say this: a thread of a high priority has none, and delays others. The processors
+ * are free again when fab_spin.patience looks in a row find them free. A thread that sleeps soon
+ * may find them free and then make them busy by waiting awake: each time that they become busy
+ * again the patience doubles, until they were free for as long.
  *
  * This reads no clock and calls nothing.
  */
