@@ -7,6 +7,7 @@
  */
 #include <endian.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -243,9 +244,13 @@ static struct front {
 	uint32_t commands;
 } front, was;
 
+/* What inputs have reached; the Makefile fails if one is 0. */
+static uint64_t enabled, vanished;
+
 static union {
 	struct ohca_front_hdr hdr;
 	struct ohca_front_hello hello;
+	struct ohca_front_error error;
 	struct ohca_front_block block;
 	struct ohca_front_log log;
 	struct ohca_front_mem mem;
@@ -297,6 +302,8 @@ static void answers(void)
 			return;
 		if ((size_t)n < sizeof(msg.hdr) || le32toh(msg.hdr.len) != (size_t)n)
 			abort();
+		vanished += le16toh(msg.hdr.type) == OHCA_FRONT_ERROR &&
+			    !strcmp((const char *)msg.error.text, "guest memory vanished");
 		if (!CMSG_FIRSTHDR(&h))
 			continue;
 		memcpy(fds, CMSG_DATA(CMSG_FIRSTHDR(&h)), sizeof(fds));
@@ -488,13 +495,16 @@ static void one_message(struct input *in)
 /* A driver until its device is enabled: queues of commands in the memory. */
 static void driver(void)
 {
-	static const struct {
+	const struct ohca_page *page = (const void *)front.page;
+	const uint64_t features = page ? page->reg[OHCA_REG_FEATURES / 4] |
+			(uint64_t)page->reg[OHCA_REG_FEATURES / 4 + 1] << 32 : 0;
+	const struct {
 		uint32_t off;
 		uint64_t val;
 		uint8_t size;
 	} reg[] = {
 		{ OHCA_REG_CTRL, OHCA_CTRL_RESET, 4 }, { OHCA_REG_PAGE_SHIFT, 12, 4 },
-		{ OHCA_REG_FEATURES_ACK, ~(1ull << OHCA_FEATURE_BIG_ENDIAN), 8 },
+		{ OHCA_REG_FEATURES_ACK, features & ~(1ull << OHCA_FEATURE_BIG_ENDIAN), 8 },
 		{ OHCA_REG_AQ_BASE, HOST_BASE, 8 }, { OHCA_REG_ACQ_BASE, HOST_BASE + 4096, 8 },
 		{ OHCA_REG_AQ_LOG_SIZE, 4, 4 }, { OHCA_REG_CTRL, OHCA_CTRL_ENABLE, 4 },
 	};
@@ -519,6 +529,8 @@ static void driver(void)
 		msg.reg.value = htole64(reg[i].val);
 		say(&none, OHCA_FRONT_REG, sizeof(msg.reg), -1);
 	}
+	/* the daemon may have closed the connection, but the page stays mapped */
+	enabled += page && page->reg[OHCA_REG_STATUS / 4] & OHCA_STATUS_ENABLED;
 }
 
 /* Writes a command with some bytes of the input into the next entry of the queue. */
@@ -587,6 +599,13 @@ static void ring(struct input *in)
 		ohca_doorbells_admin(&front.db, get(in));
 	else
 		ohca_doorbells_ring(&front.db, what / 32, get(in) * 8u, get_n(in, 5), 8);
+}
+
+/* Reports at the end of the process. */
+__attribute__((destructor)) static void report(void)
+{
+	fprintf(stderr, "reach: enabled: %llu\nreach: memory vanished: %llu\n",
+		(unsigned long long)enabled, (unsigned long long)vanished);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
