@@ -314,8 +314,8 @@ static void answers(void)
 }
 
 /*
- * Sends @n bytes, some of which the input changes, with @fd or -1. The input may choose several
- * descriptors, and an empty message.
+ * Sends @n bytes, some of which the input changes, with @fd or -1. The input may choose another
+ * length, several descriptors, and an empty message.
  */
 static void say(struct input *in, enum ohca_front_type type, size_t n, int fd)
 {
@@ -336,10 +336,13 @@ static void say(struct input *in, enum ohca_front_type type, size_t n, int fd)
 		const size_t at = get(in) % n;
 
 		msg.b[at] = get(in);
-		/* the last byte of the length; it is 0 in a good message */
+		/* the first byte of the length: the message is as long, or as short */
+		if (at == 8)
+			iov.iov_len = msg.b[at];
+		/* the last one; it is 0 in a good message */
 		if (at == 11) {
 			fds = msg.b[at] % (MOST_SENT + 1);
-			iov.iov_len = msg.b[at] & 128 ? 0 : n;
+			iov.iov_len = msg.b[at] & 128 ? 0 : iov.iov_len;
 		}
 	}
 	if (fds) {
@@ -589,13 +592,28 @@ static void write_page(struct input *in)
 		((volatile uint8_t *)front.page)[at % front.page_bytes] = get(in);
 }
 
+/* Rings a number that the HCA may not have, without a check: only a hostile front does this. */
+static void ring_any(enum ohca_ring_kind kind, uint32_t n)
+{
+	const struct ohca_db_ring *r = &front.db.ring[kind];
+	_Atomic uint64_t *word = &r->bits[n / 64];
+
+	if ((size_t)((uint8_t *)(word + 1) - front.page) > front.page_bytes)
+		return;
+	*word |= 1ull << n % 64;
+	r->sum[n / 4096] |= 1ull << n / 64 % 64;
+	*front.db.pending |= OHCA_PEND_RING(kind);
+}
+
 static void ring(struct input *in)
 {
 	const uint8_t what = get(in);
 
 	if (!front.page)
 		return;
-	if (what & 1)
+	if ((what & 17) == 17)
+		ring_any(what / 32 % OHCA_RING_NUM, (uint32_t)get(in) * 16 % 4096);
+	else if (what & 1)
 		ohca_doorbells_admin(&front.db, get(in));
 	else
 		ohca_doorbells_ring(&front.db, what / 32, get(in) * 8u, get_n(in, 5), 8);
