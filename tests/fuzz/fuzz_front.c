@@ -3,7 +3,7 @@
  * A hostile front: garbage in its messages, in its page and in the memory that it shares, which it
  * also truncates. Only its HCA may end: two honest HCAs of the same fabric communicate after each
  * input, no descriptor stays open, and no memory stays mapped. The system calls of both sides are
- * those of fds.h.
+ * those of calls.h.
  */
 #include <endian.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@
 #include "front/dirty.h"
 #include "front/page.h"
 #include "front/proto.h"
-#include "fds.h"
+#include "calls.h"
 #include "guest.h"
 
 #define BLOCK		(1u << 20)
@@ -170,7 +170,7 @@ static uint32_t place(void *data, const struct ohca_link_cfg *peer, uint32_t tak
 static void begin(void)
 {
 	const struct fab_data_cfg cfg = { .hoq_scale = 1, .clock = fuzz_clock };
-	struct fab_fronts_cfg fronts_cfg = { .place = place, .epfd = FDS_EPOLL };
+	struct fab_fronts_cfg fronts_cfg = { .place = place, .epfd = CALL_EPOLL };
 	struct ib_switch_info si;
 	uint8_t b[64] = { 0 };
 	char why[256];
@@ -272,11 +272,11 @@ static void welcome(const int *fds)
 	front.page_bytes = le64toh(msg.welcome.page_bytes);
 	if (front.page_bytes != OHCA_PAGE_BYTES(ohca_doorbells_bytes(&s)))
 		abort();
-	front.page = fds_mmap(NULL, front.page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
-			  fds[OHCA_FRONT_FD_PAGE], 0);
+	front.page = call_mmap(NULL, front.page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+			       fds[OHCA_FRONT_FD_PAGE], 0);
 	if (front.page == MAP_FAILED)
 		abort();
-	fds_close(fds[OHCA_FRONT_FD_PAGE]);
+	call_close(fds[OHCA_FRONT_FD_PAGE]);
 	front.wake = fds[OHCA_FRONT_FD_WAKE];
 	front.irq = fds[OHCA_FRONT_FD_IRQ];
 	ohca_doorbells_place(&front.db, &s, front.page + OHCA_PAGE_DOORBELLS);
@@ -297,7 +297,7 @@ static void answers(void)
 				    .msg_controllen = sizeof(c.buf) };
 		int fds[OHCA_FRONT_FDS];
 
-		n = fds_recvmsg(front.sock, &h, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+		n = call_recvmsg(front.sock, &h, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 		if (n <= 0)
 			return;
 		if ((size_t)n < sizeof(msg.hdr) || le32toh(msg.hdr.len) != (size_t)n)
@@ -355,7 +355,7 @@ static void say(struct input *in, enum ohca_front_type type, size_t n, int fd)
 			memcpy(CMSG_DATA(&c.hdr) + i * sizeof(int), &front.mem, sizeof(int));
 	}
 	/* the daemon may have closed the connection */
-	if (fds_sendmsg(front.sock, &h, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+	if (call_sendmsg(front.sock, &h, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 		return;
 	look();
 	answers();
@@ -364,13 +364,13 @@ static void say(struct input *in, enum ohca_front_type type, size_t n, int fd)
 static void drop(struct front *x)
 {
 	if (x->page)
-		fds_munmap(x->page, x->page_bytes);
+		call_munmap(x->page, x->page_bytes);
 	if (x->wake >= 0)
-		fds_close(x->wake);
+		call_close(x->wake);
 	if (x->irq >= 0)
-		fds_close(x->irq);
+		call_close(x->irq);
 	if (x->sock >= 0)
-		fds_close(x->sock);
+		call_close(x->sock);
 	x->page = NULL;
 	x->wake = x->irq = x->sock = -1;
 	look();
@@ -389,7 +389,7 @@ static void dial(struct input *in, uint64_t token)
 	int sv[2];
 
 	drop(&front);
-	if (fds_socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sv))
+	if (call_socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sv))
 		abort();
 	front.sock = sv[0];
 	clock_gettime(CLOCK_MONOTONIC, &ts);
@@ -406,7 +406,7 @@ static void dial(struct input *in, uint64_t token)
 	if (fab_is_front(sv[1]))
 		fab_fronts_take(fronts, sv[1], d);
 	else
-		fds_close(sv[1]);
+		call_close(sv[1]);
 	answers();
 }
 
@@ -555,7 +555,7 @@ static void command(struct input *in)
 
 		c.body[at % sizeof(c.body)] = get(in);
 	}
-	if (fds_pwrite(front.mem, &c, sizeof(c), (off_t)(front.commands % 16 * sizeof(c))) < 0)
+	if (call_pwrite(front.mem, &c, sizeof(c), (off_t)(front.commands % 16 * sizeof(c))) < 0)
 		abort();
 	if (front.page)
 		ohca_doorbells_admin(&front.db, ++front.commands);
@@ -587,7 +587,7 @@ static void write_memory(struct input *in)
 
 	for (uint8_t i = 0; i < n; i++)
 		b[i] = get(in);
-	if (at + n <= BLOCK && fds_pwrite(front.mem, b, n, at) < 0)
+	if (at + n <= BLOCK && call_pwrite(front.mem, b, n, at) < 0)
 		abort();
 }
 
@@ -641,12 +641,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		begin();
 		front.sock = front.wake = front.irq = -1;
 		was = front;
-		front.log = fds_memfd_create("log", MFD_CLOEXEC);
-		if (front.log < 0 || fds_ftruncate(front.log, OHCA_DIRTY_BYTES(BLOCK)))
+		front.log = call_memfd_create("log", MFD_CLOEXEC);
+		if (front.log < 0 || call_ftruncate(front.log, OHCA_DIRTY_BYTES(BLOCK)))
 			abort();
 	}
-	front.mem = fds_memfd_create("memory", MFD_CLOEXEC);
-	if (front.mem < 0 || fds_ftruncate(front.mem, BLOCK))
+	front.mem = call_memfd_create("memory", MFD_CLOEXEC);
+	if (front.mem < 0 || call_ftruncate(front.mem, BLOCK))
 		abort();
 	dial(&in, 0);
 	for (unsigned int i = 0; i < MOST_OPS && in.p < in.end; i++) {
@@ -678,7 +678,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			break;
 		case 6:
 			/* the memory is truncated, or is there again with zeros */
-			if (fds_ftruncate(front.mem, op & 64 ? (off_t)get(&in) << 12 : BLOCK))
+			if (call_ftruncate(front.mem, op & 64 ? (off_t)get(&in) << 12 : BLOCK))
 				abort();
 			break;
 		case 7:
@@ -699,11 +699,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		answers();
 	}
 	hang_up();
-	fds_close(front.mem);
+	call_close(front.mem);
 	honest_talk();
 	while (fab_blocks_left())
 		pump(1);
 	/* all but the log is closed, and nothing is mapped */
-	fds_end(1);
+	calls_end(1);
 	return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Memory of memfds (fds.h). It is the kernel's, so an access to what was truncated is a bus error.
+ * Memory of memfds (calls.h). It is the kernel's, so access to what was truncated is a bus error.
  * Memory and mappings are kept for the next memfd of the same size, so most inputs create and map
  * none. Nothing may access a mapping that has ended, or a byte behind one: ASan reports it, or it
  * is a segmentation fault.

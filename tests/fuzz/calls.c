@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Descriptors of one thread; see fds.h. */
-#include "fds.h"
+/* Descriptors of one thread; see calls.h. */
+#include "calls.h"
 #include "pages.h"
 
 #include <errno.h>
@@ -70,7 +70,7 @@ static void must(bool ok, const char *what)
 {
 	if (ok)
 		return;
-	fprintf(stderr, "fds: %s\n", what);
+	fprintf(stderr, "calls: %s\n", what);
 	abort();
 }
 
@@ -148,7 +148,7 @@ static void file_put(struct file *f)
 	f->kind = NO_FILE;
 }
 
-int fds_close(int fd)
+int call_close(int fd)
 {
 	struct file *f;
 
@@ -164,18 +164,18 @@ int fds_close(int fd)
 	return 0;
 }
 
-void fds_end(unsigned int n)
+void calls_end(unsigned int n)
 {
 	must(num_open == n, "descriptors are open at the end");
 	must(!pages_mapped(), "memory is mapped at the end");
 }
 
-int fds_epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev)
+int call_epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev)
 {
 	const struct file *f = file_of(fd);
 	bool *watched = &fds[fd - FD_BASE].watched;
 
-	must(epfd == FDS_EPOLL && f->kind != MEMORY, "epoll_ctl() of this descriptor");
+	must(epfd == CALL_EPOLL && f->kind != MEMORY, "epoll_ctl() of this descriptor");
 	must(op == EPOLL_CTL_DEL || (op == EPOLL_CTL_ADD && ev->events), "epoll_ctl() to do this");
 	if (*watched == (op == EPOLL_CTL_ADD))
 		return error(*watched ? EEXIST : ENOENT);
@@ -183,7 +183,7 @@ int fds_epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev)
 	return 0;
 }
 
-int fds_eventfd(unsigned int value, int flags)
+int call_eventfd(unsigned int value, int flags)
 {
 	must(!value && flags == (EFD_CLOEXEC | EFD_NONBLOCK), "eventfd() with these arguments");
 	return fd_new(file_new(EVENT));
@@ -191,7 +191,7 @@ int fds_eventfd(unsigned int value, int flags)
 
 /* ---- sockets --------------------------------------------------------------------- */
 
-int fds_socketpair(int domain, int type, int protocol, int sv[2])
+int call_socketpair(int domain, int type, int protocol, int sv[2])
 {
 	const int flags = SOCK_CLOEXEC | SOCK_NONBLOCK;
 	const enum kind kind = type == (SOCK_STREAM | flags) ? STREAM : PACKETS;
@@ -212,7 +212,7 @@ int fds_socketpair(int domain, int type, int protocol, int sv[2])
 	return 0;
 }
 
-int fds_shutdown(int fd, int how)
+int call_shutdown(int fd, int how)
 {
 	struct file *f = file_of(fd);
 
@@ -241,7 +241,7 @@ static bool may_send(struct file *f, int flags, unsigned int most)
 	return !errno;
 }
 
-ssize_t fds_sendmsg(int fd, const struct msghdr *h, int flags)
+ssize_t call_sendmsg(int fd, const struct msghdr *h, int flags)
 {
 	struct file *f = socket_of(fd, PACKETS);
 	const struct cmsghdr *c = CMSG_FIRSTHDR(h);
@@ -300,7 +300,7 @@ static struct msg *waiting(struct file *f, ssize_t *ret)
 	return NULL;
 }
 
-ssize_t fds_recvmsg(int fd, struct msghdr *h, int flags)
+ssize_t call_recvmsg(int fd, struct msghdr *h, int flags)
 {
 	struct file *f = socket_of(fd, PACKETS);
 	ssize_t n;
@@ -325,7 +325,7 @@ ssize_t fds_recvmsg(int fd, struct msghdr *h, int flags)
 }
 
 /* A stream, whose bytes nobody reads. */
-ssize_t fds_send(int fd, const void *buf, size_t n, int flags)
+ssize_t call_send(int fd, const void *buf, size_t n, int flags)
 {
 	struct file *f = socket_of(fd, STREAM);
 
@@ -336,7 +336,7 @@ ssize_t fds_send(int fd, const void *buf, size_t n, int flags)
 	return 1;
 }
 
-ssize_t fds_recv(int fd, void *buf, size_t n, int flags)
+ssize_t call_recv(int fd, void *buf, size_t n, int flags)
 {
 	struct file *f = socket_of(fd, PACKETS);
 	ssize_t ret;
@@ -360,7 +360,7 @@ static struct file *memory_of(int fd)
 	return f;
 }
 
-int fds_memfd_create(const char *name, unsigned int flags)
+int call_memfd_create(const char *name, unsigned int flags)
 {
 	struct file *f = file_new(MEMORY);
 
@@ -369,7 +369,7 @@ int fds_memfd_create(const char *name, unsigned int flags)
 	return fd_new(f);
 }
 
-int fds_ftruncate(int fd, off_t size)
+int call_ftruncate(int fd, off_t size)
 {
 	struct file *f = memory_of(fd);
 	const size_t n = (size_t)size;
@@ -386,7 +386,7 @@ int fds_ftruncate(int fd, off_t size)
 	return 0;
 }
 
-int fds_fcntl(int fd, int cmd, ...)
+int call_fcntl(int fd, int cmd, ...)
 {
 	struct file *f = file_of(fd);
 	unsigned int seals;
@@ -406,7 +406,7 @@ int fds_fcntl(int fd, int cmd, ...)
 	return 0;
 }
 
-int fds_fstat(int fd, struct stat *st)
+int call_fstat(int fd, struct stat *st)
 {
 	const struct file *f = memory_of(fd);
 
@@ -415,26 +415,26 @@ int fds_fstat(int fd, struct stat *st)
 	return 0;
 }
 
-int fds_fstatfs(int fd, struct statfs *fs)
+int call_fstatfs(int fd, struct statfs *fs)
 {
 	memory_of(fd);
 	*fs = (struct statfs){ .f_type = TMPFS_MAGIC, .f_bsize = PAGE };
 	return 0;
 }
 
-ssize_t fds_pwrite(int fd, const void *buf, size_t n, off_t at)
+ssize_t call_pwrite(int fd, const void *buf, size_t n, off_t at)
 {
 	struct file *f = memory_of(fd);
 	const size_t end = (size_t)at + n;
 
 	must(at >= 0 && f->pages && end <= pages_room(f->pages), "pwrite() beyond the first size");
-	if (n && end > f->size && fds_ftruncate(fd, (off_t)end))
+	if (n && end > f->size && call_ftruncate(fd, (off_t)end))
 		return -1;
 	pages_write(f->pages, (size_t)at, buf, n);
 	return (ssize_t)n;
 }
 
-void *fds_mmap(void *addr, size_t n, int prot, int flags, int fd, off_t at)
+void *call_mmap(void *addr, size_t n, int prot, int flags, int fd, off_t at)
 {
 	struct file *f;
 
@@ -447,7 +447,7 @@ void *fds_mmap(void *addr, size_t n, int prot, int flags, int fd, off_t at)
 	return pages_map(f->pages, n, f);
 }
 
-int fds_munmap(void *addr, size_t n)
+int call_munmap(void *addr, size_t n)
 {
 	file_put(pages_unmap(addr, n));
 	return 0;
