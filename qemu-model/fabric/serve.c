@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #include "fabric/base/event.h"
-#include "fabric/base/sandbox.h"
 #include "fabric/base/runnable.h"
+#include "fabric/base/sandbox.h"
 #include "fabric/base/stderr.h"
 #include "fabric/control/control.h"
 #include "fabric/mgmt/mgmt.h"

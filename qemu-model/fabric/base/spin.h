@@ -28,7 +28,7 @@
 #define FAB_SPIN_MIN_NS		6250u		/* the narrowest that has grown */
 #define FAB_SPIN_LEAST_NS	1000u		/* the narrowest */
 #define FAB_SPIN_LOOK_NS	10000000u	/* between two looks */
-#define FAB_SPIN_BUSY		3u	/* of the last 8 looks */
+#define FAB_SPIN_BUSY		3u		/* of the last 8 looks */
 #define FAB_SPIN_PATIENCE	256u		/* the smallest */
 #define FAB_SPIN_PATIENCE_MAX	65536u
 
