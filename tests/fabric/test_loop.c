@@ -502,6 +502,9 @@ static void test_spin_auto(void **state)
 	assert_int_equal(window_after(&v, &e, FAB_SPIN_MAX_NS + 1), FAB_SPIN_MIN_NS);
 	assert_int_equal(window_after(&v, &e, FAB_SPIN_MAX_NS + 1), FAB_SPIN_LEAST_NS);
 	assert_true(fab_data_spin(v.d)->automatic);
+	/* the loop has asked the kernel, which counts at least the loop's thread */
+	assert_true(fab_data_spin(v.d)->runnable > 0);
+	assert_true(fab_data_spin(v.d)->processors > 0);
 	live_stop(&v);
 	ohca_link_free(e.l);
 	live_free(&v);
