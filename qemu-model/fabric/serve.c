@@ -444,9 +444,9 @@ static void open_spin(struct loop *l, const struct fab_serve_cfg *cfg)
 	l->loadfd = fab_runnable_open();
 	if (l->loadfd >= 0)
 		return;
-	fprintf(stderr, "ohca-fabric: sleeps at once: the kernel does not say how busy the "
+	fprintf(stderr, "ohca-fabric: sleeps after 1 us: the kernel does not say how busy the "
 		"processors are: %s\n", strerror(errno));
-	fab_spin_init(&l->spin, 0, fab_processors());
+	fab_spin_init(&l->spin, FAB_SPIN_LEAST_NS / 1000, fab_processors());
 }
 
 static bool open_loop(struct loop *l, const struct fab_serve_cfg *cfg)
