@@ -313,7 +313,8 @@ class Bench:
             found, off = log.judge(test and test.reports, test and test.lock_order)
             self.spent |= off
             if found:
-                failures.append(Failure(f"kernel report: node{vm.k}: {found[0]}", "kernel"))
+                kind = "time" if log.hangs_at_boot(found) else "kernel"
+                failures.append(Failure(f"kernel report: node{vm.k}: {found[0]}", kind))
         return failures
 
     def _programs(self):
