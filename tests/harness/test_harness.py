@@ -103,12 +103,17 @@ class Kernel(HarnessTest):
             self.vm(1).says(KASAN)
 
         @self.test
+        def alone(_):
+            self.vm(1).says(stall[1])
+
+        @self.test
         def after(_):
             self.vm(1).says("ohca: loading out-of-tree module taints kernel.")
             for line in stall:
                 self.vm(1).says(line)
         self.assertEqual(self.outcomes(keep_going=True), {
-            "early": "time", "beside": "kernel", "after": "kernel", "lab": "passed"})
+            "early": "time", "beside": "kernel", "alone": "kernel", "after": "kernel",
+            "lab": "passed"})
 
     def test_announced_by_this_test_only(self):
         @self.test(reports="KASAN")
