@@ -18,7 +18,7 @@
 
 #define EPS	4u
 #define VLS	2u
-#define COUNT	15000u		/* packets for each pair and lane */
+#define COUNT	5000u		/* packets for each pair and lane */
 #define HDR	(IB_LRH_LEN + IB_BTH_LEN)
 
 /* Follows the headers of every packet. */
