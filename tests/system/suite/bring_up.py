@@ -13,6 +13,12 @@ from .harness import DEV, Failure, Group, find, need, tail, until
 # A node with its QEMU may be stopped for seconds; the switch keeps its packets meanwhile.
 PATIENT = "--serve=--hoq-scale=64"
 PAIR = ("-n", "2", "--no-sm", PATIENT)
+# Below a root port, because only there a device can be pulled, and errors can be reported. Groups
+# that need no such device use the same lab, so that its machines boot once. Datagrams are not
+# acknowledged, so IPoIB's receive queue is larger than the data that TCP has in flight.
+PULLABLE = (*PAIR, "--append", "iomem=relaxed", "--append", "ib_ipoib.recv_queue_size=1024",
+            "--qemu", "-device pcie-root-port,id=rp,chassis=1,slot=1", "--device", "bus=rp",
+            "--device", "id=hca")
 BEGIN = "/tmp/opensm.begin"
 
 

@@ -5,10 +5,10 @@ import re
 
 from ohca_lab import paths
 
-from .bring_up import PAIR, fabric
+from .bring_up import PULLABLE, fabric
 from .harness import Group, find, need
 
-GROUP = Group("errors", PAIR, prepare=fabric)
+GROUP = Group("errors", PULLABLE, prepare=fabric)
 GROUPS = [GROUP]
 
 SCENARIOS = (

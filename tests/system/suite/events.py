@@ -6,15 +6,15 @@ ibv_asyncwatch, must get the events. Statuses and events of queues are in errors
 """
 import re
 
-from .bring_up import all_active, fabric, start_sm, stop_sm, take_over
+from .bring_up import PULLABLE, all_active, fabric, start_sm, stop_sm, take_over
 from .errors import everything, values
-from .faults import AQ_DB, LAB, poke, rebind, recovers
+from .faults import AQ_DB, poke, rebind, recovers
 from .harness import DEV, Group, find, need, until
 from .klog import SAID
 from .tools import port_of, switch_lid, watch, watched
 from .tree import control
 
-GROUP = Group("events", LAB, prepare=fabric)
+GROUP = Group("events", PULLABLE, prepare=fabric)
 GROUPS = [GROUP]
 
 # Events that never arrive. If a device does raise one, events.every fails: remove it from the list.
@@ -102,7 +102,7 @@ def link(b):
     all_active(b)
 
 
-@GROUP.test(timeout=120)
+@GROUP.test(timeout=120, debug=False)
 def speed(b):
     """Node 2's cable gets worse: the port has another rate, and programs get an event."""
     cable = f"{find(r'^Switch.*: (0x[0-9a-f]+)', b.sh(1, 'ibswitches'))}:{port_of(b, 2)}"
@@ -138,7 +138,7 @@ def partition(b):
     all_active(b)
 
 
-@provokes("IBV_EVENT_LID_CHANGE", timeout=120)
+@provokes("IBV_EVENT_LID_CHANGE", timeout=120, debug=False)
 def lid(b):
     """A new OpenSM remembers another LID for node 2."""
     new = 0x37 if port_lid(b, 2) != 0x37 else 0x38
@@ -154,7 +154,7 @@ def lid(b):
     b.peer("verify rc")
 
 
-@provokes("IBV_EVENT_CLIENT_REREGISTER", timeout=120)
+@provokes("IBV_EVENT_CLIENT_REREGISTER", timeout=120, debug=False)
 def prefix(b):
     """A new OpenSM has another prefix for the subnet; the state of the old one is lost."""
     for value in ("fe80000000000077", "fe80000000000000"):
@@ -171,7 +171,7 @@ def prefix(b):
 # 2 causes (its port has a subnet manager now); the second one sets the ports in a sweep of its own;
 # and a new one does so after both have ended. Each sweep takes a second more for each SMP that a
 # stopped node does not answer in time. So the test may take as long as its waits do.
-@provokes("IBV_EVENT_SM_CHANGE", timeout=300)
+@provokes("IBV_EVENT_SM_CHANGE", timeout=300, debug=False)
 def hand_over(b):
     """A second OpenSM on node 2 has the higher priority: the first one hands over."""
     was = port_lid(b, 1)
@@ -200,7 +200,7 @@ def fatal(b):
     recovers(b, lambda: poke(b, AQ_DB, 0x7fffffff), "reported a fatal error")
 
 
-@provokes("IBV_EVENT_GID_CHANGE", timeout=120)
+@provokes("IBV_EVENT_GID_CHANGE", timeout=120, debug=False)
 def guid(b):
     """A second GUID for the port: ib_core must read its GIDs again, which no other event causes."""
     b.sh(1, f"cat >/tmp/set_guid.py <<'END'\n{SET_GUID}END")
@@ -218,7 +218,7 @@ def guid(b):
     b.seen |= SILENT
 
 
-@GROUP.test(timeout=400, reports=SAID)
+@GROUP.test(timeout=400, reports=SAID, debug=False)
 def every(b):
     """Every status and every event was raised in this run, or can never be raised."""
     wanted = set(values("ibv_wc_status") + values("ibv_event_type"))

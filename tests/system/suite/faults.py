@@ -6,19 +6,13 @@ This needs a kernel in which a program can map a BAR that is in use.
 """
 import re
 
-from .bring_up import PAIR, all_active, restless
+from .bring_up import PULLABLE, all_active, restless
 from .harness import DEV, PYVERBS_ENUMS, Group, need, tail, until
 from .klog import SAID
 from .life import losing
 from .tools import watch, watched
 
-# Below a root port, because only there a device can be pulled, and errors can be reported. Events
-# and IPoIB use the same lab, so that its machines boot once. Datagrams are not acknowledged, so
-# IPoIB's receive queue is larger than the data that TCP has in flight.
-LAB = (*PAIR, "--append", "iomem=relaxed", "--append", "ib_ipoib.recv_queue_size=1024", "--qemu",
-       "-device pcie-root-port,id=rp,chassis=1,slot=1", "--device", "bus=rp",
-       "--device", "id=hca")
-GROUP = Group("faults", LAB, prepare=restless)
+GROUP = Group("faults", PULLABLE, prepare=restless)
 GROUPS = [GROUP]
 
 PCI = f"$(readlink -f /sys/class/infiniband/{DEV}/device)"
@@ -129,7 +123,7 @@ def event(b):
     recovers(b, lambda: poke(b, AQ_DB, 0x7fffffff), "reported a fatal error .reason 0x3")
 
 
-@GROUP.test(timeout=120, reports=SAID)
+@GROUP.test(timeout=120, reports=SAID, debug="first")
 def no_dma(b):
     """The device cannot access memory any more, so no event reports the failure."""
     rebind(b)
@@ -147,7 +141,7 @@ def reset_behind(b):
     recovers(b, lambda: poke(b, CTRL, 1), "had a reset that the driver did not request")
 
 
-@GROUP.test(timeout=120, reports=SAID)
+@GROUP.test(timeout=120, reports=SAID, debug="first")
 def objects(b):
     """Objects of each kind are removed with a failed device; the kernel keeps none of them."""
     rebind(b)
@@ -160,14 +154,14 @@ def objects(b):
     b.sh(2, "pkill -KILL -f '[a]ll[.]py'")
 
 
-@GROUP.test(timeout=120, reports=SAID)
+@GROUP.test(timeout=120, reports=SAID, debug="first")
 def decodes_nothing(b):
     """The device does not answer in memory space, as if it were pulled."""
     rebind(b)
     recovers(b, lambda: clear_command(b, MEMORY), "the device is gone")
 
 
-@GROUP.test(timeout=120, reports=SAID + "|not an OpenHCA device")
+@GROUP.test(timeout=120, reports=SAID + "|not an OpenHCA device", debug="first")
 def power(b):
     """The slot loses its power, which the driver tries to survive, and gets it again."""
     rebind(b)
@@ -194,7 +188,7 @@ END""")
     recovers(b, provoke, "the device is gone", False)
 
 
-@GROUP.test(timeout=180, reports=SAID)
+@GROUP.test(timeout=180, reports=SAID, debug="first")
 def gives_up(b):
     """The driver gives up a device that fails repeatedly; binding it again is a new start."""
     rebind(b)
@@ -214,7 +208,7 @@ def gives_up(b):
     b.peer("verify rc")
 
 
-@GROUP.test(timeout=150, reports=SAID)
+@GROUP.test(timeout=150, reports=SAID, debug="first")
 def command_timeout(b):
     """A command gets no answer: the driver resets the device and continues."""
     # the driver reads the limit when it starts
@@ -230,7 +224,7 @@ def command_timeout(b):
     recovers(b, provoke, r"[A-Z]\w+ timed out \(reason 0x0\)")
 
 
-@GROUP.test(timeout=240, reports=SAID)
+@GROUP.test(timeout=240, reports=SAID, debug="first")
 def smaller_sizes(b):
     """Tables that are smaller when their sizes are first read: the driver has one size of each.
 
@@ -251,7 +245,7 @@ cd /sys/class/infiniband/{DEV}/ports 2>/dev/null && cat */gids/* */pkeys/* >/dev
     b.peer("verify rc")
 
 
-@GROUP.test(timeout=120)
+@GROUP.test(timeout=120, debug="first")
 def function_reset(b):
     """FLR: the port comes back to ACTIVE, also with a program that uses the device."""
     for _ in range(2):

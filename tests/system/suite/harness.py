@@ -90,11 +90,12 @@ class Group:
     def test(self, function=None, *, timeout=60, debug=True, name=None, **announced):
         """Decorator: function(bench) is a test.
 
-        timeout in seconds, four times that on the debug kernel. debug: also run
-        there, or "only" there. What it announces: reports, a pattern of kernel reports that
-        it provokes; says, a pattern of warnings of QEMU and the switch; lock_order, a
-        pattern, dots match ends of lines, of one whole report of lockdep that
-        Debian's own code earns; lockdep is off then, so the next test gets a fresh lab.
+        timeout in seconds, four times that on the debug kernel. debug: True to run on the debug
+        kernel, too; False if never; "only" to run on it alone; "first" to run on it, and on other
+        kernels if it is named. What it announces: reports, a pattern of kernel reports that it
+        provokes; says, a pattern of warnings of QEMU and the switch; lock_order, a pattern, dots
+        match ends of lines, of one whole report of lockdep that Debian's own code earns; lockdep
+        is off then, so the next test gets a fresh lab.
         """
         def add(f):
             self.tests.append(Test(f, name or f.__name__, timeout, debug, **announced))
@@ -418,8 +419,10 @@ class Run:
         if self.opt.kernel == "stock" and test.debug == "only":
             return False
         full = f"{group.name}.{test.name}"
-        return (not self.opt.names and not group.campaign) or any(
-            fnmatch.fnmatch(full, n) or fnmatch.fnmatch(group.name, n) for n in self.opt.names)
+        if not self.opt.names:
+            return not group.campaign and not (self.opt.kernel == "stock" and test.debug == "first")
+        return any(fnmatch.fnmatch(full, n) or fnmatch.fnmatch(group.name, n)
+                   for n in self.opt.names)
 
     @staticmethod
     def _copy(group, tests):

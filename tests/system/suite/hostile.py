@@ -2,10 +2,10 @@
 """Programs that write garbage to their own queues, beside others that must not be disturbed."""
 import threading
 
-from .bring_up import PAIR, fabric
+from .bring_up import PULLABLE, fabric
 from .harness import PEER_PORT, Failure, Group, find, need, tail
 
-GROUP = Group("hostile", PAIR, prepare=fabric, debug=False)
+GROUP = Group("hostile", PULLABLE, prepare=fabric, debug=False)
 GROUPS = [GROUP]
 
 SCENARIOS = {

@@ -5,12 +5,12 @@ import re
 
 from ohca_lab import traffic
 
-from .bring_up import fabric
-from .faults import LAB
+from .bring_up import PULLABLE, fabric
 from .harness import DEV, Group, find, linux, need
+from .life import LAST
 
-GROUP = Group("ipoib", LAB, prepare=fabric)
-GROUPS = [GROUP]
+GROUP = Group("ipoib", PULLABLE, debug=False, prepare=fabric)
+GROUPS = [GROUP, LAST]
 
 ON = ("rx-checksumming", "tx-checksum-ipv4", "tcp-segmentation-offload", "tx-tcp-segmentation")
 IPERF_PORT = 5201
@@ -92,7 +92,7 @@ def offloads(b):
             need(re.search(rf"^\s*{name}: on", text, re.M), f"node{node}: {name} is not on")
 
 
-@GROUP.test(debug=False)
+@GROUP.test
 def datagram(b):
     """A stream in large segments: the device cuts them, and no checksum is wrong."""
     size, skbs, packets = iperf(b, "-n", "32M")
@@ -101,7 +101,7 @@ def datagram(b):
     need(skbs * 4 < packets, f"{skbs} large segments made {packets} packets")
 
 
-@GROUP.test(debug=False)
+@GROUP.test
 def without(b):
     """The same without offloads: packets made by software work, too."""
     for node in (1, 2):
@@ -139,7 +139,7 @@ def mixed(b):
         need(not bad(before, [counts(b, k) for k in (1, 2)]), "wrong checksums")
 
 
-@GROUP.test(debug=False)
+@GROUP.test
 def udp(b):
     """UDP with checksums of the device: each datagram arrives, or a counter has its loss."""
     before = [counts(b, k) for k in (1, 2)]
@@ -161,7 +161,7 @@ def udp(b):
          f"of {sent} datagrams {lost} are lost: {grew}")
 
 
-@GROUP.test(debug=False)
+@GROUP.test
 def connected(b):
     """Connected mode: RC connections, a large MTU."""
     for node in (1, 2):
@@ -182,7 +182,7 @@ def gone(b, base):
     return traffic.Sent(now, base), now.saved()
 
 
-@GROUP.test(debug=False)
+@GROUP.test
 def who(b):
     """The output of ohca-lab traffic: a program that has sent by IPoIB, then one by verbs."""
     size = 8 << 20

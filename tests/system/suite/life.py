@@ -6,16 +6,15 @@ import re
 
 from ohca_lab import paths
 
-from . import fabric as fabric_tests
-from .bring_up import (PAIR, RESTLESS, all_active, fabric, restless, start_sm,
-                       stop_sm, swept)
+from .bring_up import PULLABLE, RESTLESS, all_active, restless, start_sm, stop_sm, swept
 from .fabric import LISTENS, LOST
-from .harness import DEV, Failure, Group, find, need, tail, until
+from .harness import DEV, Group, find, need, tail, until
 
-GROUP = Group("life", PAIR, prepare=restless)
-DEATH = Group("death", ("-n", "3", "--no-sm"), debug=False, prepare=fabric)
-# two labs of three nodes are one: DEATH is the last to use it
-GROUPS = [GROUP, fabric_tests.GROUP, DEATH]
+GROUP = Group("life", PULLABLE, prepare=restless)
+# the last test of the last group that uses this lab
+LAST = Group("life", PULLABLE, prepare=restless)
+GROUPS = [GROUP]
+
 
 def resources(b, node):
     """The resources that rdma counts on a node."""
@@ -101,7 +100,7 @@ def add_kill(name, command, victim):
     """kill -9 during traffic; everything is released, and the other side gets an error."""
     program = command.split()[0]
 
-    @GROUP.test(name=f"kill_{name}", timeout=90, debug=name in ("write_client", "read_server"))
+    @GROUP.test(name=f"kill_{name}", timeout=90, debug=False)
     def _(b):
         idle = leftovers(b)
         shows = f"rdma resource show qp | grep -q {program}"
@@ -121,7 +120,7 @@ for _k in KILLED:
     add_kill(*_k)
 
 
-@GROUP.test(timeout=90)
+@GROUP.test(timeout=90, debug="first")
 def kill_many(b):
     """Ten programs at once on one node (four on the debug kernel), all killed together."""
     idle, many = leftovers(b), 4 if b.debug else 10
@@ -168,7 +167,7 @@ def unload_refused(b):
     b.peer("stream 0.5")
 
 
-@GROUP.test(timeout=240)
+@GROUP.test(timeout=240, debug="first")
 def load_unload(b):
     """modprobe and modprobe -r, repeatedly; the fabric comes up each time."""
     # repetition is for one kernel
@@ -192,7 +191,7 @@ done""", 220)
     b.sh(2, "ping -c 3 -i 0.2 node1-ib", 30)
 
 
-@GROUP.test(timeout=120)
+@GROUP.test(timeout=120, debug="first")
 def unload_in_traffic(b):
     """IPoIB does not hold the module: unloading under load works, and loading again."""
     # -f: a datagram without an answer is followed by the next one after ten milliseconds
@@ -235,57 +234,10 @@ def sm_restart(b):
     swept(b)
 
 
-@GROUP.test(debug="only", timeout=120)
+@LAST.test(debug="only", timeout=120)
 def unloaded(b):
-    """The last test: the driver is unloaded when the lab looks for leaks at its end."""
+    """The driver is unloaded when the lab looks for leaks at its end."""
     stop_sm(b)
     b.state["fabric"] = False
     for node in (2, 1):
         b.sh(node, "modprobe -r ohca", 30)
-
-
-def die_while_sending(b, sender, how):
-    """how() ends node 3 while the sender writes to it; the others continue."""
-    b.background(3, "/share/ohca-peer until-error 60")
-    writer = b.background(sender, "/share/ohca-peer until-error 60 node3").said("streaming")
-    other = 3 - sender
-    command = f"/share/ohca-peer stream {3 + b.slow}"
-    ends = [b.background(other, command), b.background(sender, f"{command} node{other}")]
-    ends[1].said("streaming")
-    how()
-    took = int(find(r"error after \d+ blocks, (\d+) ms: transport retry counter exceeded",
-                    writer.wait()))
-    need(took < 15000 * b.slow, f"the error came after {took} ms")
-    for end in ends:
-        find("^moved", end.wait())
-
-
-@DEATH.test(timeout=120)
-def killed(b):
-    """The QEMU of a node is killed; the switch's port goes down, and OpenSM detects it."""
-    guid = b.sh(3, f"cat /sys/class/infiniband/{DEV}/node_guid").strip().replace(":", "")
-    need(guid in b.sh(1, "ibnetdiscover"), "node3 is not on the fabric")
-    b.sh(1, "ibqueryerrors -k", 60, status=None)
-    b.expect_dead(3)
-    die_while_sending(b, 2, b.lab.vms[2].process.kill)
-    need(guid not in b.sh(1, "ibnetdiscover"), "a dead node is still discovered")
-    up = b.sh(1, "iblinkinfo --switches-only").count("Active/  LinkUp")
-    need(up == 2, f"{up} links are up after a node died")
-    until(20 * b.slow, lambda: "node3" not in b.sh(1, "saquery NR"),
-          "OpenSM still knows the dead node")
-    b.peer("verify rc")
-    b.state["dead"] = True
-
-
-@DEATH.test(timeout=60)
-def stays_down(b):
-    """Sending to the LID of the dead node soon ends in an error; the fabric still works."""
-    if not b.state.get("dead"):
-        raise Failure("needs the test before")
-    b.sh(2, "ping -c 3 -i 0.2 node1-ib")
-    status, _ = b.status(2, "ping -c 2 -W 2 node3-ib")
-    need(status, "a dead node answers")
-    # the switch detected that one link went down, and dropped packets for it
-    bad = re.findall(r"^ *GUID \S+ port \d+: .*LinkDownedCounter == (\d+)",
-                     b.sh(1, "ibqueryerrors", 60, status=None), re.M)
-    need(bad == ["1"], f"LinkDowned of the ports that count it: {bad}")

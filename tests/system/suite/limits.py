@@ -14,7 +14,7 @@ SMALL = ("-n", "1", "--no-sm", "--cpus", "2",
          "--device", "x-log-max-srq=6", "--device", "x-log-max-mr=9",
          "--device", "mw-type2=2a")
 LARGE = ("-n", "1", "--no-sm", "--memory", "2048")
-GROUP = Group("limits", SMALL, prepare=fabric)
+GROUP = Group("limits", SMALL, debug=False, prepare=fabric)
 SCALE = Group("scale", LARGE, prepare=fabric)
 GROUPS = [GROUP]
 
@@ -39,16 +39,12 @@ def objects(b):
     need(resources(b, 1) == used, f"{resources(b, 1)} are left, {used} before")
 
 
-# The device's alone: the driver has no part in them.
-DEVICE = ("reads", "message", "tags")
-
-
 def add_limit(name, want):
     """Adds a test of a limit that is not a number of objects."""
-    @GROUP.test(name=name, timeout=120, debug=name not in DEVICE)
+    @GROUP.test(name=name, timeout=120)
     def _(b):
         if name == "mcast":
-            # it is in groups itself; the debug kernel has it built in
+            # it is in groups itself
             b.sh(1, "for i in /sys/class/net/ib*; do ip link set ${i##*/} down; done")
         text = b.sh(1, f"/share/ohca-peer limits {name}", 110)
         find("^limits end", text)

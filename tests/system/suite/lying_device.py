@@ -9,8 +9,8 @@ import re
 import time
 from collections import Counter
 
-from .bring_up import all_active, restless
-from .faults import CTRL, LAB, LESS, PCI, ask, tell
+from .bring_up import PULLABLE, all_active, restless
+from .faults import CTRL, LESS, PCI, ask, tell
 from .harness import DEV, Failure, Group, need, tail, until
 from .klog import REPORT
 from .life import resources, settle
@@ -27,7 +27,7 @@ def with_disk(b):
     b.state["nvmf"] = True
 
 
-GROUP = Group("device", LAB, prepare=with_disk, campaign=True)
+GROUP = Group("device", PULLABLE, prepare=with_disk, campaign=True)
 GROUPS = [GROUP]
 
 # Messages of the driver about wrong values of a device.

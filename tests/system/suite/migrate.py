@@ -30,7 +30,7 @@ def fabric(b):
     b.state["fabric"] = True
 
 
-GROUP = Group("migrate", TWO, prepare=fabric)
+GROUP = Group("migrate", TWO, debug=False, prepare=fabric)
 GROUPS = [GROUP]
 
 
@@ -51,7 +51,7 @@ def two_ports(b):
 
 def add_port(port):
     """Adds a test of traffic over a port, which only this port counts."""
-    @GROUP.test(name=f"traffic_port_{port}", debug=False)
+    @GROUP.test(name=f"traffic_port_{port}")
     def _(b):
         def sent():
             text = b.sh(2, f"cd /sys/class/infiniband/{DEV}/ports; "

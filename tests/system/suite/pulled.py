@@ -10,9 +10,8 @@ import random
 import re
 import time
 
-from .bring_up import RESTLESS, all_active, start_sm, stop_sm
+from .bring_up import PULLABLE, RESTLESS, all_active, start_sm, stop_sm
 from .faults import AQ_DB, CTRL, MASTER, MEMORY, PCI, clear_command, poke
-from .faults import LAB as PULLABLE
 from .fabric import LOSES
 from .harness import DEV, Failure, Group, need, tail, until
 from .klog import REPORT, SAID

@@ -144,7 +144,7 @@ def outcomes(text):
     return found
 
 
-@GROUP.test(timeout=600)
+@GROUP.test(timeout=600, debug="first")
 def suite(b):
     """Each test of pyverbs counts; only those in the list may be skipped."""
     guest = b.lab.vms[0].guest.name

@@ -160,7 +160,7 @@ def traffic(b, count):
            f"ib_write_bw -F -d {DEV} -s 65536 -n {count} node1", 18515)
 
 
-@GROUP.test(timeout=120)
+@GROUP.test(timeout=120, debug="first")
 def counters_of_types(b):
     """Sets for QPs of one type: the port includes their counts, during their life and after."""
     before, device = sysfs(b, "ports/1/"), sysfs(b, "")

@@ -106,13 +106,13 @@ def verify(b):
     need(len(re.findall("state RTS.*rdma_cm", text)) >= 2, "no QPs of the target")
 
 
-@NVMF.test(timeout=200)
+@NVMF.test(timeout=200, debug="first")
 def small_and_inline(b):
     """Blocks that are sent in the command capsule, and flushes among them."""
     fio(b, connect(b), "8m", bs="4k-16k", more="--fsync=16", timeout=150)
 
 
-@NVMF.test(timeout=120)
+@NVMF.test(timeout=120, debug="first")
 def disconnect_connect(b):
     """Queues are removed and made again; the data stays."""
     connect(b)
@@ -125,7 +125,7 @@ def disconnect_connect(b):
         b.sh(2, f"dd if={dev} bs=64k count=16 iflag=direct 2>/dev/null | cmp - /tmp/block")
 
 
-@NVMF.test(timeout=200)
+@NVMF.test(timeout=200, debug=False)
 def polled(b):
     """Queues that the waiting task polls, without an event: IB_POLL_DIRECT."""
     dev = connect(b, "--nr-poll-queues=1 --nr-io-queues=1")
@@ -145,7 +145,7 @@ def polled(b):
     need(took["woken"] > 0.5 and took["polled"] < 0.1, f"interrupts by request: {took}")
 
 
-@NVMF.test(timeout=240)
+@NVMF.test(timeout=240, debug="first")
 def link_bounce(b):
     """The link is cut during I/O; the host connects again, and no data is lost."""
     dev = connect(b)

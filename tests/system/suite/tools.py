@@ -216,7 +216,7 @@ def routes(b):
     find(r"^0xc\w+ .*x", text, "a multicast route")
 
 
-@GROUP.test
+@GROUP.test(debug=False)
 def ibping(b):
     """Management datagrams of a vendor class, answered by a program."""
     t = truth(b)
@@ -336,7 +336,7 @@ def no_link_errors(b):
     need(re.search(r"Summary: 3 nodes checked, 0 bad nodes found", text), text[-300:])
 
 
-@GROUP.test
+@GROUP.test(debug=False)
 def port_down_and_up(b):
     """ibportstate takes a link down and up again; the fabric works again."""
     b.state.pop("counted")
