@@ -274,6 +274,7 @@ theory: fabric | $(CHECKTOOLS)
 # Builds first what it measures.
 BENCH_PARTS := $(or $(BENCH),native provider scale machines)
 bench: $(if $(filter provider,$(BENCH_PARTS)),$(STAMP)/provider) \
+		$(if $(filter scale,$(BENCH_PARTS)),fabric) \
 		$(if $(filter machines beside p99,$(BENCH_PARTS)),lab) | $(CHECKTOOLS)
 	@tests/bench/run $(if $(BENCH_BUSY),--busy) $(if $(BENCH_DOCUMENT),--document) $(BENCH_PARTS)
 

@@ -23,9 +23,9 @@ def tables():
 
 def measure(bench, found):
     """Sweeps all fabrics with both programs in turns."""
-    fabric, counter = f"{bench.host}/ohca-fabric", f"{bench.host}/tests/fabric/libcount_smps.so"
-    for target in (fabric, counter):
-        bench.make("fabric", target)
+    fabric = f"{bench.build}/fabric/ohca-fabric"
+    counter = f"{bench.host}/tests/fabric/libcount_smps.so"
+    bench.make("fabric", counter)
     for _ in bench.rounds():
         collect(bench.in_root(f"{bench.top}/tests/fabric/bench_opensm.py", fabric, counter,
                               "--rounds", "1", "--report", *SPECS), found)
