@@ -40,6 +40,21 @@ class Names(HarnessTest):
         self.outcomes(names=["g"])
         self.assertEqual(self.run_.unknown, [])
 
+    def test_first(self):
+        """A test of the debug kernel first runs on the stock kernel only if it is named."""
+        @self.test(debug="first")
+        def one(_):
+            pass
+
+        @self.test
+        def two(_):
+            pass
+        both = {"one": "passed", "two": "passed", "lab": "passed"}
+        self.assertEqual(self.outcomes(), {"two": "passed", "lab": "passed"})
+        self.assertEqual(self.outcomes(kernel="debug"), both)
+        for names in (["g"], ["g.*"], ["g.one", "g.two"]):
+            self.assertEqual(self.outcomes(names=names), both)
+
 
 class Kernel(HarnessTest):
     """Every line of a kernel is judged, and only once."""

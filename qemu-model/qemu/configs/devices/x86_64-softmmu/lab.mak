@@ -8,7 +8,7 @@ CONFIG_VIRTIO_BLK=y
 CONFIG_VIRTIO_NET=y
 CONFIG_VIRTIO_SERIAL=y
 CONFIG_VIRTIO_9P=y
-# Root ports and switches of PCIe, and IOMMUs
+# Root ports and switches of PCIe, and IOMMUs. PXB does not link without CXL.
 CONFIG_PCIE_PORT=y
 CONFIG_PXB=y
 CONFIG_CXL=y
@@ -18,7 +18,7 @@ CONFIG_XIO3130=y
 CONFIG_VTD=y
 CONFIG_AMD_IOMMU=y
 CONFIG_VIRTIO_IOMMU=y
-# What else virtual machines have often
+# Other devices that virtual machines often have
 CONFIG_I440FX=y
 CONFIG_HPET=y
 CONFIG_VIRTIO_SCSI=y
