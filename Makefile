@@ -144,7 +144,7 @@ $(STAMP)/linux-source: | $(ROOT)
 	@touch $@
 
 debug-kernel: $(STAMP)/debug-kernel
-$(STAMP)/debug-kernel: tools/build-debug-kernel tools/debug-kernel.config tools/debug-kernel.patch | $(STAMP)/linux-source
+$(STAMP)/debug-kernel: tools/build-debug-kernel $(addprefix tools/debug-kernel.,config patch groups) | $(STAMP)/linux-source
 	@tools/build-debug-kernel
 	@touch $@
 
