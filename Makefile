@@ -14,7 +14,7 @@ MAKEFLAGS += --no-print-directory
 # What each part is built from. STAMP/PART.files changes with any of it.
 FILES_guest := tools/mkguest tools/packages/guest
 FILES_image := tools/mkimage tools/guest
-FILES_qemu := tools/build-qemu tools/fetch-source $(addprefix qemu-model/,front qemu) firmware-if
+FILES_qemu := tools/build-qemu tools/qemu.patch tools/fetch-source $(addprefix qemu-model/,front qemu) firmware-if
 FILES_modules := tools/build-modules kernel firmware-if
 FILES_provider := tools/build-provider tools/fetch-source userspace firmware-if kernel/include/uapi
 FILES_fabric := tools/build-fabric tools/ohca-hub.c $(addprefix qemu-model/,engine front fabric umad link ib vfio-user) firmware-if

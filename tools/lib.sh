@@ -68,6 +68,21 @@ qemu_name() {
 	[ "$name" = 10.0 ] && echo qemu || echo "qemu-$name"
 }
 
+# Applies a patch to a source, once. If the patch has changed, undoes the old one first, so that only
+# files that differ are compiled again. Usage: patch_once SRC FILE
+patch_once() {
+	local patch=("$TOP/tools/in-root" --dir "$1" patch -s -p1)
+	! cmp -s "$2" "$1/.patch" || return 0
+	if [ -f "$1/.patch" ]; then
+		"${patch[@]}" -R -i .patch
+		rm "$1/.patch"
+	fi
+	cp "$2" "$1/.patch.new"
+	{ "${patch[@]}" --dry-run -i .patch.new && "${patch[@]}" -i .patch.new; } ||
+		die "$2 does not apply"
+	mv "$1/.patch.new" "$1/.patch"
+}
+
 # The package names in a list file, without its comments.
 packages() { sed 's/#.*//' "$1" | tr -s ' \n' ' '; }
 

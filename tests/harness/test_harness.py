@@ -103,33 +103,6 @@ class Kernel(HarnessTest):
         self.assertEqual(self.outcomes(keep_going=True),
                          {"old": "kernel", "slow": "passed", "lab": "passed"})
 
-    def test_stall(self):
-        """A stall is late before our driver is loaded, and a report of a kernel afterwards."""
-        stall = ("rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:", "Call Trace:")
-
-        @self.test
-        def early(_):
-            for line in stall:
-                self.vm(1).says(line)
-
-        @self.test
-        def beside(_):
-            self.vm(1).says(stall[0])
-            self.vm(1).says(KASAN)
-
-        @self.test
-        def alone(_):
-            self.vm(1).says(stall[1])
-
-        @self.test
-        def after(_):
-            self.vm(1).says("ohca: loading out-of-tree module taints kernel.")
-            for line in stall:
-                self.vm(1).says(line)
-        self.assertEqual(self.outcomes(keep_going=True), {
-            "early": "time", "beside": "kernel", "alone": "kernel", "after": "kernel",
-            "lab": "passed"})
-
     def test_announced_by_this_test_only(self):
         @self.test(reports="KASAN")
         def one(b):

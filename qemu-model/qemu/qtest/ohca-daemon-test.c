@@ -294,6 +294,20 @@ static void test_replug(void)
 #define RESULT      0x7000
 #define VERSIONS    200
 
+/* Write firmware of @n bytes, at most 0xfff0. */
+static void write_firmware(const uint8_t *code, size_t n)
+{
+    /* ljmp $0xf000, $0 */
+    static const uint8_t reset[] = { 0xea, 0x00, 0x00, 0x00, 0xf0 };
+    int fd = open(bios, O_WRONLY);
+
+    g_assert(fd >= 0);
+    g_assert_cmpint(pwrite(fd, code, n, 0), ==, n);
+    g_assert_cmpint(pwrite(fd, reset, sizeof(reset), 0xfff0), ==,
+                    sizeof(reset));
+    close(fd);
+}
+
 /* Write firmware that calls the function in a loop. */
 static void write_caller(void)
 {
@@ -307,15 +321,8 @@ static void write_caller(void)
         0xa3, 0x00, 0x70,               /* mov %ax, 0x7000 */
         0xeb, 0xf6,                     /* jmp to the lcall */
     };
-    /* ljmp $0xf000, $0 */
-    static const uint8_t reset[] = { 0xea, 0x00, 0x00, 0x00, 0xf0 };
-    int fd = open(bios, O_WRONLY);
 
-    g_assert(fd >= 0);
-    g_assert_cmpint(pwrite(fd, caller, sizeof(caller), 0), ==, sizeof(caller));
-    g_assert_cmpint(pwrite(fd, reset, sizeof(reset), 0xfff0), ==,
-                    sizeof(reset));
-    close(fd);
+    write_firmware(caller, sizeof(caller));
 }
 
 /* Make a MAD with a function that returns @version. */
@@ -380,6 +387,68 @@ static void test_code(void)
         }
         expect_result(&c, i);
     }
+    card_close(&c);
+}
+
+#define COUNT       0x7000      /* of reads */
+#define WRONG       0x7004      /* what a read has returned instead */
+#define CHANGES     1000
+
+/* Write firmware that reads the version of the local APIC in a loop. */
+static void write_reader(void)
+{
+    static const uint8_t reader[] = {
+        0xfa,                           /* cli */
+        0x2e, 0x66, 0x0f, 0x01, 0x16, 0x40, 0x00,       /* lgdtl %cs:0x40 */
+        0x0f, 0x20, 0xc0,               /* mov %cr0, %eax */
+        0x0c, 0x01,                     /* or $1, %al */
+        0x0f, 0x22, 0xc0,               /* mov %eax, %cr0 */
+        0x66, 0xea, 0x18, 0x00, 0x0f, 0x00, 0x08, 0x00, /* ljmpl $8, $0xf0018 */
+        0x66, 0xb8, 0x10, 0x00,         /* mov $16, %ax */
+        0x8e, 0xd8,                     /* mov %ax, %ds */
+        0xbb, 0x30, 0x00, 0xe0, 0xfe,   /* mov $0xfee00030, %ebx */
+        0xbf, 0x00, 0x70, 0x00, 0x00,   /* mov $0x7000, %edi */
+        /* work between two reads, in which the memory map may change */
+        0xb9, 0xc8, 0x00, 0x00, 0x00,   /* mov $200, %ecx */
+        0x49,                           /* dec %ecx */
+        0x75, 0xfd,                     /* jnz to the dec */
+        0x8b, 0x03,                     /* mov (%ebx), %eax */
+        0xff, 0x07,                     /* incl (%edi) */
+        0x3d, 0x14, 0x00, 0x05, 0x00,   /* cmp $0x50014, %eax */
+        0x74, 0xed,                     /* je to the mov $200 */
+        0x89, 0x47, 0x04,               /* mov %eax, 4(%edi) */
+        0xeb, 0xe8,                     /* jmp to the mov $200 */
+        /* 0x40: GDTR, and the GDT at 0x48: code and data, from 0 to 4 GiB */
+        0x17, 0x00, 0x48, 0x00, 0x0f, 0x00, 0x00, 0x00,
+        0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+        0xff, 0xff, 0x00, 0x00, 0x00, 0x9b, 0xcf, 0x00,
+        0xff, 0xff, 0x00, 0x00, 0x00, 0x93, 0xcf, 0x00,
+    };
+
+    write_firmware(reader, sizeof(reader));
+}
+
+/*
+ * While the memory map changes, a vCPU of TCG accesses the register that it
+ * means (tools/qemu.patch).
+ */
+static void test_map(void)
+{
+    uint32_t first;
+    Card c;
+    int i;
+
+    write_reader();
+    card_boot(&c, " -accel tcg", "");
+    for (i = 0; i < 30000 && !qtest_readl(c.qs->qts, COUNT); i++) {
+        g_usleep(1000);
+    }
+    first = qtest_readl(c.qs->qts, COUNT);
+    for (i = 0; i < CHANGES; i++) {
+        qpci_config_writew(c.dev, PCI_COMMAND, i % 2 ? PCI_COMMAND_MEMORY : 0);
+    }
+    g_assert_cmphex(qtest_readl(c.qs->qts, WRONG), ==, 0);
+    g_assert_cmpint(qtest_readl(c.qs->qts, COUNT), !=, first);
     card_close(&c);
 }
 
@@ -478,6 +547,7 @@ int main(int argc, char **argv)
     qtest_add_func("/ohca/daemon/disk", test_disk);
     qtest_add_func("/ohca/daemon/iommu", test_iommu);
     qtest_add_func("/ohca/daemon/code", test_code);
+    qtest_add_func("/ohca/daemon/map", test_map);
     qtest_add_func("/ohca/daemon/dirty", test_dirty);
     return card_test_run();
 }

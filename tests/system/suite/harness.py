@@ -314,8 +314,7 @@ class Bench:
             found, off = log.judge(test and test.reports, test and test.lock_order)
             self.spent |= off
             if found:
-                kind = "time" if log.hangs_at_boot(found) else "kernel"
-                failures.append(Failure(f"kernel report: node{vm.k}: {found[0]}", kind))
+                failures.append(Failure(f"kernel report: node{vm.k}: {found[0]}", "kernel"))
         return failures
 
     def _programs(self):

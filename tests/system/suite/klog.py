@@ -22,9 +22,6 @@ REPORT = re.compile(
     r"ohca .*(fatal|timed out|gone|away|refused)|invalid context|Call Trace")
 # Of these, messages of our driver about a device that fails.
 SAID = r"ohca .*(fatal|gone|away|did not request|did not complete|timed out)"
-# A processor that has no timer interrupts: rarely one that QEMU emulates has none from its start.
-STALL = "detected stall"
-LOADED = "ohca: loading out-of-tree module"
 # A report of lockdep about the order of locks, to the end of its stack trace.
 LOCK_ORDER = re.compile(r"^.*possible circular locking(?:.*\n)*?.*</TASK>$", re.M)
 
@@ -121,9 +118,3 @@ class KernelLog:
             found.append(f"{self.lost - self.told} records of the log were lost")
             self.told = self.lost
         return found, off
-
-    def hangs_at_boot(self, found):
-        """Whether what judge() has found are stalls and their stacks only, without our driver."""
-        return (any(STALL in x for x in found) and
-                all(STALL in x or "Call Trace" in x for x in found) and
-                not any(LOADED in x for x in self.lines))

@@ -266,9 +266,10 @@ def debugfs(b):
     if not b.debug:
         text = b.sh(1, f"modprobe -r ib_ipoib; cat {base}/srq; modprobe ib_ipoib")
         need(text.split("\n") == ["srqn owner size head hw_ci hw_limit hw_qps hw_flags", ""], text)
-    # readers in a loop while the device is removed and added; the processor is not theirs alone
+    # readers in a loop while the device is removed and added; nice, since on a slow host they would
+    # have all processor time
     b.sh(1, f"cat >/tmp/readers.py <<'EOF'\n{READERS}EOF")
-    readers = b.background(1, f"python3 /tmp/readers.py {base}").said("reading")
+    readers = b.background(1, f"nice -n 19 python3 /tmp/readers.py {base}").said("reading")
     b.sh(1, f"""cd /sys/bus/pci/drivers/ohca; for i in 1 2 3; do
 	echo {pci} >unbind; [ ! -e {base} ] || exit 1; echo {pci} >bind; cat {base}/qp >/dev/null
 done; touch /tmp/enough""", 60)
