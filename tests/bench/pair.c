@@ -287,7 +287,7 @@ static void queue_up(struct side *s, struct queue *q)
 	const struct host_qp_init in = {
 		.type = work.type,
 		.flags = many ? OHCA_QP_NO_RQ : 0,
-		.log_sq = many ? 2 : 7,
+		.log_sq = !many ? 7 : work.burst > 1 ? 4 : 2,
 		.log_rq = 7,
 		.log_stride = 6,
 		.scq = &s->scq,
@@ -329,6 +329,7 @@ void pair_up(const struct pair_work *w)
 {
 	work = *w;
 	work.qps = w->qps ? w->qps : 1;
+	work.burst = w->burst ? w->burst : 1;
 	if (!work.home) {
 		work.lid[0] = 1;
 		work.lid[1] = 2;
@@ -379,15 +380,16 @@ double pair_rate(double seconds)
 {
 	const uint64_t first = done;
 	const bool recv = work.op == OHCA_OP_SEND;
-	unsigned int at = (unsigned int)(posted % work.qps);
+	unsigned int at = (unsigned int)(posted / work.burst % work.qps);
 	double t0 = pair_seconds(), t;
 
 	do {
 		for (unsigned int k = 0; k < 100; k++) {
 			while (posted - done < work.depth && posted - recvs < 100) {
 				post(&side[0], &side[0].q[at]);
-				at = at + 1 == work.qps ? 0 : at + 1;
 				posted++;
+				if (posted % work.burst == 0)
+					at = at + 1 == work.qps ? 0 : at + 1;
 				recvs += !recv;
 			}
 			spin();

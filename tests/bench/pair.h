@@ -28,13 +28,14 @@ struct pair_home {
  * struct pair_work - what the first machine does
  * @type: enum ohca_qp_type; @op: enum of OHCA_OP_*; @len: bytes of a message
  * @depth: WQEs outstanding; @qps: QPs that are used in turn, at most PAIR_MAX_QPS, 1 for UD; 0: 1
+ * @burst: WQEs that a QP gets in its turn, at most 8; 0: 1
  * @loop: both ends are in the first machine
  * @home: the engines, or NULL for those of the benchmark; @lid: of the machines with @home
  */
 struct pair_work {
 	uint8_t type, op;
 	uint32_t len;
-	unsigned int depth, qps;
+	unsigned int depth, qps, burst;
 	bool loop;
 	const struct pair_home *home;
 	uint16_t lid[2];
