@@ -69,17 +69,20 @@ qemu_name() {
 }
 
 # Applies a patch to a source, once. If the patch has changed, undoes the old one first, so that only
-# files that differ are compiled again. Usage: patch_once SRC FILE
+# files that differ are compiled again. Status 1: it does not apply. Usage: patch_once SRC FILE
 patch_once() {
-	local patch=("$TOP/tools/in-root" --dir "$1" patch -s -p1)
+	local patch=("$TOP/tools/in-root" --dir "$1" patch -s -f -p1)
 	! cmp -s "$2" "$1/.patch" || return 0
 	if [ -f "$1/.patch" ]; then
-		"${patch[@]}" -R -i .patch
+		"${patch[@]}" -R -i .patch >&2 || return 1
 		rm "$1/.patch"
 	fi
 	cp "$2" "$1/.patch.new"
-	{ "${patch[@]}" --dry-run -i .patch.new && "${patch[@]}" -i .patch.new; } ||
-		die "$2 does not apply"
+	# If an earlier call ended after it had applied the patch, only the record is missing.
+	if ! "${patch[@]}" -R --dry-run -i .patch.new >/dev/null; then
+		"${patch[@]}" --dry-run -i .patch.new >&2 || return 1
+		"${patch[@]}" -i .patch.new >&2 || return 1
+	fi
 	mv "$1/.patch.new" "$1/.patch"
 }
 
