@@ -285,8 +285,8 @@ static void dead_device(struct kunit *test)
 
 /*
  * Sends at most one command every @ms milliseconds until the command of @w has ended, which must be
- * before @most commands. There is no bound on the time, because a busy host may stop the machine for
- * seconds.
+ * before @most commands. There is no bound on the time, because a busy host may stop the machine
+ * for seconds.
  */
 static void expect_late(struct kunit *test, struct waiter *w, u32 ms, u32 most)
 {

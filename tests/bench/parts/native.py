@@ -22,8 +22,8 @@ def tables():
         Table("queues", "RC writes of 8 bytes by QPs in turn, 64 WQEs under way", "QPs",
               {"one each": "k/s", "four each": "k/s", "memcpy": "k/s", "memory": "bytes a QP"},
               "lines", "x", ["one each", "four each"],
-              note="one each, four each: WQEs that a QP gets in its turn. memory: what a QP needs of "
-                   "the device's memory."),
+              note="one each, four each: WQEs that a QP gets in its turn. memory: what a QP needs "
+                   "of the device's memory."),
         Table("hosted", "RC between HCAs that the fabric's process hosts, through switches; 0: "
               "back to back", "switches",
               {"8 B": "k/s", "1 MiB": "GB/s", "memcpy": "GB/s", "one way": "ns"}, "lines", "",

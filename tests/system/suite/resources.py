@@ -266,8 +266,8 @@ def debugfs(b):
     if not b.debug:
         text = b.sh(1, f"modprobe -r ib_ipoib; cat {base}/srq; modprobe ib_ipoib")
         need(text.split("\n") == ["srqn owner size head hw_ci hw_limit hw_qps hw_flags", ""], text)
-    # readers in a loop while the device is removed and added; with a low priority, because on a slow
-    # host they would use all processor time
+    # readers in a loop while the device is removed and added; with a low priority, because on a
+    # slow host they would use all processor time
     b.sh(1, f"cat >/tmp/readers.py <<'EOF'\n{READERS}EOF")
     readers = b.background(1, f"nice -n 19 python3 /tmp/readers.py {base}").said("reading")
     b.sh(1, f"""cd /sys/bus/pci/drivers/ohca; for i in 1 2 3; do
