@@ -142,6 +142,7 @@ static void one_way(void)
 	}
 }
 
+/* Rate of @qps QPs in turn with @burst WQEs each; with one WQE also the columns of the row. */
 static void queues_of(unsigned int qps, unsigned int burst, const char *column)
 {
 	char row[16];

@@ -103,6 +103,13 @@ class Kernel(HarnessTest):
         self.assertEqual(self.outcomes(keep_going=True),
                          {"old": "kernel", "slow": "passed", "lab": "passed"})
 
+    def test_stall(self):
+        """A stall is a report of a kernel, also at boot."""
+        @self.test
+        def early(_):
+            self.vm(1).says("rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:")
+        self.assertEqual(self.outcomes(keep_going=True), {"early": "kernel", "lab": "passed"})
+
     def test_announced_by_this_test_only(self):
         @self.test(reports="KASAN")
         def one(b):
