@@ -777,6 +777,8 @@ static void test_ports(void **state)
 		assert_int_equal(ohca_gid_find(&h->e->port[0], gid), k ? -1 : 255);
 		assert_int_equal(ohca_gid_find(&h->e->port[0], h->e->port[0].gid[0]), 0);
 		assert_int_equal(h->e->port[0].num_gids, k ? 1 : 256);
+		assert_int_equal(h->e->port[0].gid_valid[255], !k);
+		assert_int_equal(ib_get_be64(h->e->port[0].gid[255] + 8), k ? 0 : 0x1234);
 	}
 	/* a reset clears the LID; the link comes back with ENABLE */
 	host_cable(h, 0, true);

@@ -360,6 +360,11 @@ static void test_grh(void **state)
 		assert_false(arrived(&r));
 	}
 	assert_int_equal(host_counter(r.h[1], OHCA_CNT_RX_BAD_QP), 7);
+	/* the GID of the QP is not in the table any more */
+	r.h[1]->e->port[0].gid_valid[0] = false;
+	inject(&r, &c, false);
+	assert_false(arrived(&r));
+	r.h[1]->e->port[0].gid_valid[0] = true;
 	inject(&r, &c, false);
 	assert_true(arrived(&r));
 	rig_down(&r);

@@ -87,6 +87,7 @@ static void port_copy(ohca_engine *e, unsigned int port)
 {
 	const struct ohca_sma_port *s = &e->mad->sma.port[port];
 	struct ohca_port *p = &e->port[port];
+	unsigned int gids = OHCA_MAX_GIDS, old_gids = p->num_gids;
 
 	p->state = s->pi.state;
 	p->link_up = s->pi.state != IB_PS_DOWN;
@@ -98,11 +99,12 @@ static void port_copy(ohca_engine *e, unsigned int port)
 	memcpy(p->sl2vl, s->sl2vl.vl, sizeof(p->sl2vl));
 	p->num_pkeys = OHCA_MAX_PKEYS;
 	memcpy(p->pkey, s->pkey, sizeof(p->pkey));
-	p->num_gids = 0;
-	for (unsigned int i = 0; i < OHCA_MAX_GIDS; i++) {
+	while (gids && !s->guid[gids - 1])
+		gids--;
+	p->num_gids = (uint16_t)gids;
+	/* entries after both tables are not valid already */
+	for (unsigned int i = 0; i < gids || i < old_gids; i++) {
 		p->gid_valid[i] = s->guid[i] != 0;
-		if (p->gid_valid[i])
-			p->num_gids = (uint16_t)(i + 1);
 		ib_put_be64(p->gid[i], s->pi.gid_prefix);
 		ib_put_be64(p->gid[i] + 8, s->guid[i]);
 	}

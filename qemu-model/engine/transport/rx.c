@@ -60,7 +60,8 @@ static inline bool from_peer(ohca_engine *e, const struct ohca_rxpkt *p, unsigne
 	/* the DGID of a GRH must be a GID of the port */
 	grh = ib_pkt_grh(p->hdr, &p->i);
 	if (av->flags & OHCA_AV_GRH)
-		return ib_gid_is(grh->dgid, port->gid[av->sgid_index]) &&
+		return port->gid_valid[av->sgid_index] &&
+		       ib_gid_is(grh->dgid, port->gid[av->sgid_index]) &&
 		       memcmp(grh->sgid, av->dgid, 16) == 0;
 	return ohca_rx_dgid_ok(port, p);
 }
