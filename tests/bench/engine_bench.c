@@ -142,30 +142,30 @@ static void one_way(void)
 	}
 }
 
-/* Rate of @qps QPs in turn with @burst WQEs each; with one WQE also the columns of the row. */
-static void queues_of(unsigned int qps, unsigned int burst, const char *column)
+/* Rate of @qps QPs, all of them active or in turn; with the latter also the columns of the row. */
+static void queues_of(unsigned int qps, bool active, const char *column)
 {
 	char row[16];
 
 	snprintf(row, sizeof(row), "%u", qps);
 	pair_up(&(struct pair_work){ .type = OHCA_QPT_RC, .op = OHCA_OP_RDMA_WRITE, .len = 8,
-				     .depth = PAIR_DEPTH, .qps = qps, .burst = burst });
-	if (burst == 1)
+				     .depth = PAIR_DEPTH, .qps = qps, .active = active });
+	if (!active)
 		value("queues", row, "memory", (double)pair_qp_bytes());
 	pair_rate(seconds / 2);
 	value("queues", row, column, pair_rate(seconds) * 1e-3);
-	if (burst == 1)
+	if (!active)
 		value("queues", row, "memcpy", pair_memcpy(8, seconds / 4) * 1e-3);
 	pair_down();
 }
 
 static void queues(void)
 {
-	static const unsigned int qps[] = { 1, 16, 256, 1024, 4096, 16384, PAIR_MAX_QPS };
+	static const unsigned int qps[] = { 1, 16, 256, 1024, 4096, 10000, PAIR_MAX_QPS };
 
 	for (unsigned int i = 0; i < sizeof(qps) / sizeof(qps[0]); i++) {
-		queues_of(qps[i], 1, "one each");
-		queues_of(qps[i], 4, "four each");
+		queues_of(qps[i], true, "all active");
+		queues_of(qps[i], false, "in turn");
 	}
 }
 

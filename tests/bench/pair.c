@@ -180,9 +180,13 @@ static void spin(void)
 
 /* ---- a driver of little cost ---- */
 
+/* The WQE's wr_id is the number of the QP. */
 static void post(struct side *s, struct queue *q)
 {
-	memcpy(q->sq + (size_t)(q->qp.sq_pi & ((1u << q->qp.log_sq) - 1)) * 64, s->bb, 64);
+	uint8_t *bb = q->sq + (size_t)(q->qp.sq_pi & ((1u << q->qp.log_sq) - 1)) * 64;
+
+	memcpy(bb, s->bb, 64);
+	((struct ohca_hw_wqe_ctrl *)bb)->wr_id = (uint64_t)(q - s->q);
 	q->qp.sq_pi++;
 	__atomic_store_n(&q->db->sq_pi, q->qp.sq_pi, __ATOMIC_SEQ_CST);
 	if (ohca_db_needed(q->db->sq_event, q->qp.sq_pi, q->qp.sq_pi - 1))
@@ -202,8 +206,8 @@ static void post_recv(struct side *s)
 	__atomic_store_n(&q->db->rq_pi, q->qp.rq_pi, __ATOMIC_RELEASE);
 }
 
-/* @at: receives the time that the device has written into the CQE, unless NULL */
-static bool poll_cq(struct side *s, unsigned int k, uint64_t *at)
+/* @got: receives a copy of the CQE, unless NULL */
+static bool poll_cq(struct side *s, unsigned int k, struct ohca_hw_cqe *got)
 {
 	struct host_cq *cq = k ? &s->rcq : &s->scq;
 	struct ohca_hw_cqe *c = &s->cqe[k][s->ci[k] & ((1u << cq->log) - 1)];
@@ -214,8 +218,8 @@ static bool poll_cq(struct side *s, unsigned int k, uint64_t *at)
 		fprintf(stderr, "completion with status %u\n", c->status);
 		exit(1);
 	}
-	if (at)
-		*at = c->timestamp;
+	if (got)
+		*got = *c;
 	s->ci[k]++;
 	((struct ohca_hw_db *)host_buf_ptr(s->h, &cq->buf, 0))->cq_ci = s->ci[k];
 	return true;
@@ -287,7 +291,7 @@ static void queue_up(struct side *s, struct queue *q)
 	const struct host_qp_init in = {
 		.type = work.type,
 		.flags = many ? OHCA_QP_NO_RQ : 0,
-		.log_sq = !many ? 7 : work.burst > 1 ? 4 : 2,
+		.log_sq = !many ? 7 : work.active ? 4 : 2,
 		.log_rq = 7,
 		.log_stride = 6,
 		.scq = &s->scq,
@@ -329,7 +333,6 @@ void pair_up(const struct pair_work *w)
 {
 	work = *w;
 	work.qps = w->qps ? w->qps : 1;
-	work.burst = w->burst ? w->burst : 1;
 	if (!work.home) {
 		work.lid[0] = 1;
 		work.lid[1] = 2;
@@ -376,20 +379,46 @@ void pair_down(void)
 	host_free(hosts[1]);
 }
 
+/* All QPs always have work: a QP gets a WQE for each one that is complete. */
+static double active_rate(double seconds)
+{
+	const uint64_t first = done;
+	struct ohca_hw_cqe c;
+	double t0, t;
+
+	while (posted < (uint64_t)work.qps * PAIR_ACTIVE)
+		post(&side[0], &side[0].q[posted++ % work.qps]);
+	t0 = pair_seconds();
+	do {
+		for (unsigned int k = 0; k < 100; k++) {
+			spin();
+			while (poll_cq(&side[0], 0, &c)) {
+				post(&side[0], &side[0].q[c.wr_id]);
+				posted++;
+				done++;
+			}
+		}
+		t = pair_seconds() - t0;
+	} while (t < seconds);
+	return (double)(done - first) / t;
+}
+
 double pair_rate(double seconds)
 {
 	const uint64_t first = done;
 	const bool recv = work.op == OHCA_OP_SEND;
-	unsigned int at = (unsigned int)(posted / work.burst % work.qps);
-	double t0 = pair_seconds(), t;
+	unsigned int at = (unsigned int)(posted % work.qps);
+	double t0, t;
 
+	if (work.active)
+		return active_rate(seconds);
+	t0 = pair_seconds();
 	do {
 		for (unsigned int k = 0; k < 100; k++) {
 			while (posted - done < work.depth && posted - recvs < 100) {
 				post(&side[0], &side[0].q[at]);
 				posted++;
-				if (posted % work.burst == 0)
-					at = at + 1 == work.qps ? 0 : at + 1;
+				at = at + 1 == work.qps ? 0 : at + 1;
 				recvs += !recv;
 			}
 			spin();
@@ -419,13 +448,13 @@ void pair_latency(uint32_t *ns, unsigned int n)
 	for (unsigned int i = 0; i < n; i++) {
 		const uint64_t begin = real_now(NULL);
 		bool sent = false;
-		uint64_t at;
+		struct ohca_hw_cqe c;
 
 		post(&side[0], &side[0].q[0]);
 		if (recv) {
-			while (!poll_cq(&side[1], 1, &at))
+			while (!poll_cq(&side[1], 1, &c))
 				spin();
-			ns[i] = (uint32_t)(at - begin);
+			ns[i] = (uint32_t)(c.timestamp - begin);
 			post_recv(&side[1]);
 			while (!poll_cq(&side[0], 0, NULL))
 				spin();

@@ -11,6 +11,7 @@
 #include "host.h"
 
 #define PAIR_DEPTH	64u		/* WQEs outstanding at a time */
+#define PAIR_ACTIVE	16u		/* WQEs of each QP if all QPs are active */
 #define PAIR_MR_LEN	(8u << 20)
 #define PAIR_MAX_QPS	65000u		/* of 64 Ki numbers, without the special ones */
 
@@ -28,15 +29,15 @@ struct pair_home {
  * struct pair_work - what the first machine does
  * @type: enum ohca_qp_type; @op: enum of OHCA_OP_*; @len: bytes of a message
  * @depth: WQEs outstanding; @qps: QPs that are used in turn, at most PAIR_MAX_QPS, 1 for UD; 0: 1
- * @burst: WQEs that a QP gets in its turn, at most 8; 0: 1
+ * @active: all QPs are active at once, each with PAIR_ACTIVE WQEs, instead of @depth
  * @loop: both ends are in the first machine
  * @home: the engines, or NULL for those of the benchmark; @lid: of the machines with @home
  */
 struct pair_work {
 	uint8_t type, op;
 	uint32_t len;
-	unsigned int depth, qps, burst;
-	bool loop;
+	unsigned int depth, qps;
+	bool active, loop;
 	const struct pair_home *home;
 	uint16_t lid[2];
 };
