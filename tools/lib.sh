@@ -74,7 +74,12 @@ patch_once() {
 	local patch=("$TOP/tools/in-root" --dir "$1" patch -s -f -p1)
 	! cmp -s "$2" "$1/.patch" || return 0
 	if [ -f "$1/.patch" ]; then
-		"${patch[@]}" -R -i .patch >&2 || return 1
+		# If an earlier call ended after it had undone the patch, only the record is left.
+		if "${patch[@]}" -R --dry-run -i .patch >/dev/null; then
+			"${patch[@]}" -R -i .patch >&2 || return 1
+		else
+			"${patch[@]}" --dry-run -i .patch >&2 || return 1
+		fi
 		rm "$1/.patch"
 	fi
 	cp "$2" "$1/.patch.new"

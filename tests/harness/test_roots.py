@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Roots of Debian, made by a program in place of mmdebstrap."""
+"""tools/lib.sh: roots of Debian, made by a program in place of mmdebstrap; lists; patches."""
 import os
 import subprocess
 import tempfile
@@ -99,6 +99,92 @@ class Lists(unittest.TestCase):
             status, text, _, _ = self.install(fails)
             self.assertEqual(status, 1)
             self.assertIn("packages cannot be installed in the build root", text)
+
+
+# In place of tools/in-root. It ends all after as many changes of the source as STOP says.
+PATCH = """#!/bin/sh
+cd "$2" || exit
+shift 2
+"$@" || exit
+case " $* " in *" --dry-run "*) exit 0 ;; esac
+left=$(($(cat "$STOP") - 1))
+echo "$left" >"$STOP"
+[ "$left" != 0 ] || kill -9 $PPID
+"""
+
+
+def change(old, new):
+    """A patch of the file."""
+    return f"--- a/file\n+++ b/file\n@@ -1 +1 @@\n-{old}\n+{new}\n"
+
+
+class Patches(unittest.TestCase):
+    """patch_once of tools/lib.sh."""
+
+    def setUp(self):
+        where = tempfile.TemporaryDirectory()
+        self.addCleanup(where.cleanup)
+        self.dir = where.name
+        self.write("top/tools/in-root", PATCH)
+        os.chmod(os.path.join(self.dir, "top/tools/in-root"), 0o755)
+        self.write("src/file", "a\n")
+
+    def write(self, name, text):
+        """A file."""
+        path = os.path.join(self.dir, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def read(self, name):
+        """Its text."""
+        with open(os.path.join(self.dir, name), encoding="utf-8") as file:
+            return file.read()
+
+    def once(self, patch, stop=0):
+        """Its status; it ends after so many changes of the source. 0: never"""
+        self.write("patch", patch)
+        self.write("stop", f"{stop}\n")
+        env = dict(os.environ, STOP=os.path.join(self.dir, "stop"), OHCA_BUILD=self.dir,
+                   OHCA_CACHE=self.dir)
+        return subprocess.run(
+            ["bash", "-c", 'set -euo pipefail; . "$0"; TOP=$1; patch_once "$2" "$3"', LIB,
+             os.path.join(self.dir, "top"), os.path.join(self.dir, "src"),
+             os.path.join(self.dir, "patch")],
+            env=env, check=False, capture_output=True, timeout=60).returncode
+
+    def applied(self, text):
+        """Whether the source has this text, and the record is that of the patch."""
+        self.assertEqual(self.read("src/file"), text)
+        self.assertEqual(self.read("src/.patch"), self.read("patch"))
+
+    def test_once(self):
+        """A patch is applied once."""
+        for _ in range(2):
+            self.assertEqual(self.once(change("a", "b")), 0)
+            self.applied("b\n")
+
+    def test_changed(self):
+        """If it has changed, the old one is undone; each end between two steps is repaired."""
+        for stop in range(3):
+            self.assertEqual(self.once(change("a", "b")), 0)
+            self.assertEqual(self.once(change("a", "c"), stop), -9 if stop else 0)
+            self.assertEqual(self.once(change("a", "c")), 0)
+            self.applied("c\n")
+            self.assertEqual(self.once(change("a", "b")), 0)
+
+    def test_interrupted(self):
+        """It ends after it has changed the source, without the record."""
+        self.assertEqual(self.once(change("a", "b"), 1), -9)
+        self.assertFalse(os.path.exists(os.path.join(self.dir, "src/.patch")))
+        self.assertEqual(self.once(change("a", "b")), 0)
+        self.applied("b\n")
+
+    def test_refused(self):
+        """A patch that does not apply changes nothing, and is not recorded."""
+        self.assertEqual(self.once(change("x", "y")), 1)
+        self.assertEqual(self.read("src/file"), "a\n")
+        self.assertFalse(os.path.exists(os.path.join(self.dir, "src/.patch")))
 
 
 if __name__ == "__main__":
