@@ -2,6 +2,8 @@
 """A lab without machines: processes that sleep, kernels that say what a test makes them say."""
 import argparse
 import contextlib
+import importlib.machinery
+import importlib.util
 import io
 import os
 import re
@@ -20,6 +22,17 @@ sys.path[:0] = [os.path.join(TOP, *x) for x in (("tests", "system"), ("tests",),
 # pylint: disable=wrong-import-position
 from ohca_lab import lab as real, paths  # noqa: E402
 from suite import harness, leaks  # noqa: E402
+
+
+
+def module_of(name):
+    """A program of the checkout, in Python and without a suffix, as a module."""
+    loader = importlib.machinery.SourceFileLoader(name.replace("/", "_"), os.path.join(TOP, name))
+    spec = importlib.util.spec_from_loader(loader.name, loader)
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
 
 DIES_WELL = "trap 'exit 0' TERM"
 

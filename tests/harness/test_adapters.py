@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
 """QEMU's arguments for the adapters, NUMA nodes and root ports of nodes; no lab is started."""
+import argparse
 import contextlib
 import io
 import json
@@ -13,7 +14,9 @@ from unittest import mock
 
 import fake
 
-from ohca_lab import attach, cli, lab, paths, places  # pylint: disable=wrong-import-order
+# pylint: disable=wrong-import-order
+from ohca_lab import attach, cli, lab, paths, places
+from suite import harness
 
 # the output of ohca-fabric hosts for rails:1,2,2
 RAILS = [places.Host(f"0x{10 * k + i}", 1, "4xEDR", f"0x{i}", f"node{k} ohca_{i}")
@@ -138,6 +141,17 @@ class Machines(unittest.TestCase):
         made.vms = [made.MACHINE(made, 1)]
         with self.assertRaisesRegex(lab.LabError, "does not migrate"):
             made.migrate(1)
+
+    def test_vfio_user_suite(self):
+        """The suite vfio-user of tests/run names tests whose labs can have such adapters."""
+        opt = argparse.Namespace(kernel="stock", guest=["debian13"], logs="x",
+                                 names=fake.module_of("tests/run").VFIO_USER)
+        run = harness.Run(opt, fake.module_of("tests/system/run").MODULES)
+        self.assertEqual(run.unknown, [])
+        self.assertTrue(run.groups)
+        for group in run.groups:
+            lab_opt = cli.complete(cli.options(["up", "--attach", "vfio-user", *group.lab]))
+            self.assertIsNone(attach.wrong(lab_opt), group.name)
 
     def test_refused(self):
         """Options for machines that are impossible; the error says what to do."""

@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """'make bench': it computes figures, writes reports, and reports nothing on a busy machine."""
 import contextlib
-import importlib.machinery
-import importlib.util
 import io
 import json
 import os
@@ -26,15 +24,6 @@ from bench.parts import beside, machines, native, p99, provider, scale
 
 QUIET = {"load1": 0.0, "running": 1, "busy": 0.0, "steal": 0.0}
 STAT = "cpu  100 10 40 800 20 5 5 20 7 3\ncpu0 1 2 3\n"
-
-
-def program():
-    """tests/bench/run as a module."""
-    path = os.path.join(TOP, "tests", "bench", "run")
-    loader = importlib.machinery.SourceFileLoader("bench_run", path)
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("bench_run", loader))
-    loader.exec_module(module)
-    return module
 
 
 def table(**more):
@@ -385,7 +374,7 @@ class Run(unittest.TestCase):
     """The command bench, with a fake part."""
 
     def setUp(self):
-        self.run = program()
+        self.run = fake.module_of("tests/bench/run")
         where = tempfile.TemporaryDirectory()
         self.addCleanup(where.cleanup)
         self.out = os.path.join(where.name, "bench")

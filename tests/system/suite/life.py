@@ -6,11 +6,13 @@ import re
 
 from ohca_lab import paths
 
-from .bring_up import PULLABLE, RESTLESS, all_active, restless, start_sm, stop_sm, swept
+from .bring_up import PAIR, PULLABLE, RESTLESS, all_active, restless, start_sm, stop_sm, swept
 from .fabric import LISTENS, LOST
 from .harness import DEV, Group, find, need, tail, until
 
 GROUP = Group("life", PULLABLE, prepare=restless)
+# a test for each kind of adapter, in the lab of another group
+LOADS = Group("life", PAIR, prepare=restless)
 # the last test of the last group that uses this lab; it needs no subnet
 LAST = Group("life", PULLABLE)
 GROUPS = [GROUP]
@@ -167,7 +169,7 @@ def unload_refused(b):
     b.peer("stream 0.5")
 
 
-@GROUP.test(timeout=240, debug="first")
+@LOADS.test(timeout=240, debug="first")
 def load_unload(b):
     """modprobe and modprobe -r, repeatedly; the fabric comes up each time."""
     # repetition is for one kernel

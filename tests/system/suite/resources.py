@@ -5,9 +5,10 @@ import re
 
 from .bring_up import PAIR, all_active, fabric, stop_sm
 from .harness import DEV, PYVERBS_ENUMS, Failure, Group, find, need, tail, until
+from .life import LOADS
 
 GROUP = Group("resources", PAIR, prepare=fabric)
-GROUPS = [GROUP]
+GROUPS = [GROUP, LOADS]
 
 # A program that holds one resource of each kind until it is asked to end. Prints the numbers.
 HOLD = PYVERBS_ENUMS + """
