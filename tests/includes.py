@@ -36,7 +36,7 @@ MAY_INCLUDE["engine/object"] += ("front",)
 MAY_INCLUDE["engine/device"] += ("front",)
 # the only folders of the fabric that may use the engine
 MAY_INCLUDE["fabric/hca"] += ("engine", "front")
-# the version of the protocol of HCAs
+# the program: the version of the protocol of HCAs, and the time slice of its threads
 MAY_INCLUDE["fabric"] += ("front",)
 
 # Headers of a folder whose functions a higher folder implements: only they may be called upwards.
@@ -77,7 +77,7 @@ def includes(model, path, known):
             match = re.match(r'\s*#\s*include\s+"([^"]+)"', line)
             if not match:
                 continue
-            # the overlay puts all folders except the front end into core/
+            # the overlay puts front and firmware-if into core/
             name = re.sub(r"^(\.\./)*core/", "", match[1])
             beside = os.path.normpath(os.path.join(os.path.dirname(path), name))
             for file_name in (beside, name):

@@ -464,7 +464,7 @@ def lab_options(p, said):
     p.add_argument("--append", action="append", default=[], metavar="WORD",
                    help="a word for the kernels' command lines")
     p.add_argument("--trace", action="append", default=[], metavar="PATTERN",
-                   help="events that the device writes to the node's log; 'ohca_*' matches all")
+                   help="events that the fabric writes to its log; 'ohca_*' matches all")
     p.add_argument("--gdb", action="store_true",
                    help="nodes accept 'ohca-lab gdb' on a socket; with run, COMMAND starts after "
                         "Enter")

@@ -152,7 +152,8 @@ struct fab *fab_client_fabric(const char *path);
 	"  credits NODE:PORT VL BLOCKS  a data lane between two switches loses this many of its\n" \
 	"                            2,048 credits until the link trains; 0: none\n" \
 	"  delay NODE ATTRIBUTE TIME  delay requests for ATTRIBUTE by TIME: NodeInfo,\n" \
-	"                            Perf:ClassPortInfo, SubnAdm:0x35; Subn, SubnAdm, Perf, ComMgt: all\n" \
+	"                            Perf:ClassPortInfo, SubnAdm:0x35; a class: all of\n" \
+	"                            Subn, SubnAdm, Perf, DevMgt, ComMgt, CC\n" \
 	"  drop NODE ATTRIBUTE NTH   lose each NTH request for ATTRIBUTE; 0: none\n" \
 	"  refuse NODE ATTRIBUTE unsupported|invalid|busy|none  answer requests for\n" \
 	"                            ATTRIBUTE with this status or number; not Subn, ComMgt\n" \
@@ -178,8 +179,8 @@ struct fab *fab_client_fabric(const char *path);
 	"                            up to 1000000s\n" \
 	"  log                       the last 1,024 commands that have changed the fabric, of clients\n" \
 	"                            and of scripts, with their times\n" \
-	"A NODE is a NodeDescription, a NodeGUID or a PortGUID: 0x5254..., 5254..., S-5254...\n" \
-	"or H-5254...; a PORT is a number; verbs that make faults accept any, too\n\n" \
+	"A NODE is a NodeDescription, a NodeGUID or a PortGUID: 0x5254..., 5254..., S-5254...,\n" \
+	"H-5254... or R-5254...; a PORT is a number; verbs that make faults accept any, too\n\n" \
 	"Their options:\n" \
 	"  -c, --control PATH        the control socket of the fabric\n" \
 	"  -j, --json                print the replies, a JSON object in each line\n"

@@ -251,7 +251,7 @@ uint64_t fab_data_host_ns(const struct fab_data *d);
 /**
  * struct fab_data_counts - counters of the data path, and its memory
  * @drop: packets that were dropped, by enum fab_drop
- * @delivered: packets that left by a link, or that an agent received
+ * @delivered: packets that left by a link, or that an agent or an HCA of this process received
  * @hops: wires of the graph that packets crossed
  * @forks: outputs of multicast packets at a switch, without the first of each packet. Packets
  *	received plus @forks equals packets delivered, dropped and still waiting

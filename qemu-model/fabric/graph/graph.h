@@ -83,7 +83,7 @@ struct fab_limit {
 	uint8_t speed_ext;
 };
 
-#define FAB_TRAPS	4u	/* pending traps of a port: 128 or 144, 129, 256, and one more */
+#define FAB_TRAPS	4u	/* pending traps of a port: 128 or 144, 129, and two of 256 to 259 */
 
 /**
  * struct fab_extra - rare part of a port, which few ports have: traps, an M_Key lease, alias GUIDs,
