@@ -55,7 +55,7 @@ def main():
         for target in named(text, r"^make ([a-z][a-z-]*)(?= |$)"):
             if target not in targets:
                 wrong.append(f"{page}: make {target}: no such target")
-        for names in named(text, r"^tests/run((?: [a-z-]+)+)"):
+        for names in named(text, r"^tests/run((?: [a-z][a-z-]*)+)"):
             wrong += [f"{page}: tests/run {n}: no such suite" for n in names.split()
                       if n not in suites]
         for path in named(text, OURS):
