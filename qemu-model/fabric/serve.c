@@ -403,7 +403,7 @@ static bool open_sim(struct loop *l, const char *name, const char *udp)
 {
 	if (!name)
 		return true;
-	l->sim = fab_sim_new(&l->m, name, l->epfd);
+	l->sim = fab_sim_new(&l->m, name, l->epfd, &l->closer);
 	if (!l->sim) {
 		fprintf(stderr, "ohca-fabric: --umad2sim %s: %s%s\n", name, strerror(errno),
 			errno == EADDRINUSE ? "; another one runs: use another name" : "");
@@ -471,7 +471,7 @@ static void start_threads(void *arg)
 {
 	struct loop *l = arg;
 
-	if (fab_serve_has_links(l->cfg) && !fab_closer_start(&l->closer))
+	if ((fab_serve_has_links(l->cfg) || l->sim) && !fab_closer_start(&l->closer))
 		fprintf(stderr, "ohca-fabric: no thread closes descriptors, so a machine that "
 			"leaves delays the others: %s\n", strerror(errno));
 	if (l->sockets.fronts && !fab_fronts_start(l->sockets.fronts))

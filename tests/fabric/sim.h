@@ -19,6 +19,7 @@
 static struct fab *f;
 static struct fab_mgmt m;
 static struct fab_sim *sim;
+static struct fab_closer sim_closer;	/* without a thread: it counts what it closes */
 static int epfd;
 static char name[32];
 static uint64_t now;
@@ -40,7 +41,7 @@ static inline int begin_sim(void **st)
 	fab_mgmt_init(&m, f, nobody, NULL);
 	epfd = epoll_create1(EPOLL_CLOEXEC);
 	snprintf(name, sizeof(name), "unit-%d-%u", (int)getpid(), n++);
-	sim = fab_sim_new(&m, name, epfd);
+	sim = fab_sim_new(&m, name, epfd, &sim_closer);
 	assert_non_null(sim);
 	return 0;
 }

@@ -7,6 +7,8 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 
 #include "fabric/fault/fault.h"
 #include "ib/pma.h"
@@ -148,12 +150,12 @@ static void long_name(void **st)
 	(void)st;
 	memset(text, 'x', sizeof(text));
 	text[64] = 0;
-	assert_null(fab_sim_new(&m, text, epfd));
+	assert_null(fab_sim_new(&m, text, epfd, NULL));
 	assert_int_equal(errno, ENAMETOOLONG);
 	snprintf(text, sizeof(text), "%0*d", 63, (int)getpid());
-	s = fab_sim_new(&m, text, epfd);
+	s = fab_sim_new(&m, text, epfd, NULL);
 	assert_non_null(s);
-	assert_null(fab_sim_new(&m, text, epfd));
+	assert_null(fab_sim_new(&m, text, epfd, NULL));
 	assert_int_equal(errno, EADDRINUSE);
 	fab_sim_free(s);
 }
@@ -441,6 +443,8 @@ static void unanswered(void **st)
 	assert_true(hears(&other, &none));
 	die(&sm);
 	sm = attach(90, "host1", true);
+	assert_false(hears(&other, &none));
+	assert_true(fab_sim_timer(sim, now) == UINT64_MAX);
 	for (unsigned int i = 0; i < 39; i++) {
 		assert_true(hears(&other, &none));
 		assert_int_equal(ib_be32(none.status), ETIMEDOUT);
@@ -454,6 +458,159 @@ static void unanswered(void **st)
 	tell(&sm, &r);
 	turn();
 	leave(&sm);
+}
+
+/* A call of the timer notifies of a few requests, if a program leaves and if it does not respond. */
+static void many_unanswered(void **st)
+{
+	struct client sm = attach(92, "host1", true), other = attach(93, "host2", false);
+	struct sim_mad r;
+
+	(void)st;
+	for (unsigned int k = 0; k < 2; k++) {
+		unsigned int calls = 1, told_of = 0;
+
+		for (unsigned int i = 0; i < 300; i++)
+			deliver(&other, &sm, &r);
+		if (k)
+			now += FAB_SIM_PATIENCE_NS;
+		else
+			leave(&sm);
+		assert_false(hears(&other, &r));
+		for (; !fab_sim_timer(sim, now); calls++)
+			while (hears(&other, &r))
+				told_of++;
+		while (hears(&other, &r))
+			told_of++;
+		assert_int_equal(told_of, 300);
+		assert_int_equal(calls, 300 / 64 + 1);
+		if (!k)
+			sm = attach(92, "host1", true);
+	}
+	leave(&other);
+	leave(&sm);
+}
+
+/*
+ * Killed programs that wait for each other: to notify one of them detects that it is gone, too, and
+ * no event follows.
+ */
+static void killed_together(void **st)
+{
+	struct client sm = attach(94, "host1", true), other = attach(95, "host2", true);
+	struct client from = attach(96, "host3", false);
+	struct sim_mad r;
+
+	(void)st;
+	deliver(&other, &sm, &r);
+	deliver(&from, &sm, &r);
+	die(&from);
+	die(&other);
+	leave(&sm);
+	while (!fab_sim_timer(sim, now))
+		;
+	assert_int_equal(occupied_by(1), FAB_NOBODY);
+	assert_int_equal(occupied_by(2), FAB_NOBODY);
+	assert_false(is_sm(1));
+}
+
+/* Answers to nothing have little room, so other clients get all of theirs. */
+static void unwanted(void **st)
+{
+	struct client from = attach(97, "host1", false), to[5], c;
+	struct sim_mad r = smp(IB_METHOD_GET_TABLE_RESP, 0x11, 0), none;
+
+	(void)st;
+	f->port[1].pi.lid = 1;
+	for (unsigned int i = 0; i < 5; i++)
+		to[i] = attach(100 + i, "host1", false);
+	r.mad.hdr.mgmt_class = IB_CLASS_SUBN_ADM;
+	ib_put_be16(&r.dlid, 1);
+	r.dqp = r.sqp = ib_to_be32(1);
+	for (unsigned int i = 0; i < 5 * 80000; i++) {
+		r.mad.hdr.tid = ib_to_be64((uint64_t)to[i % 5].num << 48 | 7);
+		if (send(from.in, &r, sizeof(r), 0) < 0) {
+			turn();
+			tell(&from, &r);
+		}
+	}
+	turn();
+	c = attach(98, "host2", false);
+	assert_int_equal(tell_many(&c, 1, 2000), 2000);
+	hear_many(&c, 1, 2000);
+	for (unsigned int i = 0; i < 5; i++) {
+		unsigned int n = 0;
+
+		for (unsigned int k = 0; k < 2; k++, turn())
+			while (hears(&to[i], &none))
+				n++;
+		assert_in_range(n, 64, 2000);
+		leave(&to[i]);
+	}
+	leave(&from);
+	leave(&c);
+}
+
+/* Sends the read end of a pipe, and closes it here. Return: the write end. */
+static int pass_pipe(int fd)
+{
+	union {
+		char buf[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr hdr;
+	} c = { .hdr = { .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS,
+			 .cmsg_len = CMSG_LEN(sizeof(int)) } };
+	struct iovec iov = { .iov_base = &c, .iov_len = 1 };
+	struct msghdr h = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = c.buf,
+			    .msg_controllen = sizeof(c.buf) };
+	int ends[2];
+
+	assert_int_equal(pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
+	memcpy(CMSG_DATA(&c.hdr), &ends[0], sizeof(int));
+	assert_int_equal(sendmsg(fd, &h, 0), 1);
+	close(ends[0]);
+	return ends[1];
+}
+
+/* The closer closes all descriptors that come, also in the socket of a client that leaves. */
+static void passed(void **st)
+{
+	const uint64_t before = sim_closer.in_place;
+	struct client c = attach(110, "host1", false);
+	struct pollfd p = { .events = POLLOUT };
+	unsigned int n = 0;
+
+	(void)st;
+	for (unsigned int k = 0; k < 4; k++) {
+		p.fd = pass_pipe(k & 1 ? c.ctl : c.in);
+		turn();
+		assert_int_equal(sim_closer.in_place - before, ++n);
+		assert_int_equal(poll(&p, 1, 0), 1);
+		assert_true(p.revents & POLLERR);
+		close(p.fd);
+	}
+	/* it is in the socket when the client is detached */
+	p.fd = pass_pipe(c.in);
+	fab_sim_free(sim);
+	assert_int_equal(sim_closer.in_place - before, n + 1);
+	close(p.fd);
+	die(&c);
+	sim = fab_sim_new(&m, name, epfd, &sim_closer);
+	assert_non_null(sim);
+}
+
+/* Somebody else has the address of the next client. */
+static void squatted(void **st)
+{
+	struct client c = attach(111, "host1", false), d;
+	int other = bound("out", 1);
+
+	(void)st;
+	assert_int_equal(c.num, 0);
+	d = attach(112, "host2", false);
+	assert_int_equal(d.num, 2);
+	close(other);
+	leave(&c);
+	leave(&d);
 }
 
 /*
@@ -791,6 +948,11 @@ int main(void)
 		cmocka_unit_test_setup_teardown(unasked, begin_sim, end_sim),
 		cmocka_unit_test_setup_teardown(full_socket, begin_sim, end_sim),
 		cmocka_unit_test_setup_teardown(unanswered, begin_sim, end_sim),
+		cmocka_unit_test_setup_teardown(many_unanswered, begin_sim, end_sim),
+		cmocka_unit_test_setup_teardown(killed_together, begin_sim, end_sim),
+		cmocka_unit_test_setup_teardown(unwanted, begin_sim, end_sim),
+		cmocka_unit_test_setup_teardown(passed, begin_sim, end_sim),
+		cmocka_unit_test_setup_teardown(squatted, begin_sim, end_sim),
 		cmocka_unit_test_setup_teardown(stopped_client, begin_sim, end_sim),
 		cmocka_unit_test_setup_teardown(deaf, begin_sim, end_sim),
 		cmocka_unit_test_setup_teardown(last_bytes, begin_sim, end_sim),

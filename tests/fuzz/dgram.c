@@ -44,6 +44,7 @@ struct sock {
 	struct sock *peer;
 	unsigned int peer_serial;
 	int err;
+	bool deaf;		/* after shutdown() */
 	uint32_t polled;	/* EPOLLIN, EPOLLOUT */
 	uint64_t event;
 	unsigned int first, num;
@@ -125,6 +126,15 @@ int dgram_close(int fd)
 	return 0;
 }
 
+/* Nobody can send to the socket any more; what it has stays. */
+int dgram_shutdown(int fd, int how)
+{
+	if (how != SHUT_RD)
+		abort();
+	get(fd)->deaf = true;
+	return 0;
+}
+
 void dgram_end(void)
 {
 	if (num_open) {
@@ -138,7 +148,7 @@ void dgram_end(void)
 /* Only its peer can send to a connected UNIX socket. */
 static bool may_send(const struct sock *s, const struct sock *to)
 {
-	return !to->peer || (to->peer == s && to->peer_serial == s->serial);
+	return !to->deaf && (!to->peer || (to->peer == s && to->peer_serial == s->serial));
 }
 
 int dgram_connect(int fd, const struct sockaddr *addr, socklen_t len)
@@ -326,24 +336,44 @@ static const struct msg *next(struct sock *s)
 	return &s->msg[s->first++ % MSGS];
 }
 
-ssize_t dgram_recvfrom(int fd, void *buf, size_t n, int flags, struct sockaddr *from,
-		       socklen_t *len)
+ssize_t dgram_recv(int fd, void *buf, size_t n, int flags)
 {
 	const struct msg *m = next(get(fd));
 
 	if (!m)
 		return -1;
 	memcpy(buf, m->data, m->len < n ? m->len : n);
-	if (from) {
-		memcpy(from, &m->from.sa, m->from.len < *len ? m->from.len : *len);
-		*len = m->from.len;
-	}
 	return (ssize_t)(flags & MSG_TRUNC || m->len < n ? m->len : n);
 }
 
-ssize_t dgram_recv(int fd, void *buf, size_t n, int flags)
+/* Copies a message. No message has a descriptor. */
+static size_t give(const struct msg *m, struct msghdr *h)
 {
-	return dgram_recvfrom(fd, buf, n, flags, NULL, NULL);
+	const struct iovec *iov = h->msg_iov;
+
+	if (h->msg_iovlen != 1)
+		abort();
+	memcpy(iov->iov_base, m->data, m->len < iov->iov_len ? m->len : iov->iov_len);
+	if (h->msg_name) {
+		memcpy(h->msg_name, &m->from.sa,
+		       m->from.len < h->msg_namelen ? m->from.len : h->msg_namelen);
+		h->msg_namelen = m->from.len;
+	}
+	h->msg_controllen = 0;
+	h->msg_flags = m->len > iov->iov_len ? MSG_TRUNC : 0;
+	return m->len < iov->iov_len ? m->len : iov->iov_len;
+}
+
+ssize_t dgram_recvmsg(int fd, struct msghdr *h, int flags)
+{
+	const struct msg *m = next(get(fd));
+
+	if (flags != (MSG_TRUNC | MSG_CMSG_CLOEXEC) || !h->msg_control)
+		abort();
+	if (!m)
+		return -1;
+	give(m, h);
+	return (ssize_t)m->len;
 }
 
 int dgram_recvmmsg(int fd, struct mmsghdr *msg, unsigned int num, int flags, struct timespec *t)
@@ -351,20 +381,16 @@ int dgram_recvmmsg(int fd, struct mmsghdr *msg, unsigned int num, int flags, str
 	struct sock *s = get(fd);
 	unsigned int i = 0;
 
-	if (flags || t)
+	if (flags != MSG_CMSG_CLOEXEC || t)
 		abort();
 	for (; i < num && (!i || s->num); i++) {
-		struct msghdr *h = &msg[i].msg_hdr;
 		const struct msg *m = next(s);
 
 		if (!m)
 			return -1;
-		if (h->msg_iovlen != 1 || h->msg_name || h->msg_control)
+		if (msg[i].msg_hdr.msg_name || !msg[i].msg_hdr.msg_control)
 			abort();
-		msg[i].msg_len = (unsigned int)(m->len < h->msg_iov->iov_len ? m->len :
-						h->msg_iov->iov_len);
-		memcpy(h->msg_iov->iov_base, m->data, msg[i].msg_len);
-		h->msg_flags = m->len > h->msg_iov->iov_len ? MSG_TRUNC : 0;
+		msg[i].msg_len = (unsigned int)give(m, &msg[i].msg_hdr);
 	}
 	return (int)i;
 }

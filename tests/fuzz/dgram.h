@@ -45,8 +45,8 @@ ssize_t dgram_send(int fd, const void *buf, size_t n, int flags);
 ssize_t dgram_sendto(int fd, const void *buf, size_t n, int flags, const struct sockaddr *to,
 		     socklen_t len);
 ssize_t dgram_recv(int fd, void *buf, size_t n, int flags);
-ssize_t dgram_recvfrom(int fd, void *buf, size_t n, int flags, struct sockaddr *from,
-		       socklen_t *len);
+ssize_t dgram_recvmsg(int fd, struct msghdr *h, int flags);
+int dgram_shutdown(int fd, int how);
 int dgram_recvmmsg(int fd, struct mmsghdr *msg, unsigned int num, int flags, struct timespec *t);
 int dgram_close(int fd);
 

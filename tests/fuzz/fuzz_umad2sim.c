@@ -579,7 +579,8 @@ static void step(uint8_t op)
 	case 8:
 		now += 1ull << get8() % 40;
 		fab_mgmt_timer(&m, now);
-		must(fab_sim_timer(sim, now) > 0, "somebody is due after all were told");
+		for (unsigned int i = 0; !fab_sim_timer(sim, now); i++)
+			must(i < 1000, "notices without an end");
 		break;
 	case 9:
 		/* limited to one an input, because it is slow */
@@ -610,7 +611,7 @@ static void step(uint8_t op)
 /* Any text is an address, or the server refuses it. */
 static void listen_anywhere(void)
 {
-	struct fab_sim *s = fab_sim_new(&m, "other", -1);
+	struct fab_sim *s = fab_sim_new(&m, "other", -1, NULL);
 	char text[40] = "";
 
 	must(s, "no socket");
@@ -640,7 +641,7 @@ static void begin(uint8_t how)
 	fab_mgmt_init(&m, f, nobody, NULL);
 	if (how & 1)
 		listen_anywhere();
-	sim = fab_sim_new(&m, "fuzz", -1);
+	sim = fab_sim_new(&m, "fuzz", -1, NULL);
 	must(sim, "no socket");
 	has_udp = how & 2;
 	crowded = false;

@@ -33,9 +33,9 @@ void fab_sim_detach(struct fab_sim *s, struct sim_client *c)
 	c->answers = NULL;
 	c->waiting = 0;
 	fab_sim_forget(s, c);
-	close(c->fd);
+	fab_sim_close(s, c->fd);
 	c->fd = -1;
-	fab_sim_left(s, (uint32_t)(c - s->client));
+	fab_sim_left(s);
 	if (c->is_sm)
 		fab_sim_update_issm(s, c->port);
 }
@@ -68,21 +68,10 @@ static void drop_dead(struct fab_sim *s, uint32_t id)
 	}
 }
 
-/* More datagrams than the receive buffer of a socket can have. */
-#define MOST_STRAYS	4096u
-
-/* Discard what @fd received before it was connected: it may be from any sender. */
-static void forget_strays(int fd)
-{
-	uint8_t byte;
-
-	/* bounded: the client itself may continue to send */
-	for (unsigned int i = 0; i < MOST_STRAYS; i++)
-		if (recv(fd, &byte, sizeof(byte), 0) < 0)
-			break;
-}
-
-/* Create the socket of client @i, whose process is @id. Return: -1: there is no such process. */
+/*
+ * Create the socket of client @i, whose process is @id. Return: -1: there is no such process, or
+ * errno is EADDRINUSE: another program has client @i's address.
+ */
 static int socket_to(struct fab_sim *s, uint32_t i, uint32_t id)
 {
 	char suffix[24];
@@ -91,11 +80,13 @@ static int socket_to(struct fab_sim *s, uint32_t i, uint32_t id)
 	snprintf(suffix, sizeof(suffix), "out%u", i);
 	fd = fab_sim_bind_local(s, suffix, i);
 	if (fd >= 0 && !reach_client(s, fd, id)) {
-		close(fd);
+		fab_sim_close(s, fd);
+		errno = ECONNREFUSED;
 		return -1;
 	}
+	/* what the socket received before it was connected may be from any sender */
 	if (fd >= 0)
-		forget_strays(fd);
+		fab_sim_drain(s, fd);
 	return fd;
 }
 
@@ -113,12 +104,12 @@ static int socket_to_remote(struct fab_sim *s, uint32_t i, uint32_t id,
 	in.sin_port = htons((uint16_t)id);
 	fd = fab_sim_bind_udp(s, i + 1, i);
 	if (fd >= 0 && connect(fd, (struct sockaddr *)&in, sizeof(in))) {
-		close(fd);
+		fab_sim_close(s, fd);
 		errno = EHOSTUNREACH;
 		return -1;
 	}
 	if (fd >= 0)
-		forget_strays(fd);
+		fab_sim_drain(s, fd);
 	return fd;
 }
 
@@ -155,11 +146,17 @@ static int add_local(struct fab_sim *s, uint32_t id, uint32_t *number)
 {
 	/* the first numbers are reserved for remote clients: they determine UDP ports */
 	uint32_t i = s->udp >= 0 ? FAB_SIM_REMOTE : 0;
+	int fd = -1;
 
-	while (i < FAB_SIM_CLIENTS && s->client[i].fd >= 0)
-		i++;
+	for (; i < FAB_SIM_CLIENTS; i++) {
+		if (s->client[i].fd >= 0)
+			continue;
+		fd = socket_to(s, i, id);
+		if (fd >= 0 || errno != EADDRINUSE)
+			break;
+	}
 	*number = i;
-	return i < FAB_SIM_CLIENTS ? socket_to(s, i, id) : -1;
+	return fd;
 }
 
 /* The same for a remote client. */
@@ -205,7 +202,7 @@ bool fab_sim_attach(struct fab_sim *s, struct sim_connect *cc, const struct sock
 		return false;
 	s->client[i] = (struct sim_client){
 		.fd = fd, .id = cc->id, .port = port, .heard_ns = s->now_ns, .is_sm = cc->issm,
-		.events = EPOLLIN,
+		.events = EPOLLIN, .serial = ++s->serials,
 	};
 	if (from)
 		s->client[i].remote = *from;

@@ -167,9 +167,9 @@ static void answer_control(struct fab_sim *s, struct sim_ctl *ctl, const struct 
  * never answered: otherwise a datagram with a forged address could make two servers answer each
  * other for ever.
  */
-static bool read_ctl(int fd, struct sim_ctl *ctl, void *from, socklen_t *len)
+static bool read_ctl(struct fab_sim *s, int fd, struct sim_ctl *ctl, void *from, socklen_t *len)
 {
-	return recvfrom(fd, ctl, sizeof(*ctl), MSG_TRUNC, from, len) == sizeof(*ctl) &&
+	return fab_sim_recv(s, fd, ctl, sizeof(*ctl), from, len) == sizeof(*ctl) &&
 	       ctl->magic == SIM_MAGIC && ctl->type != SIM_ERROR;
 }
 
@@ -179,7 +179,7 @@ void fab_sim_read_local(struct fab_sim *s)
 	socklen_t len = sizeof(from);
 	struct sim_ctl ctl;
 
-	if (!read_ctl(s->ctl, &ctl, &from, &len))
+	if (!read_ctl(s, s->ctl, &ctl, &from, &len))
 		return;
 	answer_control(s, &ctl, NULL);
 	sendto(s->ctl, &ctl, sizeof(ctl), 0, (struct sockaddr *)&from, len);
@@ -192,7 +192,7 @@ void fab_sim_read_udp(struct fab_sim *s)
 	socklen_t len = sizeof(from);
 	struct sim_ctl ctl;
 
-	if (!read_ctl(s->udp, &ctl, &from, &len) || len != sizeof(from) ||
+	if (!read_ctl(s, s->udp, &ctl, &from, &len) || len != sizeof(from) ||
 	    from.sin_family != AF_INET)
 		return;
 	answer_control(s, &ctl, &from);

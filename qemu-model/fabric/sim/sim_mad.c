@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 
 #include "fabric/base/event.h"
+#include "fabric/base/passed.h"
 #include "ib/packet.h"
 #include "ib/pma.h"
 
@@ -20,6 +21,7 @@
 #define GIVEN		224u
 
 #define BATCH		8u
+#define UNASKED		64u		/* answers to nothing that may wait for a client */
 #define LEAST_ROOM	16u		/* for a client's answers, at least one batch */
 #define TIMED_OUT	110u		/* status of a MAD without an answer */
 
@@ -199,6 +201,7 @@ bool fab_sim_deliver(void *ctx, uint32_t port, const struct fab_mad *mad)
 		.sqp = ib_to_be32(mad->sqp),
 		.length = ib_to_be64(IB_MAD_LEN),
 	};
+	bool asked = true;
 
 	if (!c)
 		return false;
@@ -211,9 +214,10 @@ bool fab_sim_deliver(void *ctx, uint32_t port, const struct fab_mad *mad)
 	/* most answers arrive during fab_mgmt_send() of the request */
 	if (s->asks == c && s->tid == r.mad.hdr.tid)
 		s->asks = NULL;
-	else if (c->requests)
-		fab_sim_answered(s, c, r.mad.hdr.tid, false);
-	return put_mad(s, c, &r, true);
+	else
+		asked = fab_sim_answered(s, c, r.mad.hdr.tid, false);
+	/* anybody can send answers to nothing: few of them may use the room of others' answers */
+	return put_mad(s, c, &r, asked || c->waiting < UNASKED);
 }
 
 /* ---- from a client ------------------------------------------------------------- */
@@ -278,6 +282,7 @@ static void from_client(struct fab_sim *s, uint32_t id, struct sim_mad *r)
 /* Read up to BATCH datagrams of a client: one system call and one wait for all. */
 static void read_mads(struct fab_sim *s, uint32_t id)
 {
+	union fab_passed room[BATCH];
 	struct mmsghdr msg[BATCH];
 	struct iovec iov[BATCH];
 	struct sim_mad r[BATCH];
@@ -286,14 +291,17 @@ static void read_mads(struct fab_sim *s, uint32_t id)
 	for (unsigned int i = 0; i < BATCH; i++) {
 		iov[i] = (struct iovec){ &r[i], sizeof(r[i]) };
 		msg[i] = (struct mmsghdr){ .msg_hdr = { .msg_iov = &iov[i], .msg_iovlen = 1 } };
+		fab_passed_expect(&msg[i].msg_hdr, &room[i]);
 	}
-	n = recvmmsg(s->client[id].fd, msg, BATCH, 0, NULL);
+	n = recvmmsg(s->client[id].fd, msg, BATCH, MSG_CMSG_CLOEXEC, NULL);
 	if (n < 0 && errno != EAGAIN && errno != EINTR)
 		s->client[id].gone = s->any_gone = true;
 	s->client[id].heard_ns = s->now_ns;
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < n; i++) {
+		fab_passed_close(s->closer, &msg[i].msg_hdr);
 		if (msg[i].msg_len == sizeof(r[i]) && !(msg[i].msg_hdr.msg_flags & MSG_TRUNC))
 			from_client(s, id, &r[i]);
+	}
 }
 
 void fab_sim_serve(struct fab_sim *s, uint32_t i)

@@ -22,6 +22,7 @@
  * @hdr, @dlid, @slid, @dqp, @sqp: of the request
  * @until_ns: time at which the client is notified that there is no answer
  * @who: the client that received it, SIM_NO_CLIENT: a machine, a wire with a delay, or none
+ * @who_serial: of that client
  * @open: neither answered nor given up
  */
 struct sim_request {
@@ -30,12 +31,14 @@ struct sim_request {
 	__be32 dqp, sqp;
 	uint64_t until_ns;
 	uint32_t who;
+	uint64_t who_serial;
 	bool open;
 };
 
 /**
  * struct sim_client - a client
  * @fd: its socket for MADs; -1: there is no client
+ * @serial: distinguishes it from earlier clients of the same number
  * @id: the client's own socket is in<id>, or has this UDP port
  * @port: its port in the graph
  * @remote: address of its control messages by UDP; sin_family 0: it is local
@@ -55,6 +58,7 @@ struct sim_request {
  */
 struct sim_client {
 	int fd;
+	uint64_t serial;
 	uint32_t id;
 	uint32_t port;
 	struct sockaddr_in remote;
@@ -85,6 +89,9 @@ struct sim_client {
  * @tid: of that MAD, if it is a request
  * @who: the client to which it was delivered, or SIM_NO_CLIENT
  * @any_gone: a client has @gone
+ * @serials: serial of the last client that has attached
+ * @look_at: requests of the clients below this number may be for a client that is gone
+ * @closer: see fab_sim_new()
  * @client: by number
  */
 struct fab_sim {
@@ -102,6 +109,9 @@ struct fab_sim {
 	__be64 tid;
 	uint32_t who;
 	bool any_gone;
+	uint64_t serials;
+	uint32_t look_at;
+	struct fab_closer *closer;
 	struct sim_client client[FAB_SIM_CLIENTS];
 };
 
@@ -121,6 +131,18 @@ int fab_sim_bind_local(const struct fab_sim *s, const char *suffix, uint32_t ind
 
 /** fab_sim_bind_udp() - the same at the control socket's UDP port plus @above */
 int fab_sim_bind_udp(const struct fab_sim *s, uint32_t above, uint32_t index);
+
+/**
+ * fab_sim_recv() - receive a datagram as recvfrom() with MSG_TRUNC, and no descriptor in it
+ * @from, @len: as of recvfrom(), or NULL
+ */
+ssize_t fab_sim_recv(struct fab_sim *s, int fd, void *buf, size_t size, void *from, socklen_t *len);
+
+/** fab_sim_drain() - discard what @fd has received */
+void fab_sim_drain(struct fab_sim *s, int fd);
+
+/** fab_sim_close() - close a socket of the server; its address is free at the return */
+void fab_sim_close(struct fab_sim *s, int fd);
 
 /**
  * fab_sim_attach() - assign a number, a socket and a host to a process that attaches
@@ -159,11 +181,17 @@ void fab_sim_time_out(struct fab_sim *s, struct sim_client *c, struct sim_mad *r
  */
 void fab_sim_await(struct fab_sim *s, struct sim_client *c, const struct sim_mad *r, uint32_t who);
 
-/** fab_sim_answered() - the answer to the request @tid of @c has arrived, or is @lost */
-void fab_sim_answered(struct fab_sim *s, struct sim_client *c, __be64 tid, bool lost);
+/**
+ * fab_sim_answered() - the answer to the request @tid of @c has arrived, or is @lost
+ * Return: whether there is such a request.
+ */
+bool fab_sim_answered(struct fab_sim *s, struct sim_client *c, __be64 tid, bool lost);
 
-/** fab_sim_left() - client @who is gone, and answers nothing any more */
-void fab_sim_left(struct fab_sim *s, uint32_t who);
+/** fab_sim_left() - a client is gone; fab_sim_timer() is due, and notifies those who asked it */
+void fab_sim_left(struct fab_sim *s);
+
+/** fab_sim_sweep() - detach all clients that are gone */
+void fab_sim_sweep(struct fab_sim *s);
 
 /** fab_sim_forget() - @c is gone: forget its requests */
 void fab_sim_forget(struct fab_sim *s, struct sim_client *c);

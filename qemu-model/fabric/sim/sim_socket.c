@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "fabric/base/event.h"
+#include "fabric/base/passed.h"
 
 socklen_t fab_sim_address(const struct fab_sim *s, const char *suffix, struct sockaddr_un *un)
 {
@@ -34,6 +35,45 @@ static int bind_at(const struct fab_sim *s, const struct sockaddr *addr, socklen
 		return -1;
 	}
 	return fd;
+}
+
+ssize_t fab_sim_recv(struct fab_sim *s, int fd, void *buf, size_t size, void *from, socklen_t *len)
+{
+	struct iovec iov = { .iov_base = buf, .iov_len = size };
+	struct msghdr m = { .msg_name = from, .msg_namelen = len ? *len : 0, .msg_iov = &iov,
+			    .msg_iovlen = 1 };
+	union fab_passed room;
+	ssize_t n;
+
+	fab_passed_expect(&m, &room);
+	n = recvmsg(fd, &m, MSG_TRUNC | MSG_CMSG_CLOEXEC);
+	if (n < 0)
+		return -1;
+	fab_passed_close(s->closer, &m);
+	if (len)
+		*len = m.msg_namelen;
+	return n;
+}
+
+void fab_sim_close(struct fab_sim *s, int fd)
+{
+	/* what is in the socket would be closed with it, so nothing may be in it, or arrive */
+	shutdown(fd, SHUT_RD);
+	fab_sim_drain(s, fd);
+	close(fd);
+}
+
+/* More datagrams than the receive buffer of a socket can have. */
+#define MOST_DATAGRAMS	4096u
+
+void fab_sim_drain(struct fab_sim *s, int fd)
+{
+	uint8_t byte;
+
+	/* bounded: without shutdown() the client itself may continue to send */
+	for (unsigned int i = 0; i < MOST_DATAGRAMS; i++)
+		if (fab_sim_recv(s, fd, &byte, sizeof(byte), NULL, NULL) < 0)
+			break;
 }
 
 int fab_sim_bind_local(const struct fab_sim *s, const char *suffix, uint32_t index)

@@ -6,9 +6,18 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
 #include "sim_priv.h"
+
+void fab_sim_sweep(struct fab_sim *s)
+{
+	/* to detach a client changes IsSM, of which others may be notified */
+	while (s->any_gone) {
+		s->any_gone = false;
+		for (uint32_t i = 0; i < s->clients; i++)
+			if (s->client[i].fd >= 0 && s->client[i].gone)
+				fab_sim_detach(s, &s->client[i]);
+	}
+}
 
 void fab_sim_event(struct fab_sim *s, uint32_t index, uint64_t now_ns)
 {
@@ -19,13 +28,11 @@ void fab_sim_event(struct fab_sim *s, uint32_t index, uint64_t now_ns)
 		fab_sim_read_udp(s);
 	else if (index < FAB_SIM_CLIENTS && s->client[index].fd >= 0)
 		fab_sim_serve(s, index);
-	for (uint32_t i = 0; s->any_gone && i < s->clients; i++)
-		if (s->client[i].fd >= 0 && s->client[i].gone)
-			fab_sim_detach(s, &s->client[i]);
-	s->any_gone = false;
+	fab_sim_sweep(s);
 }
 
-struct fab_sim *fab_sim_new(struct fab_mgmt *m, const char *name, int epfd)
+struct fab_sim *fab_sim_new(struct fab_mgmt *m, const char *name, int epfd,
+			    struct fab_closer *closer)
 {
 	struct fab_sim *s;
 
@@ -38,6 +45,7 @@ struct fab_sim *fab_sim_new(struct fab_mgmt *m, const char *name, int epfd)
 		return NULL;
 	s->m = m;
 	s->epfd = epfd;
+	s->closer = closer;
 	s->udp = -1;
 	memcpy(s->name, name, strlen(name) + 1);
 	for (uint32_t i = 0; i < FAB_SIM_CLIENTS; i++)
@@ -83,12 +91,12 @@ void fab_sim_free(struct fab_sim *s)
 	for (uint32_t i = 0; i < s->clients; i++) {
 		if (s->client[i].fd < 0)
 			continue;
-		close(s->client[i].fd);
+		fab_sim_close(s, s->client[i].fd);
 		free(s->client[i].answers);
 		free(s->client[i].request);
 	}
-	close(s->ctl);
+	fab_sim_close(s, s->ctl);
 	if (s->udp >= 0)
-		close(s->udp);
+		fab_sim_close(s, s->udp);
 	free(s);
 }

@@ -35,9 +35,11 @@
  *	5. A request to a recipient that answers later, as another program or a machine, waits in
  *	   sim_wait.c. When its answer is lost, when that program ends, or after
  *	   FAB_SIM_PATIENCE_NS, the header of the request is returned with that status.
+ *	6. An answer to nothing that was asked waits only if few answers wait for that client.
  *
  * Goals: each request of a local client has one answer or error, however late the client reads; no
- * client makes another one wait; memory is bounded whatever a client does.
+ * client makes another one wait; memory is bounded whatever a client does. No message has a
+ * descriptor; those that come are closed by the closer (base/passed.h).
  *
  * A client is read even if its socket is full. The library writes with a lock held that its
  * receiver needs, so a server that waited before it reads would cause a deadlock. A client is not
@@ -58,6 +60,7 @@
 #ifndef OHCA_FABRIC_UMAD2SIM_H
 #define OHCA_FABRIC_UMAD2SIM_H
 
+#include "fabric/base/closer.h"
 #include "fabric/mgmt/mgmt.h"
 
 #define FAB_SIM_CLIENTS		1024u
@@ -75,10 +78,12 @@ struct fab_sim;
  * @m: management of a sealed fabric; its @deliver and @ctx are set
  * @name: NAME above, at most 63 bytes
  * @epfd: epoll descriptor; its events of FAB_EVENT_SIM are for fab_sim_event()
+ * @closer: closes descriptors that a client passes; NULL: they are closed at once
  *
  * Return: NULL, errno has the reason.
  */
-struct fab_sim *fab_sim_new(struct fab_mgmt *m, const char *name, int epfd);
+struct fab_sim *fab_sim_new(struct fab_mgmt *m, const char *name, int epfd,
+			    struct fab_closer *closer);
 
 /**
  * fab_sim_listen() - let remote clients attach
@@ -104,7 +109,7 @@ void fab_sim_event(struct fab_sim *s, uint32_t index, uint64_t now_ns);
  * fab_sim_timer() - notify clients of requests without an answer in time
  * @now_ns: as of fab_mgmt_send()
  *
- * Return: ns until the next one is due, UINT64_MAX: none.
+ * Notifies of a few requests at most. Return: ns until the next one is due, UINT64_MAX: none.
  */
 uint64_t fab_sim_timer(struct fab_sim *s, uint64_t now_ns);
 
