@@ -460,7 +460,7 @@ static void unanswered(void **st)
 	leave(&sm);
 }
 
-/* A call of the timer notifies of a few requests, if a program leaves and if it does not respond. */
+/* A call of the timer notifies of a few requests, if a program leaves or does not respond. */
 static void many_unanswered(void **st)
 {
 	struct client sm = attach(92, "host1", true), other = attach(93, "host2", false);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #define LEAST_REQUESTS	16u
-#define NOTICES		64u	/* clients are notified of so many requests in a call of the timer */
+#define NOTICES		64u	/* requests of which a call of the timer notifies clients */
 
 static struct sim_request *request_at(struct sim_client *c, uint32_t n)
 {
