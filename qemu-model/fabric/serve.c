@@ -239,6 +239,18 @@ static bool handle(struct loop *l, union fab_event e, uint64_t now)
 	return true;
 }
 
+/*
+ * How long to wait for events, in ns; @next: of timers(). Virtual time that stands still has no
+ * timers, but the control socket has one of the host's clock.
+ */
+static uint64_t wait_ns(struct loop *l, bool sleeps, uint64_t next)
+{
+	const uint64_t t = l->control ? fab_control_timer(l->control) : UINT64_MAX;
+
+	next = l->cfg->time ? UINT64_MAX : next;
+	return !sleeps ? 0 : t < next ? t : next;
+}
+
 /* Announce a sleep. Return: false: there is work. */
 static bool may_sleep(struct loop *l)
 {
@@ -271,7 +283,7 @@ static void run(struct loop *l)
 				pass_time(l, next);
 			continue;
 		}
-		n = wait_events(l, ev, !sleeps ? 0 : l->cfg->time ? UINT64_MAX : next);
+		n = wait_events(l, ev, wait_ns(l, sleeps, next));
 		begin = sleeps ? now_ns(l) : now;
 		if (sleeps)
 			fab_hcas_awake(l->hcas);

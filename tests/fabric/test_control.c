@@ -25,6 +25,31 @@ static int epfd;
 static char path[64];
 static uint64_t now_ns = 1000;
 
+/* Errors of calls of the fabric, 0: none; how often it has called accept4(). */
+static int accept_error, watch_error;
+static unsigned int accepts;
+
+int __real_accept4(int fd, struct sockaddr *from, socklen_t *len, int flags);
+int __wrap_accept4(int fd, struct sockaddr *from, socklen_t *len, int flags);
+int __wrap_accept4(int fd, struct sockaddr *from, socklen_t *len, int flags)
+{
+	accepts++;
+	if (!accept_error)
+		return __real_accept4(fd, from, len, flags);
+	errno = accept_error;
+	return -1;
+}
+
+int __real_epoll_ctl(int ep, int op, int fd, struct epoll_event *ev);
+int __wrap_epoll_ctl(int ep, int op, int fd, struct epoll_event *ev);
+int __wrap_epoll_ctl(int ep, int op, int fd, struct epoll_event *ev)
+{
+	if (op != EPOLL_CTL_ADD || !watch_error)
+		return __real_epoll_ctl(ep, op, fd, ev);
+	errno = watch_error;
+	return -1;
+}
+
 static int setup(void **st)
 {
 	(void)st;
@@ -32,6 +57,8 @@ static int setup(void **st)
 	fab_mgmt_init(&m, f, NULL, NULL);
 	epfd = epoll_create1(EPOLL_CLOEXEC);
 	snprintf(path, sizeof(path), "/tmp/test_control-%d", (int)getpid());
+	accept_error = 0;
+	watch_error = 0;
 	control = fab_control_new(&m, NULL, path, epfd);
 	assert_non_null(control);
 	return 0;
@@ -62,13 +89,21 @@ static unsigned int turn(void)
 	return all;
 }
 
-static int dial(void)
+/* Connects, but the fabric does not yet handle it. */
+static int knock(void)
 {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
 	struct sockaddr_un un = { .sun_family = AF_UNIX };
 
 	strcpy(un.sun_path, path);
 	assert_int_equal(connect(fd, (struct sockaddr *)&un, sizeof(un)), 0);
+	return fd;
+}
+
+static int dial(void)
+{
+	int fd = knock();
+
 	turn();
 	return fd;
 }
@@ -348,6 +383,94 @@ static void no_descriptor(void **st)
 	say(fd, "{\"command\": \"status\"}\n");
 	says(fd, "switches");
 	close(fd);
+}
+
+/* The timer of the socket, after @ns. */
+static uint64_t timer_after(uint64_t ns)
+{
+	now_ns += ns;
+	m.now_ns = now_ns;
+	return fab_control_timer(control);
+}
+
+/*
+ * A client that cannot be accepted for lack of memory or of files, and for which no descriptor can
+ * be freed, waits. It does not keep the fabric awake, which tries again after 100 ms.
+ */
+static void cannot_accept(void **st)
+{
+	static const int errors[] = { ENOMEM, ENOBUFS, ENFILE, EMFILE };
+
+	(void)st;
+	assert_true(timer_after(0) == UINT64_MAX);
+	for (unsigned int i = 0; i < IB_ARRAY_SIZE(errors); i++) {
+		int other = dial(), fd = knock();
+
+		accept_error = errors[i];
+		accepts = 0;
+		assert_int_equal(turn(), 1);
+		/* to free the spare descriptor helps only against the limit of the process */
+		assert_int_equal(accepts, errors[i] == EMFILE ? 2 : 1);
+		assert_true(timer_after(0) == 100000000);
+		assert_true(timer_after(99999999) == 1);
+		assert_int_equal(turn(), 0);
+		/* clients that are connected are served */
+		say(other, "{\"command\": \"status\"}\n");
+		says(other, "switches");
+		/* an attempt that fails, one for which the listener cannot be watched, and the last */
+		assert_true(timer_after(1) == UINT64_MAX);
+		assert_int_equal(turn(), 1);
+		watch_error = ENOMEM;
+		assert_true(timer_after(100000000) == 100000000);
+		assert_int_equal(turn(), 0);
+		watch_error = 0;
+		accept_error = 0;
+		assert_true(timer_after(100000000) == UINT64_MAX);
+		assert_int_equal(turn(), 1);
+		assert_true(timer_after(0) == UINT64_MAX);
+		say(fd, "{\"command\": \"status\"}\n");
+		says(fd, "switches");
+		close(fd);
+		close(other);
+		turn();
+	}
+}
+
+/* A client that cannot be watched learns so, and a quiet one stays for it. */
+static void cannot_watch(void **st)
+{
+	int fd[FAB_CONTROL_CLIENTS], more;
+	const char *why;
+	json_t *v;
+
+	(void)st;
+	for (unsigned int i = 0; i < FAB_CONTROL_CLIENTS; i++)
+		fd[i] = dial();
+	now_ns += FAB_CONTROL_QUIET_NS;
+	m.now_ns = now_ns;
+	watch_error = ENOSPC;
+	more = dial();
+	v = reply(more);
+	why = json_string_value(json_object_get(v, "error"));
+	assert_non_null(why);
+	assert_non_null(strstr(why, "max_user_watches"));
+	json_decref(v);
+	assert_true(at_end(more));
+	close(more);
+	watch_error = 0;
+	for (unsigned int i = 0; i < FAB_CONTROL_CLIENTS; i++) {
+		assert_false(at_end(fd[i]));
+		assert_int_equal(errno, EAGAIN);
+	}
+	/* the first one has been quiet for the longest time; it is disconnected for this client */
+	more = dial();
+	assert_true(at_end(fd[0]));
+	say(more, "{\"command\": \"status\"}\n");
+	says(more, "switches");
+	close(more);
+	for (unsigned int i = 0; i < FAB_CONTROL_CLIENTS; i++)
+		close(fd[i]);
+	turn();
 }
 
 /*
@@ -640,6 +763,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(none_reads, setup, teardown),
 		cmocka_unit_test_setup_teardown(quiet_in_virtual_time, setup, teardown),
 		cmocka_unit_test_setup_teardown(no_descriptor, setup, teardown),
+		cmocka_unit_test_setup_teardown(cannot_accept, setup, teardown),
+		cmocka_unit_test_setup_teardown(cannot_watch, setup, teardown),
 		cmocka_unit_test(closed_early),
 		cmocka_unit_test_setup_teardown(end, setup, teardown),
 		cmocka_unit_test_setup_teardown(links, setup, teardown),

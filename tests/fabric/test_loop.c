@@ -70,6 +70,22 @@ int __wrap_close(int fd)
 	return __real_close(fd);
 }
 
+static atomic_int fail_accept;	/* error of accept4(); 0: none */
+static atomic_uint accepts;	/* that have failed */
+
+int __real_accept4(int fd, struct sockaddr *from, socklen_t *len, int flags);
+int __wrap_accept4(int fd, struct sockaddr *from, socklen_t *len, int flags);
+int __wrap_accept4(int fd, struct sockaddr *from, socklen_t *len, int flags)
+{
+	const int error = atomic_load(&fail_accept);
+
+	if (!error)
+		return __real_accept4(fd, from, len, flags);
+	atomic_fetch_add(&accepts, 1);
+	errno = error;
+	return -1;
+}
+
 static unsigned int open_fds(void)
 {
 	DIR *d = opendir("/proc/self/fd");
@@ -322,6 +338,46 @@ static void test_descriptors(void **state)
 	ohca_link_free(l);
 	live_stop(&v);
 	assert_int_equal(atomic_load(&told), 2);
+	live_free(&v);
+	assert_int_equal(rmdir(dir), 0);
+}
+
+/* The same for a client of the control socket when the host has no file left. */
+static void test_control_files(void **state)
+{
+	static const char ask[] = "{\"command\": \"status\"}\n";
+	struct sockaddr_un un = { .sun_family = AF_UNIX };
+	char dir[] = "/tmp/ohca-fab-XXXXXX", path[64];
+	struct pollfd pf = { .events = POLLIN };
+	struct live v = { 0 };
+	uint64_t begin;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/s", dir);
+	snprintf(un.sun_path, sizeof(un.sun_path), "%s/control", dir);
+	atomic_store(&told, 0);
+	v.cfg.data.log = count_told;
+	v.cfg.control = un.sun_path;
+	live_start(&v, path, 4);
+	live_look(&v);
+	begin = ms_now();
+	atomic_store(&fail_accept, ENFILE);
+	pf.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(connect(pf.fd, (struct sockaddr *)&un, sizeof(un)), 0);
+	assert_int_equal(send(pf.fd, ask, sizeof(ask) - 1, 0), sizeof(ask) - 1);
+	while (atomic_load(&accepts) < 4) {
+		assert_true(ms_now() - begin < 20000);
+		poll(NULL, 0, 1);
+	}
+	assert_true(ms_now() - begin >= 300);
+	assert_int_equal(poll(&pf, 1, 0), 0);
+	assert_int_equal(atomic_load(&told), 1);
+	atomic_store(&fail_accept, 0);
+	assert_int_equal(poll(&pf, 1, 20000), 1);
+	live_stop(&v);
+	assert_int_equal(atomic_load(&told), 2);
+	close(pf.fd);
 	live_free(&v);
 	assert_int_equal(rmdir(dir), 0);
 }
@@ -754,6 +810,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_live),
 		cmocka_unit_test(test_descriptors),
+		cmocka_unit_test(test_control_files),
 		cmocka_unit_test(test_silent_peers),
 		cmocka_unit_test(test_spin),
 		cmocka_unit_test(test_spin_auto),

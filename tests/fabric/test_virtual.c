@@ -5,11 +5,15 @@
  */
 #include "cases.h"
 
+#include <errno.h>
 #include <jansson.h>
+#include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "fabric/fault/script.h"
@@ -34,6 +38,22 @@ static struct {
 	sem_t ready, held, go;
 	bool ended;
 } v;
+
+static atomic_int fail_accept;	/* error of accept4(); 0: none */
+static atomic_uint accepts;	/* that have failed */
+
+int __real_accept4(int fd, struct sockaddr *from, socklen_t *len, int flags);
+int __wrap_accept4(int fd, struct sockaddr *from, socklen_t *len, int flags);
+int __wrap_accept4(int fd, struct sockaddr *from, socklen_t *len, int flags)
+{
+	const int error = atomic_load(&fail_accept);
+
+	if (!error)
+		return __real_accept4(fd, from, len, flags);
+	atomic_fetch_add(&accepts, 1);
+	errno = error;
+	return -1;
+}
 
 static void on_ready(void *arg, struct fab_data *d, struct fab_hcas *hcas)
 {
@@ -94,10 +114,17 @@ static json_int_t hear(unsigned int client, const char *key)
 	return r;
 }
 
-static int setup(void **st)
+static void dial(unsigned int client)
 {
 	struct sockaddr_un un = { .sun_family = AF_UNIX };
 
+	strcpy(un.sun_path, v.path);
+	v.client[client] = socket(AF_UNIX, SOCK_STREAM, 0);
+	assert_int_equal(connect(v.client[client], (struct sockaddr *)&un, sizeof(un)), 0);
+}
+
+static int setup(void **st)
+{
 	(void)st;
 	memset(&v, 0, sizeof(v));
 	v.f = from_spec("fat-tree:4");
@@ -115,10 +142,8 @@ static int setup(void **st)
 	v.cfg.data.arg = &v.time;
 	assert_int_equal(pthread_create(&v.thread, NULL, serve, NULL), 0);
 	sem_wait(&v.ready);
-	strcpy(un.sun_path, v.path);
 	for (unsigned int i = 0; i < CLIENTS; i++) {
-		v.client[i] = socket(AF_UNIX, SOCK_STREAM, 0);
-		assert_int_equal(connect(v.client[i], (struct sockaddr *)&un, sizeof(un)), 0);
+		dial(i);
 		say(i, "{\"command\": \"log\"}\n");
 		assert_int_equal(hear(i, "now_ns"), SECOND);
 	}
@@ -199,12 +224,42 @@ static void test_year(void **st)
 	assert_int_equal(v.time.until_ns, SECOND + YEAR);
 }
 
+/* A client that the fabric cannot accept waits by the clock of the host, and no time passes. */
+static void test_cannot_accept(void **st)
+{
+	struct timespec begin, end;
+
+	(void)st;
+	close(v.client[0]);
+	say(1, "{\"command\": \"log\"}\n");
+	hear(1, "now_ns");
+	clock_gettime(CLOCK_MONOTONIC, &begin);
+	atomic_store(&fail_accept, ENFILE);
+	dial(0);
+	say(0, "{\"command\": \"log\"}\n");
+	for (unsigned int i = 0; atomic_load(&accepts) < 3; i++) {
+		assert_true(i < 20000);
+		poll(NULL, 0, 1);
+	}
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	assert_true((end.tv_sec - begin.tv_sec) * (long)SECOND + end.tv_nsec - begin.tv_nsec >=
+		    200000000);
+	/* another client may still let time run */
+	say(1, "{\"command\": \"run\", \"time_ns\": 1000000000}\n");
+	assert_int_equal(hear(1, "now_ns"), SECOND);
+	atomic_store(&fail_accept, 0);
+	assert_int_equal(poll(&(struct pollfd){ v.client[0], POLLIN, 0 }, 1, 20000), 1);
+	assert_int_equal(hear(0, "now_ns"), 2 * SECOND);
+	end_loop();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_together, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_signal, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_year, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_cannot_accept, setup, teardown),
 	};
 
 	return cmocka_run_group_tests_name("virtual", tests, NULL, NULL);

@@ -20,6 +20,7 @@
 #include "fabric/fault/journal.h"
 
 #define EVENT_LISTEN	FAB_CONTROL_CLIENTS	/* after the clients' */
+#define ACCEPT_NS	100000000ull	/* between attempts to accept without memory */
 
 /*
  * A client, of process @pid; @fd -1: none. It is not read from while it has a reply to receive:
@@ -42,8 +43,10 @@ struct client {
 };
 
 /*
- * @spare: a descriptor that is closed to accept a client when no descriptor is free; such a client
- *	would otherwise wait, and its event would keep the fabric awake
+ * @spare: a descriptor that is closed to accept a client when no descriptor is free, so that such a
+ *	client gets an error at once
+ * @listening: @listen is in the epoll set; otherwise it will be at @accept_due_ns
+ * @starved: the last attempt to accept has failed
  */
 struct fab_control {
 	struct fab_mgmt *m;
@@ -52,6 +55,8 @@ struct fab_control {
 	int epfd;
 	int listen;
 	int spare;
+	bool listening, starved;
+	uint64_t accept_due_ns;
 	struct sockaddr_un un;
 	struct fab_journal journal;
 	struct client client[FAB_CONTROL_CLIENTS];
@@ -273,7 +278,6 @@ static struct client *client_place(struct fab_control *c)
 	}
 	if (!quiet || host_ns(c) - quiet->moved_ns < FAB_CONTROL_QUIET_NS)
 		return NULL;
-	drop(c, quiet);
 	return quiet;
 }
 
@@ -286,33 +290,101 @@ static int process_of(int fd)
 	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) ? 0 : peer.pid;
 }
 
+static bool listen_again(struct fab_control *c)
+{
+	c->listening = watch_fd(c, EPOLL_CTL_ADD, c->listen, EVENT_LISTEN, EPOLLIN);
+	c->accept_due_ns = host_ns(c) + ACCEPT_NS;
+	return c->listening;
+}
+
+/* Accept no clients until the timer. The listener stays readable, so take it out of the set. */
+static void stop_listening(struct fab_control *c, int error)
+{
+	struct epoll_event ev = { 0 };
+
+	if (c->d) {
+		fab_data_accept_stopped(c->d);
+		if (!c->starved)
+			fab_data_log(c->d, "cannot accept clients of the control socket: %s; "
+				     "trying again", strerror(error));
+	}
+	c->starved = true;
+	epoll_ctl(c->epfd, EPOLL_CTL_DEL, c->listen, &ev);
+	c->listening = false;
+	c->accept_due_ns = host_ns(c) + ACCEPT_NS;
+}
+
+static void accepted(struct fab_control *c)
+{
+	if (c->starved && c->d)
+		fab_data_log(c->d, "accepting clients of the control socket again");
+	c->starved = false;
+}
+
+/* Send an error to a client for which no descriptor is left. Return: errno, or 0. */
+static int refuse_client(struct fab_control *c)
+{
+	int fd, error;
+
+	if (c->spare >= 0)
+		close(c->spare);
+	fd = next_client(c);
+	error = fd < 0 ? errno : 0;
+	if (fd >= 0) {
+		accepted(c);
+		turn_away(fd, "{\"error\": \"the fabric has no descriptor left: end a program, or "
+			  "start it with a higher limit (ulimit -n)\"}\n");
+	}
+	c->spare = spare_descriptor(c);
+	return error;
+}
+
+/* accept4() has failed with @error. */
+static void accept_failed(struct fab_control *c, int error)
+{
+	/* to close a descriptor helps only if the limit is that of this process */
+	if (error == EMFILE)
+		error = refuse_client(c);
+	if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM)
+		stop_listening(c, error);
+}
+
 static void take_client(struct fab_control *c)
 {
 	int fd = next_client(c);
 	struct client *p;
 
-	if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
-		if (c->spare >= 0)
-			close(c->spare);
-		fd = next_client(c);
-		if (fd >= 0)
-			turn_away(fd, "{\"error\": \"the fabric has no descriptor left: end a "
-				  "program, or start it with a higher limit (ulimit -n)\"}\n");
-		c->spare = spare_descriptor(c);
+	if (fd < 0) {
+		accept_failed(c, errno);
 		return;
 	}
-	if (fd < 0)
-		return;
+	accepted(c);
 	p = client_place(c);
-	if (p && watch_fd(c, EPOLL_CTL_ADD, fd, (uint32_t)(p - c->client), EPOLLIN)) {
-		p->fd = fd;
-		p->pid = process_of(fd);
-		p->have = 0;
-		p->last = false;
-		p->moved_ns = host_ns(c);
+	if (!p) {
+		turn_away(fd, "{\"error\": \"too many programs are connected: end one\"}\n");
 		return;
 	}
-	turn_away(fd, "{\"error\": \"too many programs are connected: end one\"}\n");
+	if (!watch_fd(c, EPOLL_CTL_ADD, fd, (uint32_t)(p - c->client), EPOLLIN)) {
+		turn_away(fd, "{\"error\": \"the fabric cannot watch one more connection: the host "
+			  "has no memory left, or fs.epoll.max_user_watches is too low\"}\n");
+		return;
+	}
+	if (p->fd >= 0)
+		drop(c, p);
+	p->fd = fd;
+	p->pid = process_of(fd);
+	p->have = 0;
+	p->last = false;
+	p->moved_ns = host_ns(c);
+}
+
+uint64_t fab_control_timer(struct fab_control *c)
+{
+	const uint64_t now = host_ns(c);
+
+	if (c->listening || (c->accept_due_ns <= now && listen_again(c)))
+		return UINT64_MAX;
+	return c->accept_due_ns - now;
 }
 
 void fab_control_event(struct fab_control *c, uint32_t index, uint64_t now_ns)
@@ -366,8 +438,7 @@ static bool listen_at(struct fab_control *c, const char *path)
 	c->listen = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	ok = c->listen >= 0 && !bind(c->listen, (struct sockaddr *)&c->un, sizeof(c->un));
 	umask(mask);
-	if (ok && (listen(c->listen, FAB_CONTROL_CLIENTS) ||
-		   !watch_fd(c, EPOLL_CTL_ADD, c->listen, EVENT_LISTEN, EPOLLIN))) {
+	if (ok && (listen(c->listen, FAB_CONTROL_CLIENTS) || !listen_again(c))) {
 		unlink(path);
 		ok = false;
 	}

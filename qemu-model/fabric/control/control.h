@@ -83,6 +83,14 @@ char *fab_control_answer(struct fab_mgmt *m, const struct fab_data *d, const cha
 void fab_control_flush(struct fab_control *c);
 
 /**
+ * fab_control_timer() - accept clients again, if memory was missing
+ *
+ * Call it before each sleep. Return: ns of the host's clock until it is due, UINT64_MAX: never. The
+ * clock is the host's in virtual time, too.
+ */
+uint64_t fab_control_timer(struct fab_control *c);
+
+/**
  * fab_control_client() - ohca-fabric VERB OPTION...: send requests to a running fabric
  * @argc: number of @argv
  * @argv: the verb, its options and its arguments
