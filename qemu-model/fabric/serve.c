@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -64,19 +65,31 @@ static uint64_t now_ns(const struct loop *l)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* Print counts of links, as far as standard error accepts them now. */
+/* Write to standard error, but nothing after text that it did not accept. */
+static ssize_t put_counts(void *arg, const char *text, size_t len)
+{
+	bool *accepted = arg;
+
+	*accepted = *accepted && fab_stderr_write(text, len);
+	return (ssize_t)len;
+}
+
+/*
+ * Print counts of links, as far as standard error accepts them now. A stream in memory would lose
+ * lines without an error when it cannot grow.
+ */
 static void print_counts(const struct loop *l)
 {
-	char *text = NULL;
-	size_t len = 0;
-	FILE *to = open_memstream(&text, &len);
+	const cookie_io_functions_t io = { .write = put_counts };
+	bool accepted = true;
+	char buf[PIPE_BUF];
+	FILE *to = fopencookie(&accepted, "w", io);
 
 	if (!to)
 		return;
+	setvbuf(to, buf, _IOFBF, sizeof(buf));
 	fab_data_print(l->data, to);
-	if (!fclose(to))
-		fab_stderr_write(text, len);
-	free(text);
+	fclose(to);
 }
 
 /* The descriptor of signals, or of the hooks that replace them. */

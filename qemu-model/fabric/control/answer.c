@@ -329,6 +329,7 @@ static json_t *topology_text(struct fab_request *r)
 	const struct fab *f = r->m->f;
 	uint32_t i, ports = 0, end;
 	char *text = NULL;
+	bool ok = true;
 	size_t len = 0;
 	FILE *out;
 	json_t *v;
@@ -338,13 +339,15 @@ static json_t *topology_text(struct fab_request *r)
 	out = open_memstream(&text, &len);
 	if (!out)
 		return NULL;
-	for (i = r->first; i < end && ports < FAB_PAGE_PORTS; i++) {
+	for (i = r->first; ok && i < end && ports < FAB_PAGE_PORTS; i++) {
 		ports += f->node[i].nports;
-		fab_topology_write_node(f, i, out);
+		ok = fab_topology_write_node(f, i, out);
 	}
-	fclose(out);
-	if (!text)
+	/* without memory only the prints fail: ferror() and fclose() return 0 */
+	if (fclose(out) || !ok || !text) {
+		free(text);
 		return NULL;
+	}
 	v = json_pack("{s:o}", "text", fab_text_json(text, len));
 	free(text);
 	if (i < end)

@@ -78,38 +78,36 @@ static char kind_letter(const struct fab_node *n)
 	       n->type == IB_NODE_CHANNEL_ADAPTER ? 'H' : 'R';
 }
 
-/* Write a description without the bytes that would end its line. */
-static void write_desc(const struct fab *f, uint32_t n, FILE *out)
+/* Write a description without the bytes that would end its line. Return: false: failed. */
+static bool write_desc(const struct fab *f, uint32_t n, FILE *out)
 {
 	const char *d = f->desc[n].text;
+	bool ok = putc('"', out) != EOF;
 
-	putc('"', out);
-	for (unsigned int i = 0; i < FAB_DESC_LEN && d[i]; i++)
-		putc(d[i] == '\n' || d[i] == '\r' ? ' ' : d[i], out);
-	putc('"', out);
+	for (unsigned int i = 0; ok && i < FAB_DESC_LEN && d[i]; i++)
+		ok = putc(d[i] == '\n' || d[i] == '\r' ? ' ' : d[i], out) != EOF;
+	return ok && putc('"', out) != EOF;
 }
 
-static void write_head(const struct fab *f, uint32_t i, FILE *out)
+static bool write_head(const struct fab *f, uint32_t i, FILE *out)
 {
 	const struct fab_node *n = &f->node[i];
 	const struct fab_port *p0;
 
-	fprintf(out, "\nvendid=0x%x\ndevid=0x%x\nsysimgguid=0x%" PRIx64 "\n", n->vendor_id,
-		n->device_id, n->sys_guid);
-	if (n->type != IB_NODE_SWITCH_DEVICE) {
-		fprintf(out, "%s=0x%" PRIx64 "\n%s\t%u \"%c-%016" PRIx64 "\"\t\t# ",
-			kind_letter(n) == 'H' ? "caguid" : "rtguid", n->guid,
-			kind_letter(n) == 'H' ? "Ca" : "Rt", n->nports, kind_letter(n), n->guid);
-		write_desc(f, i, out);
-		putc('\n', out);
-		return;
-	}
+	if (fprintf(out, "\nvendid=0x%x\ndevid=0x%x\nsysimgguid=0x%" PRIx64 "\n", n->vendor_id,
+		    n->device_id, n->sys_guid) < 0)
+		return false;
+	if (n->type != IB_NODE_SWITCH_DEVICE)
+		return fprintf(out, "%s=0x%" PRIx64 "\n%s\t%u \"%c-%016" PRIx64 "\"\t\t# ",
+			       kind_letter(n) == 'H' ? "caguid" : "rtguid", n->guid,
+			       kind_letter(n) == 'H' ? "Ca" : "Rt", n->nports, kind_letter(n),
+			       n->guid) >= 0 && write_desc(f, i, out) && putc('\n', out) != EOF;
 	p0 = &f->port[fab_port_of(n, 0)];
-	fprintf(out, "switchguid=0x%" PRIx64 "(%" PRIx64 ")\nSwitch\t%u \"S-%016" PRIx64 "\"\t\t# ",
-		n->guid, p0->guid, n->nports, n->guid);
-	write_desc(f, i, out);
-	fprintf(out, " %s port 0 lid %u lmc %u\n", n->base_port0 ? "base" : "enhanced", p0->pi.lid,
-		p0->pi.lmc);
+	return fprintf(out, "switchguid=0x%" PRIx64 "(%" PRIx64 ")\nSwitch\t%u \"S-%016" PRIx64
+		       "\"\t\t# ", n->guid, p0->guid, n->nports, n->guid) >= 0 &&
+	       write_desc(f, i, out) &&
+	       fprintf(out, " %s port 0 lid %u lmc %u\n", n->base_port0 ? "base" : "enhanced",
+		       p0->pi.lid, p0->pi.lmc) >= 0;
 }
 
 unsigned int topo_end_lid(const struct fab *f, uint32_t p)
@@ -137,38 +135,38 @@ const char *fab_link_rate(const struct fab *f, uint32_t p, char buf[16])
 	return topo_is_up(f, p) ? topo_rate_name(topo_rate_of(topo_link_info(f, p)), buf) : "-";
 }
 
-static void write_port(const struct fab *f, uint32_t p, unsigned int num, FILE *out)
+static bool write_port(const struct fab *f, uint32_t p, unsigned int num, FILE *out)
 {
 	const struct fab_port *port = &f->port[p], *peer = &f->port[port->peer];
 	const struct fab_node *n = &f->node[port->node], *far = &f->node[peer->node];
+	const bool is_switch = n->type == IB_NODE_SWITCH_DEVICE;
 	char rate[16];
 
-	fprintf(out, "[%u]", num);
-	if (n->type != IB_NODE_SWITCH_DEVICE)
-		fprintf(out, "(%" PRIx64 ") ", port->guid);
-	fprintf(out, "\t\"%c-%016" PRIx64 "\"[%u]", kind_letter(far), far->guid,
-		fab_port_num(f, port->peer));
-	if (far->type != IB_NODE_SWITCH_DEVICE)
-		fprintf(out, "(%" PRIx64 ") ", peer->guid);
-	fputs("\t\t# ", out);
-	if (n->type != IB_NODE_SWITCH_DEVICE)
-		fprintf(out, "lid %u lmc %u ", topo_end_lid(f, p), port->pi.lmc);
-	write_desc(f, peer->node, out);
-	fprintf(out, " lid %u %s\n", topo_end_lid(f, port->peer),
-		topo_rate_name(topo_rate_of(topo_link_info(f, p)), rate));
+	return fprintf(out, "[%u]", num) >= 0 &&
+	       (is_switch || fprintf(out, "(%" PRIx64 ") ", port->guid) >= 0) &&
+	       fprintf(out, "\t\"%c-%016" PRIx64 "\"[%u]", kind_letter(far), far->guid,
+		       fab_port_num(f, port->peer)) >= 0 &&
+	       (far->type == IB_NODE_SWITCH_DEVICE ||
+		fprintf(out, "(%" PRIx64 ") ", peer->guid) >= 0) &&
+	       fputs("\t\t# ", out) != EOF &&
+	       (is_switch || fprintf(out, "lid %u lmc %u ", topo_end_lid(f, p), port->pi.lmc) >= 0) &&
+	       write_desc(f, peer->node, out) &&
+	       fprintf(out, " lid %u %s\n", topo_end_lid(f, port->peer),
+		       topo_rate_name(topo_rate_of(topo_link_info(f, p)), rate)) >= 0;
 }
 
-void fab_topology_write_node(const struct fab *f, uint32_t i, FILE *out)
+bool fab_topology_write_node(const struct fab *f, uint32_t i, FILE *out)
 {
 	const struct fab_node *n = &f->node[i];
+	bool ok = write_head(f, i, out);
 
-	write_head(f, i, out);
-	for (unsigned int num = 1; num <= n->nports; num++) {
+	for (unsigned int num = 1; ok && num <= n->nports; num++) {
 		uint32_t p = fab_port_of(n, num);
 
 		if (topo_is_up(f, p))
-			write_port(f, p, num, out);
+			ok = write_port(f, p, num, out);
 	}
+	return ok;
 }
 
 void fab_topology_write(const struct fab *f, FILE *out)

@@ -109,8 +109,13 @@ bool fab_format_by_name(const char *name, enum fab_format *format);
  */
 bool fab_topology_write_as(const struct fab *f, enum fab_format format, FILE *out);
 
-/** fab_topology_write_node() - write the part of node @i */
-void fab_topology_write_node(const struct fab *f, uint32_t i, FILE *out);
+/**
+ * fab_topology_write_node() - write the part of node @i
+ *
+ * Return: false: it was not written as a whole. If @out is of open_memstream(), this is the only
+ * sign that memory was missing.
+ */
+bool fab_topology_write_node(const struct fab *f, uint32_t i, FILE *out);
 
 /** fab_link_rate() - rate of the link at port @p, "4xEDR"; "-": it is not up */
 const char *fab_link_rate(const struct fab *f, uint32_t p, char buf[16]);
