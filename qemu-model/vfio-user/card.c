@@ -257,14 +257,16 @@ static void card_look(struct vu_card *c, uint32_t pi)
 	const struct ohca_hw_aqe none = { 0 };
 	struct ohca_hw_aqe e;
 
-	if (c->seen)
+	if (c->seen || c->warned)
 		return;
 	c->seen = true;
-	if (vu_mem_read(&c->mem, ohca_front_reg(c->f, OHCA_REG_AQ_BASE, 8) +
-			((pi - 1) & mask) * sizeof(e), &e, sizeof(e)) &&
-	    !memcmp(&e, &none, sizeof(e)))
-		vu_say("the guest's first command is not in shared memory: the memory backend "
-		       "needs share=on");
+	if (!vu_mem_read(&c->mem, ohca_front_reg(c->f, OHCA_REG_AQ_BASE, 8) +
+			 ((pi - 1) & mask) * sizeof(e), &e, sizeof(e)) ||
+	    memcmp(&e, &none, sizeof(e)))
+		return;
+	c->warned = true;
+	vu_say("the guest's first command is not in shared memory: the memory backend needs "
+	       "share=on");
 }
 
 static void card_ctrl_write(struct vu_card *c, uint64_t off, uint64_t val, uint32_t n)

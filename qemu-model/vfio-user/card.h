@@ -40,12 +40,14 @@ struct vu_cfg {
  * @due_ns: end of the wait of @trying, or time of the next attempt
  * @retry_ms: between attempts; @told: the failure of the last one was printed
  * @shift: log2 of the stride of UAR pages
- * @seen: the guest's admin queue was found in its memory
+ * @seen: the first command since the last reset was checked
+ * @warned: a command that is not in shared memory was reported: once for each VMM, since the guest
+ *	may repeat it
  */
 struct vu_card {
 	const struct vu_cfg *cfg;
 	struct ohca_front *f, *trying;
-	bool there, told, seen;
+	bool there, told, seen, warned;
 	uint64_t due_ns;
 	unsigned int retry_ms;
 	unsigned int shift;

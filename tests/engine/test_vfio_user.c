@@ -204,6 +204,31 @@ static void test_private(void **state)
 	assert_int_equal(vmm_expect_said("command is not in shared memory"), 1);
 }
 
+/* A guest that repeats this after each reset does not fill the log. A new VMM has a line again. */
+static void test_private_again(void **state)
+{
+	struct bare *b = *state;
+	struct vmm_message m;
+
+	for (unsigned int vmm = 0; vmm < 2; vmm++) {
+		assert_int_equal(vmm_map(&b->v, IOVA, BYTES, 0, b->mem), 0);
+		for (unsigned int i = 0; i < 30; i++) {
+			vmm_master(&b->v, true);
+			vmm_reg_set(&b->v, OHCA_REG_AQ_BASE, IOVA, 8);
+			vmm_reg_set(&b->v, OHCA_REG_AQ_LOG_SIZE, 4, 4);
+			vmm_reg_set(&b->v, OHCA_REG_AQ_DB, 1, 4);
+			if (i % 2)
+				vmm_reg_set(&b->v, OHCA_REG_CTRL, OHCA_CTRL_RESET, 4);
+			else
+				assert_int_equal(vmm_call(&b->v, &m, VU_DEVICE_RESET, NULL, 0), 0);
+		}
+		assert_int_equal(vmm_expect_said("command is not in shared memory"), 1);
+		vmm_hang_up(&b->v);
+		vmm_dial(&b->v);
+		assert_int_equal(vmm_version(&b->v), 0);
+	}
+}
+
 /* A file whose size changes after it was mapped. */
 static void test_grown(void **state)
 {
@@ -552,6 +577,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_memory, bare_setup, bare_teardown),
 		cmocka_unit_test_setup_teardown(test_stride, bare_setup, bare_teardown),
 		cmocka_unit_test_setup_teardown(test_private, bare_setup, bare_teardown),
+		cmocka_unit_test_setup_teardown(test_private_again, bare_setup, bare_teardown),
 		cmocka_unit_test_setup_teardown(test_grown, bare_setup, bare_teardown),
 		cmocka_unit_test_setup_teardown(test_many_maps, bare_setup, bare_teardown),
 		cmocka_unit_test_setup_teardown(test_many_files, bare_setup, bare_teardown),
