@@ -380,9 +380,12 @@ static void take_client(struct fab_control *c)
 
 uint64_t fab_control_timer(struct fab_control *c)
 {
-	const uint64_t now = host_ns(c);
+	uint64_t now;
 
-	if (c->listening || (c->accept_due_ns <= now && listen_again(c)))
+	if (c->listening)
+		return UINT64_MAX;
+	now = host_ns(c);
+	if (c->accept_due_ns <= now && listen_again(c))
 		return UINT64_MAX;
 	return c->accept_due_ns - now;
 }
