@@ -443,8 +443,11 @@ static void do_hello(struct fab_attach *a, uint32_t i)
 		return;
 	}
 	r = ohca_link_hello_recv(fd, fab_data_closer(a->d), &peer, &err);
-	if (r == 0)
+	if (r == 0) {
+		/* a peer whose HELLO is not complete does not delay another one */
+		a->hellos++;
 		return;
+	}
 	if (r < 0) {
 		turn_away(a, i, NULL, &err);
 		return;

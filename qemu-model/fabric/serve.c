@@ -613,7 +613,9 @@ int fab_serve(struct fab *f, const struct fab_serve_cfg *cfg)
 	fab_hcas_free(l->hcas);
 	say_closed(l);
 	fab_data_free(l->data);
-	fab_closer_stop(&l->closer);
+	if (!fab_closer_stop(&l->closer))
+		fputs("ohca-fabric: some descriptors of peers are not closed yet: the kernel "
+		      "closes them\n", stderr);
 	if (l->sigfd >= 0)
 		close(l->sigfd);
 	if (l->loadfd >= 0)

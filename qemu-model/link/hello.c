@@ -2,7 +2,9 @@
 /*
  * The begin of a link: the first message of each side. By TCP it always has OHCA_WIRE_MSG_MAX
  * bytes, whatever version the peer has, and stays in the socket until it is complete (SO_RCVLOWAT):
- * no memory is used for a peer that has not identified itself.
+ * no memory is used for a peer that has not identified itself. A peek ends before an urgent byte,
+ * however many bytes follow it, while the socket is readable: so a peer that sends one before its
+ * message is complete is refused.
  */
 #include "link_priv.h"
 
@@ -149,7 +151,7 @@ static ssize_t first_len(const uint8_t *buf, struct ohca_link_err *err)
 static ssize_t recv_first(int fd, const struct ohca_link_closer *closer, uint8_t *buf,
 			  struct ohca_link_err *err)
 {
-	struct pollfd p = { .fd = fd, .events = POLLRDHUP };
+	struct pollfd p = { .fd = fd, .events = POLLRDHUP | POLLPRI };
 	const bool tcp = link_is_tcp(fd);
 	ssize_t n = tcp ? recv(fd, buf, OHCA_WIRE_MSG_MAX, MSG_DONTWAIT | MSG_PEEK) :
 		    link_recv(fd, closer, buf, OHCA_WIRE_MSG_MAX);
@@ -165,7 +167,8 @@ static ssize_t recv_first(int fd, const struct ohca_link_closer *closer, uint8_t
 				errno, "the peer cannot be reached");
 	if (!n || (tcp && n < OHCA_WIRE_MSG_MAX))
 		return n && poll(&p, 1, 0) == 0 ? 0 :
-		       link_err(err, OHCA_LINK_E_PROTO, 0,
+		       link_err(err, OHCA_LINK_E_PROTO, 0, p.revents & POLLPRI ?
+				"the peer sent urgent data in its first message" :
 				"the peer closed the socket before its first message");
 	if (!tcp)
 		return n;

@@ -735,10 +735,10 @@ static void test_closer(void **state)
 	live_look(&v);
 	assert_int_equal(live_connect(&e[2], path, 52, &err), 0);
 	assert_int_equal(ep_switch(&e[1], IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, d), 0);
-	/* the first of them */
-	while (!atomic_load(&closing.closes))
+	/* the first of them, one in each thread */
+	while (atomic_load(&closing.closes) < FAB_CLOSER_THREADS)
 		usleep(100);
-	assert_int_equal(atomic_load(&closing.closes), 1);
+	assert_int_equal(atomic_load(&closing.closes), FAB_CLOSER_THREADS);
 	assert_false(atomic_load(&closing.late));
 	atomic_store(&closing.held, false);
 	/* those of both messages, two sockets, and the link's memory and epoll set */

@@ -228,6 +228,21 @@ int call_shutdown(int fd, int how)
 	return 0;
 }
 
+/* The closer switches SO_LINGER of anything off before it closes it. */
+int call_setsockopt(int fd, int level, int name, const void *value, socklen_t len)
+{
+	const struct linger *l = value;
+	const struct file *f;
+
+	/* other targets have real ones */
+	if (fd < FD_BASE)
+		return setsockopt(fd, level, name, value, len);
+	f = file_of(fd);
+	must(level == SOL_SOCKET && name == SO_LINGER && len == sizeof(*l) && !l->l_onoff,
+	     "setsockopt() with these arguments");
+	return f->kind == PACKETS || f->kind == STREAM ? 0 : error(ENOTSOCK);
+}
+
 /* Whether @f can send to its peer now; else errno is set. */
 static bool may_send(struct file *f, int flags, unsigned int most)
 {

@@ -31,6 +31,7 @@ ssize_t call_recvmsg(int fd, struct msghdr *h, int flags);
 ssize_t call_send(int fd, const void *buf, size_t n, int flags);
 ssize_t call_recv(int fd, void *buf, size_t n, int flags);
 int call_shutdown(int fd, int how);
+int call_setsockopt(int fd, int level, int name, const void *value, socklen_t len);
 int call_eventfd(unsigned int value, int flags);
 int call_epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev);
 int call_memfd_create(const char *name, unsigned int flags);

@@ -317,6 +317,66 @@ static void test_first(void **state)
 	}
 }
 
+/* Connects to a listener on loopback. @s: the listener's end, and the other. */
+static void tcp_pair(int s[2])
+{
+	char path[OHCA_LINK_TCP_MAX];
+	struct ohca_link_err err;
+	const int fd = listen_tcp(path);
+
+	s[1] = link_tcp_connect(path, &err);
+	assert_true(s[1] >= 0);
+	readable(fd);
+	s[0] = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	assert_true(s[0] >= 0);
+	close(fd);
+}
+
+/*
+ * Nobody waits for the rest of a first message behind an urgent byte: neither a listener for HELLO
+ * nor the connecting side for GREETING. An urgent byte after the message is that of the link.
+ */
+static void test_urgent(void **state)
+{
+	uint8_t msg[OHCA_WIRE_MSG_MAX] = { 0 }, nonce[OHCA_LINK_NONCE];
+	struct ohca_link_cfg c, peer;
+	struct ohca_link *l = NULL;
+	struct ohca_wire_hello h;
+	struct ohca_link_err err;
+	struct pollfd p = { .events = POLLPRI };
+	int s[2];
+
+	(void)state;
+	ohca_link_cfg_init(&c);
+	link_hello_fill(&h, &c);
+	memcpy(msg, &h, sizeof(h));
+	for (unsigned int how = 0; how < 3; how++) {
+		const size_t before = how < 2 ? 100 : sizeof(msg);
+
+		tcp_pair(s);
+		p.fd = s[how == 1];
+		if (how == 1)
+			link_tcp_prepare(s[1]);
+		else
+			assert_int_equal(ohca_link_greet(s[0], nonce, &err), 0);
+		assert_int_equal(send(s[how != 1], msg, before, 0), before);
+		assert_int_equal(send(s[how != 1], "!", 1, MSG_OOB), 1);
+		assert_int_equal(send(s[how != 1], msg, sizeof(msg), 0), sizeof(msg));
+		assert_int_equal(poll(&p, 1, 10000), 1);
+		if (how == 1)
+			assert_int_equal(ohca_link_connect_finish(s[1], &c, &l, &err), -1);
+		else
+			assert_int_equal(ohca_link_hello_recv(s[0], NULL, &peer, &err),
+					 how ? 1 : -1);
+		if (how < 2)
+			expect_err(&err, OHCA_LINK_E_PROTO, 0,
+				   "the peer sent urgent data in its first message");
+		close(s[0]);
+		if (how != 1)
+			close(s[1]);
+	}
+}
+
 /* ---- frames --------------------------------------------------------------------- */
 
 static void test_lanes(void **state)
@@ -968,6 +1028,7 @@ int main(void)
 		cmocka_unit_test(test_token),
 		cmocka_unit_test(test_waiting),
 		cmocka_unit_test(test_first),
+		cmocka_unit_test(test_urgent),
 		cmocka_unit_test(test_lanes),
 		cmocka_unit_test(test_late_reader),
 		cmocka_unit_test(test_many_frames),
