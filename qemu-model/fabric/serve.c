@@ -417,7 +417,7 @@ static bool open_control(struct loop *l, const char *path)
 {
 	if (!path)
 		return true;
-	l->control = fab_control_new(&l->m, l->data, path, l->epfd);
+	l->control = fab_control_new(&l->m, l->data, path, l->epfd, &l->closer);
 	if (!l->control)
 		fprintf(stderr, "ohca-fabric: --control %s: %s: use another PATH, of a file that "
 			"is not there, in a directory that is\n", path, strerror(errno));
@@ -496,7 +496,7 @@ static void start_threads(void *arg)
 {
 	struct loop *l = arg;
 
-	if ((fab_serve_has_links(l->cfg) || l->sim) && !fab_closer_start(&l->closer))
+	if ((fab_serve_has_links(l->cfg) || l->sim || l->control) && !fab_closer_start(&l->closer))
 		fprintf(stderr, "ohca-fabric: no thread closes descriptors, so a machine that "
 			"leaves delays the others: %s\n", strerror(errno));
 	if (l->sockets.fronts && !fab_fronts_start(l->sockets.fronts))

@@ -579,7 +579,7 @@ static int setup_clients(void **st)
 	setup_hosts(st);
 	snprintf(control_path, sizeof(control_path), "%s/control", dir);
 	control_epfd = epoll_create1(EPOLL_CLOEXEC);
-	control = fab_control_new(&m, d, control_path, control_epfd);
+	control = fab_control_new(&m, d, control_path, control_epfd, NULL);
 	assert_non_null(control);
 	return 0;
 }

@@ -3,11 +3,11 @@
  * The datagrams of libumad2sim: responses to clients, clients that are killed, and invalid
  * datagrams.
  */
+#include "pass.h"
 #include "sim.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 
 #include "fabric/fault/fault.h"
@@ -549,26 +549,6 @@ static void unwanted(void **st)
 	}
 	leave(&from);
 	leave(&c);
-}
-
-/* Sends the read end of a pipe, and closes it here. Return: the write end. */
-static int pass_pipe(int fd)
-{
-	union {
-		char buf[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr hdr;
-	} c = { .hdr = { .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS,
-			 .cmsg_len = CMSG_LEN(sizeof(int)) } };
-	struct iovec iov = { .iov_base = &c, .iov_len = 1 };
-	struct msghdr h = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = c.buf,
-			    .msg_controllen = sizeof(c.buf) };
-	int ends[2];
-
-	assert_int_equal(pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
-	memcpy(CMSG_DATA(&c.hdr), &ends[0], sizeof(int));
-	assert_int_equal(sendmsg(fd, &h, 0), 1);
-	close(ends[0]);
-	return ends[1];
 }
 
 /* The closer closes all descriptors that come, also in the socket of a client that leaves. */

@@ -17,6 +17,7 @@
 #include "link/link.h"
 
 #include "fabric/base/event.h"
+#include "fabric/base/passed.h"
 #include "fabric/fault/journal.h"
 
 #define EVENT_LISTEN	FAB_CONTROL_CLIENTS	/* after the clients' */
@@ -45,6 +46,7 @@ struct client {
 /*
  * @spare: a descriptor that is closed to accept a client when no descriptor is free, so that such a
  *	client gets an error at once
+ * @closer: closes descriptors that a client passes
  * @listening: @listen is in the epoll set; otherwise it will be at @accept_due_ns
  * @starved: the last attempt to accept has failed
  */
@@ -55,6 +57,7 @@ struct fab_control {
 	int epfd;
 	int listen;
 	int spare;
+	struct fab_closer *closer;
 	bool listening, starved;
 	uint64_t accept_due_ns;
 	struct sockaddr_un un;
@@ -78,13 +81,43 @@ static uint64_t host_ns(const struct fab_control *c)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
+/* Receive, and no descriptors. Return: as recv(). */
+static ssize_t hear(struct fab_control *c, int fd, char *buf, size_t size)
+{
+	struct iovec iov = { .iov_base = buf, .iov_len = size };
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
+	union fab_passed room;
+	ssize_t n;
+
+	fab_passed_expect(&m, &room);
+	n = recvmsg(fd, &m, MSG_CMSG_CLOEXEC);
+	if (n >= 0)
+		fab_passed_close(c->closer, &m);
+	return n;
+}
+
+/* Received bytes of a client that are discarded at its end; a socket can have fewer parts. */
+#define MOST_PARTS	4096u
+
+/* Close a client's socket. What is in it would be closed with it, so it must be empty. */
+static void hang_up(struct fab_control *c, int fd)
+{
+	char rest[4096];
+
+	shutdown(fd, SHUT_RDWR);
+	for (unsigned int i = 0; i < MOST_PARTS; i++)
+		if (hear(c, fd, rest, sizeof(rest)) <= 0)
+			break;
+	close(fd);
+}
+
 static void drop(struct fab_control *c, struct client *p)
 {
 	if (p->spool)
 		c->captures--;
 	fab_spool_free(p->spool);
 	p->spool = NULL;
-	close(p->fd);
+	hang_up(c, p->fd);
 	free(p->out);
 	p->fd = -1;
 	p->out = NULL;
@@ -172,7 +205,7 @@ static void send_capture(struct fab_control *c, struct client *p)
 /* Any byte from a client, or its end, ends its capture. */
 static void hear_capture(struct fab_control *c, struct client *p)
 {
-	if (p->spool->c && (recv(p->fd, p->line, sizeof(p->line), 0) >= 0 ||
+	if (p->spool->c && (hear(c, p->fd, p->line, sizeof(p->line)) >= 0 ||
 			    (errno != EAGAIN && errno != EINTR)))
 		fab_spool_end(p->spool);
 	send_capture(c, p);
@@ -223,7 +256,7 @@ static void serve_client(struct fab_control *c, struct client *p)
 		if (!client_push(c, p))
 			return;
 	} else if (!has_request(p)) {
-		n = recv(p->fd, p->line + p->have, sizeof(p->line) - p->have, 0);
+		n = hear(c, p->fd, p->line + p->have, sizeof(p->line) - p->have);
 		if (!n || (n < 0 && errno != EAGAIN && errno != EINTR)) {
 			drop(c, p);
 			return;
@@ -254,10 +287,10 @@ static int next_client(const struct fab_control *c)
 	return accept4(c->listen, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 }
 
-static void turn_away(int fd, const char *why)
+static void turn_away(struct fab_control *c, int fd, const char *why)
 {
 	send(fd, why, strlen(why), MSG_NOSIGNAL);
-	close(fd);
+	hang_up(c, fd);
 }
 
 /*
@@ -332,7 +365,7 @@ static int refuse_client(struct fab_control *c)
 	error = fd < 0 ? errno : 0;
 	if (fd >= 0) {
 		accepted(c);
-		turn_away(fd, "{\"error\": \"the fabric has no descriptor left: end a program, or "
+		turn_away(c, fd, "{\"error\": \"the fabric has no descriptor left: end a program, or "
 			  "start it with a higher limit (ulimit -n)\"}\n");
 	}
 	c->spare = spare_descriptor(c);
@@ -361,11 +394,11 @@ static void take_client(struct fab_control *c)
 	accepted(c);
 	p = client_place(c);
 	if (!p) {
-		turn_away(fd, "{\"error\": \"too many programs are connected: end one\"}\n");
+		turn_away(c, fd, "{\"error\": \"too many programs are connected: end one\"}\n");
 		return;
 	}
 	if (!watch_fd(c, EPOLL_CTL_ADD, fd, (uint32_t)(p - c->client), EPOLLIN)) {
-		turn_away(fd, "{\"error\": \"the fabric cannot watch one more connection: the host "
+		turn_away(c, fd, "{\"error\": \"the fabric cannot watch one more connection: the host "
 			  "has no memory left, or fs.epoll.max_user_watches is too low\"}\n");
 		return;
 	}
@@ -452,7 +485,7 @@ static bool listen_at(struct fab_control *c, const char *path)
 }
 
 struct fab_control *fab_control_new(struct fab_mgmt *m, struct fab_data *d, const char *path,
-				    int epfd)
+				    int epfd, struct fab_closer *closer)
 {
 	struct fab_control *c;
 
@@ -467,6 +500,7 @@ struct fab_control *fab_control_new(struct fab_mgmt *m, struct fab_data *d, cons
 	m->journal = &c->journal;
 	c->d = d;
 	c->epfd = epfd;
+	c->closer = closer;
 	for (uint32_t i = 0; i < FAB_CONTROL_CLIENTS; i++)
 		c->client[i].fd = -1;
 	c->listen = -1;

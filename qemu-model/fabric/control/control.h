@@ -21,6 +21,7 @@
 #ifndef OHCA_FABRIC_CONTROL_H
 #define OHCA_FABRIC_CONTROL_H
 
+#include "fabric/base/closer.h"
 #include "fabric/watch/spool.h"
 
 /*
@@ -44,11 +45,12 @@ struct fab_control;
  * @d: its data path, for captures, or NULL
  * @path: of the socket's file; a socket without a listener is replaced
  * @epfd: epoll descriptor; its events of FAB_EVENT_CONTROL are for fab_control_event()
+ * @closer: closes descriptors that a client passes; NULL: they are closed at once
  *
  * Return: NULL, errno has the reason; EADDRINUSE: a process listens there, or it is not a socket.
  */
 struct fab_control *fab_control_new(struct fab_mgmt *m, struct fab_data *d, const char *path,
-				    int epfd);
+				    int epfd, struct fab_closer *closer);
 
 /** fab_control_free() - close all sockets and remove the file; NULL does nothing */
 void fab_control_free(struct fab_control *c);
