@@ -8,6 +8,7 @@
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,6 +19,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -357,12 +359,33 @@ failed:
 	return NULL;
 }
 
+/*
+ * Check that a descriptor is a memfd of exactly @bytes that keeps its size. In one of huge pages,
+ * or in a larger one, the daemon could make a hole that ends this process, or blocks it for long.
+ */
+static int check_page(struct ohca_front *f, int fd, size_t bytes)
+{
+	/* this calls no file system, and fails for all files that are not in memory */
+	const int seals = fcntl(fd, F_GET_SEALS);
+	struct statfs fs;
+	struct stat st;
+
+	if (seals < 0 || (seals & SEALS) != SEALS)
+		return lose(f, "the HCA's page is not sealed against resizing");
+	if (fstat(fd, &st) || fstatfs(fd, &fs))
+		return lose(f, "fstat of the HCA's page: %s", strerror(errno));
+	if (fs.f_type != TMPFS_MAGIC)
+		return lose(f, "the HCA's page is not in tmpfs");
+	if (st.st_size < 0 || (uint64_t)st.st_size != bytes)
+		return lose(f, "the HCA's page has %lld bytes instead of %zu",
+			    (long long)st.st_size, bytes);
+	return 0;
+}
+
 /* Map the page that the daemon passes, if it matches WELCOME. */
 static int map_page(struct ohca_front *f, const struct ohca_front_welcome *w, int fd)
 {
 	struct ohca_db_sizes size = { .uars = le32toh(w->uars) };
-	int seals = fcntl(fd, F_GET_SEALS);
-	struct stat st;
 	size_t bytes;
 	void *p;
 
@@ -372,13 +395,8 @@ static int map_page(struct ohca_front *f, const struct ohca_front_welcome *w, in
 	if (!bytes || le64toh(w->page_bytes) != OHCA_PAGE_BYTES(bytes))
 		return lose(f, "the fabric's process sent invalid sizes of the HCA's page");
 	bytes = OHCA_PAGE_BYTES(bytes);
-	if (fstat(fd, &st))
-		return lose(f, "fstat of the HCA's page: %s", strerror(errno));
-	if (seals < 0 || (seals & SEALS) != SEALS)
-		return lose(f, "the HCA's page is not sealed against resizing");
-	if ((uint64_t)st.st_size < bytes)
-		return lose(f, "the HCA's page has %lld bytes instead of %zu",
-			    (long long)st.st_size, bytes);
+	if (check_page(f, fd, bytes))
+		return -1;
 	p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (p == MAP_FAILED)
 		return lose(f, "mapping the HCA's page: %s", strerror(errno));

@@ -545,19 +545,35 @@ static void no_page(struct daemon *l, struct answer *a)
 	a->fd[OHCA_FRONT_FD_PAGE] = l->irq[1];
 }
 
-/* The page is replaced by another memfd, of @bytes. */
-static void replace_page(struct daemon *l, struct answer *a, size_t bytes, int seals)
+/* The page is replaced by another memfd with @flags, of @bytes. */
+static void replace_page_by(struct daemon *l, struct answer *a, unsigned int flags, size_t bytes,
+			    int seals)
 {
 	close(l->memfd);
-	l->memfd = memfd_create("other", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	l->memfd = memfd_create("other", MFD_CLOEXEC | MFD_ALLOW_SEALING | flags);
 	if (ftruncate(l->memfd, (off_t)bytes) || fcntl(l->memfd, F_ADD_SEALS, seals))
 		abort();
 	a->fd[OHCA_FRONT_FD_PAGE] = l->memfd;
 }
 
+static void replace_page(struct daemon *l, struct answer *a, size_t bytes, int seals)
+{
+	replace_page_by(l, a, 0, bytes, seals);
+}
+
 static void small_page(struct daemon *l, struct answer *a)
 {
 	replace_page(l, a, l->bytes - 1, F_SEAL_SHRINK | F_SEAL_GROW);
+}
+
+static void large_page(struct daemon *l, struct answer *a)
+{
+	replace_page(l, a, l->bytes + 1, F_SEAL_SHRINK | F_SEAL_GROW);
+}
+
+static void huge_page(struct daemon *l, struct answer *a)
+{
+	replace_page_by(l, a, MFD_HUGETLB | MAP_HUGE_2MB, 2 << 20, F_SEAL_SHRINK | F_SEAL_GROW);
 }
 
 static void unsealed_page(struct daemon *l, struct answer *a)
@@ -645,6 +661,7 @@ static const struct lie {
 	{ datagrams, "descriptors of a wrong type" },
 	{ no_page, "not sealed" },
 	{ small_page, "bytes instead of" },
+	{ large_page, "bytes instead of" },
 	{ unsealed_page, "not sealed" },
 	{ wrong_size, "sent invalid sizes of" },
 	{ no_sizes, "sent invalid sizes of" },
@@ -655,24 +672,40 @@ static const struct lie {
 	{ empty_error, "closed the connection without a reason" },
 };
 
+static void expect_no_welcome(const struct lie *lie)
+{
+	unsigned int before = open_fds();
+	struct ohca_front_err err = { .absent = true };
+	struct ohca_front *f;
+	struct daemon l;
+
+	daemon_open(&l, lie->change);
+	f = ohca_front_connect(l.path, &hello, -1, PATIENCE_MS, &err);
+	assert_null(f);
+	assert_false(err.absent);
+	if (!strstr(err.text, lie->why))
+		fail_msg("'%s', not '%s'", err.text, lie->why);
+	daemon_close(&l);
+	assert_int_equal(open_fds(), before);
+}
+
 static void test_welcome_lies(void **state)
 {
 	(void)state;
-	for (unsigned int i = 0; i < sizeof(welcome_lies) / sizeof(*welcome_lies); i++) {
-		unsigned int before = open_fds();
-		struct ohca_front_err err = { .absent = true };
-		struct ohca_front *f;
-		struct daemon l;
+	for (unsigned int i = 0; i < sizeof(welcome_lies) / sizeof(*welcome_lies); i++)
+		expect_no_welcome(&welcome_lies[i]);
+}
 
-		daemon_open(&l, welcome_lies[i].change);
-		f = ohca_front_connect(l.path, &hello, -1, PATIENCE_MS, &err);
-		assert_null(f);
-		assert_false(err.absent);
-		if (!strstr(err.text, welcome_lies[i].why))
-			fail_msg("'%s', not '%s'", err.text, welcome_lies[i].why);
-		daemon_close(&l);
-		assert_int_equal(open_fds(), before);
-	}
+/* A page of a kernel with hugetlbfs; no huge page has to be free. */
+static void test_huge_page(void **state)
+{
+	const int fd = memfd_create("huge", MFD_CLOEXEC | MFD_HUGETLB | MAP_HUGE_2MB);
+
+	(void)state;
+	if (fd < 0)
+		skip();
+	close(fd);
+	expect_no_welcome(&(const struct lie){ huge_page, "not in tmpfs" });
 }
 
 /* ---- lies in answers ---------------------------------------------------------------------- */
@@ -861,6 +894,7 @@ int main(void)
 		cmocka_unit_test(test_mute),
 		cmocka_unit_test(test_urgent),
 		cmocka_unit_test(test_welcome_lies),
+		cmocka_unit_test(test_huge_page),
 		cmocka_unit_test(test_call_lies),
 		cmocka_unit_test(test_unmap_lies),
 		cmocka_unit_test(test_unasked),
