@@ -11,6 +11,10 @@
  * rejects an address. It removes a mapping by a call: when that returns, the
  * HCA does no DMA by the mapping.
  *
+ * When QEMU sends many mappings, the ring becomes full again and again, and each
+ * time a call empties it. All these calls have one time limit, OHCA_MAPS_MS,
+ * because QEMU holds the BQL meanwhile.
+ *
  * An IOMMU model without notifications of added mappings (SMMUv3, intel-iommu
  * without caching-mode=on) is refused.
  */
@@ -18,6 +22,15 @@
 #include "qapi/error.h"
 #include "ohca.h"
 #include "trace.h"
+
+/* Longest time for all mappings, and for all of a replay. */
+#define OHCA_MAPS_MS        OHCA_FRONT_UNMAP_MS
+
+#define OHCA_MAPS_SLOW      "it needs more than 2 s for the mappings of the " \
+                            "IOMMU: give ohca-fabric more processor time, or " \
+                            "use larger pages in the guest"
+
+QEMU_BUILD_BUG_ON(OHCA_MAPS_MS != 2000);
 
 /*
  * A mapping of bus addresses @iova to @last to memory. The tree is sorted by
@@ -92,11 +105,33 @@ static void ohca_maps_cut(OhcaHosted *h, uint64_t iova, uint64_t last)
 
 /* ---- messages to the process ---- */
 
+/* Limit the time of all messages until ohca_maps_unlimit(). */
+static void ohca_maps_limit(OhcaHosted *h)
+{
+    h->maps_end = g_get_monotonic_time() + OHCA_MAPS_MS * 1000;
+}
+
+static void ohca_maps_unlimit(OhcaHosted *h)
+{
+    h->maps_end = 0;
+}
+
+/* If the limit is exceeded, end the connection. Returns: whether there is one */
+static bool ohca_maps_in_time(OhcaState *s)
+{
+    int64_t end = s->host.maps_end;
+
+    if (end && g_get_monotonic_time() >= end) {
+        ohca_hosted_give_up(s, OHCA_MAPS_SLOW);
+    }
+    return s->host.there;
+}
+
 static bool ohca_map_tell(OhcaState *s, const OhcaMap *m)
 {
     OhcaHosted *h = &s->host;
     uint64_t off = m->off + m->mr->ram_block->fd_offset;
-    int block = ohca_hosted_block(s, m->mr);
+    int block = ohca_maps_in_time(s) ? ohca_hosted_block(s, m->mr) : -1;
 
     if (block >= 0 &&
         ohca_front_map(h->front->f, m->iova, m->last - m->iova + 1, block, off,
@@ -108,7 +143,8 @@ static bool ohca_map_tell(OhcaState *s, const OhcaMap *m)
 
 static void ohca_maps_untell(OhcaState *s, uint64_t iova, uint64_t last)
 {
-    if (s->host.there && ohca_front_unmap(s->host.front->f, iova, last)) {
+    if (ohca_maps_in_time(s) &&
+        ohca_front_unmap(s->host.front->f, iova, last)) {
         ohca_hosted_give_up(s, "it does not remove mappings of the IOMMU");
     }
 }
@@ -140,7 +176,8 @@ static gboolean ohca_map_tell_one(gpointer key, gpointer value, gpointer opaque)
  * ohca_hosted_iommu_send: send all mappings to the process, or remove them
  *
  * The process has mappings only while the IOMMU translates for the device,
- * which needs bus mastering.
+ * which needs bus mastering. If it does not accept all of them within
+ * OHCA_MAPS_MS, QEMU ends the connection.
  */
 void ohca_hosted_iommu_send(OhcaState *s)
 {
@@ -151,7 +188,9 @@ void ohca_hosted_iommu_send(OhcaState *s)
     }
     h->maps_told = h->iommu;
     if (h->iommu) {
+        ohca_maps_limit(h);
         g_tree_foreach(h->maps, ohca_map_tell_one, s);
+        ohca_maps_unlimit(h);
     } else {
         ohca_maps_untell(s, 0, UINT64_MAX);
     }
@@ -221,6 +260,16 @@ static void ohca_iommu_notify(IOMMUNotifier *n, IOMMUTLBEntry *entry)
 
 /* ---- the listener of the device's address space behind the IOMMU ---- */
 
+/* Replay the mappings of a region, with the time limit of sending all. */
+static void ohca_iommu_replay(struct OhcaIommu *i)
+{
+    OhcaHosted *h = &i->s->host;
+
+    ohca_maps_limit(h);
+    memory_region_iommu_replay(i->mr, &i->n);
+    ohca_maps_unlimit(h);
+}
+
 static void ohca_notifier_init(IOMMUNotifier *n, MemoryRegion *mr, hwaddr first,
                                hwaddr last)
 {
@@ -255,7 +304,7 @@ static void ohca_iommu_add(MemoryListener *listener, MemoryRegionSection *sec)
         return;
     }
     QLIST_INSERT_HEAD(&h->iommus, i, next);
-    memory_region_iommu_replay(i->mr, &i->n);
+    ohca_iommu_replay(i);
 }
 
 /**
@@ -270,7 +319,7 @@ void ohca_hosted_iommu_loaded(OhcaState *s)
     struct OhcaIommu *i;
 
     QLIST_FOREACH(i, &s->host.iommus, next) {
-        memory_region_iommu_replay(i->mr, &i->n);
+        ohca_iommu_replay(i);
     }
 }
 

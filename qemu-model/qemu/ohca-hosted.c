@@ -7,8 +7,9 @@
  * have mapped, without messages and locks. All else is a message with an
  * answer, sent under the BQL: writes of registers, reset, pause, and changes of
  * memory. They take effect before the call returns. A call waits at most
- * OHCA_FRONT_CALL_MS. When an IOMMU removes many mappings, QEMU makes several
- * calls, which wait at most OHCA_FRONT_UNMAP_MS together.
+ * OHCA_FRONT_CALL_MS. When an IOMMU removes many mappings, or QEMU sends all of
+ * them, QEMU makes several calls, which wait at most OHCA_FRONT_UNMAP_MS
+ * together.
  *
  * If the process ends or does not answer, the connection is lost: doorbells do
  * nothing, and STATUS reads as AWAY. QEMU connects again; the device is then as

@@ -111,6 +111,7 @@ typedef struct OhcaHosted {
     QLIST_HEAD(, OhcaIommu) iommus;
     GTree *maps;                /* all mappings; NULL: there is no IOMMU */
     bool maps_told;             /* they have been sent to the process */
+    int64_t maps_end;           /* time limit of messages, us; 0: there is none */
     char *iommu_refused;        /* why an IOMMU has no notifications, or NULL */
 } OhcaHosted;
 

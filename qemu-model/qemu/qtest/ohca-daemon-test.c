@@ -1,15 +1,127 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* qtest of cards and ohca-fabric: refusals, hotplug, connections, dirty memory. */
 #include "qemu/osdep.h"
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include "qemu/bswap.h"
 #include "libqtest.h"
 #include "hw/pci/pci_regs.h"
+#include "hw/rdma/core/front/proto.h"
 #include "ohca-card.h"
 
 /* Register of ACPI that ejects slots */
 #define ACPI_EJECT  0xae08
+
+/* ---- a fabric whose answers change ---- */
+
+/*
+ * A thread that has the fabric's socket and passes messages between QEMU and
+ * the fabric. The test may change the fields that follow @thread at any time.
+ */
+typedef struct Proxy {
+    int listener;
+    char *real;                 /* path of the fabric's socket now */
+    GThread *thread;
+    unsigned int type;          /* of messages whose answers it changes */
+    unsigned int delay_ms;      /* before such an answer */
+    unsigned int seen;          /* such messages so far */
+} Proxy;
+
+static int proxy_connect(const char *path)
+{
+    struct sockaddr_un sa = { .sun_family = AF_UNIX };
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+
+    g_strlcpy(sa.sun_path, path, sizeof(sa.sun_path));
+    g_assert(!connect(fd, (struct sockaddr *)&sa, sizeof(sa)));
+    return fd;
+}
+
+/*
+ * Pass a message from @from to @to. @type is the type of QEMU's last message.
+ *
+ * Returns: false: there is no message, or no connection
+ */
+static bool proxy_pass(Proxy *p, int from, int to, bool from_qemu, int *type)
+{
+    static uint8_t buf[OHCA_FRONT_MAX];
+    union {
+        char buf[CMSG_SPACE(OHCA_FRONT_FDS * sizeof(int))];
+        struct cmsghdr align;
+    } c;
+    struct iovec iov = { .iov_base = buf, .iov_len = sizeof(buf) };
+    struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = c.buf,
+                        .msg_controllen = sizeof(c.buf) };
+    ssize_t n = recvmsg(from, &m, 0);
+    struct cmsghdr *cm = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
+    unsigned int i, fds = cm ? (cm->cmsg_len - CMSG_LEN(0)) / sizeof(int) : 0;
+    bool ok = n > 0;
+
+    if (ok && from_qemu) {
+        *type = le16_to_cpu(((struct ohca_front_hdr *)buf)->type);
+        p->seen += *type == p->type;
+    } else if (ok && *type == p->type) {
+        g_usleep(p->delay_ms * 1000);
+    }
+    iov.iov_len = MAX(n, 0);
+    ok = ok && sendmsg(to, &m, MSG_NOSIGNAL) == n;
+    for (i = 0; i < fds; i++) {
+        close(((int *)CMSG_DATA(cm))[i]);
+    }
+    return ok;
+}
+
+static void *proxy_run(void *opaque)
+{
+    Proxy *p = opaque;
+    int qemu, type;
+
+    while ((qemu = accept(p->listener, NULL, NULL)) >= 0) {
+        struct pollfd fds[2] = {
+            { .fd = qemu, .events = POLLIN },
+            { .fd = proxy_connect(p->real), .events = POLLIN },
+        };
+        bool ok = true;
+
+        type = 0;
+        while (ok && poll(fds, 2, -1) > 0) {
+            bool from_qemu = fds[0].revents;
+
+            ok = proxy_pass(p, fds[!from_qemu].fd, fds[from_qemu].fd, from_qemu,
+                            &type);
+        }
+        close(fds[0].fd);
+        close(fds[1].fd);
+    }
+    return NULL;
+}
+
+/* Put a proxy in front of a fabric. */
+static void proxy_open(Proxy *p, Fabric *f)
+{
+    struct sockaddr_un sa = { .sun_family = AF_UNIX };
+
+    *p = (Proxy) { .real = g_strdup_printf("%s.real", f->path) };
+    g_assert(!rename(f->path, p->real));
+    p->listener = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+    g_strlcpy(sa.sun_path, f->path, sizeof(sa.sun_path));
+    g_assert(!bind(p->listener, (struct sockaddr *)&sa, sizeof(sa)));
+    g_assert(!listen(p->listener, 8));
+    p->thread = g_thread_new("proxy", proxy_run, p);
+}
+
+/* Only after all machines have ended. */
+static void proxy_close(Proxy *p)
+{
+    shutdown(p->listener, SHUT_RDWR);
+    g_thread_join(p->thread);
+    close(p->listener);
+    unlink(p->real);
+    g_free(p->real);
+}
+
+/* ---- tests ---- */
 
 /* Plug a second card. */
 static Card plug(Card *c, const char *id)
@@ -261,6 +373,66 @@ static void test_silent(void)
     close(busy);
     unlink(path);
     rmdir(dir);
+}
+
+#define MAPS_TABLES 128         /* of 512 mappings */
+#define MAPS_CALLS  (MAPS_TABLES * 512 / 256)
+#define SLOW_MS     40
+
+/*
+ * The guest enables bus mastering behind an IOMMU with many mappings. QEMU does
+ * not wait for a slow process as long as that needs for all of them.
+ */
+static void test_slow_maps(void)
+{
+    uint64_t root, level3, level2, level1, table[512];
+    int64_t begin, end;
+    uint16_t command;
+    Proxy p;
+    Card c;
+    int i;
+
+    memset(&c, 0, sizeof(c));
+    fabric_open(&c.fabric);
+    proxy_open(&p, &c.fabric);
+    card_boot_at(&c, VTD_MACHINE, VTD_CARD);
+    command = qpci_config_readw(c.dev, PCI_COMMAND);
+    g_assert(command & PCI_COMMAND_MASTER);
+    qpci_config_writew(c.dev, PCI_COMMAND, command & ~PCI_COMMAND_MASTER);
+    root = vtd_tables(&c);
+    level3 = qtest_readq(c.qs->qts, qtest_readq(c.qs->qts, root) - 1 +
+                         16 * c.dev->devfn) - 1;
+    level2 = vtd_page(&c);
+    qtest_writeq(c.qs->qts, level3 + 8, level2 | 3);
+    for (i = 0; i < 512; i++) {
+        table[i] = cpu_to_le64(c.mbox | 3);
+    }
+    for (i = 0; i < MAPS_TABLES; i++) {
+        level1 = vtd_page(&c);
+        qtest_memwrite(c.qs->qts, level1, table, sizeof(table));
+        qtest_writeq(c.qs->qts, level2 + 8 * i, level1 | 3);
+    }
+    qtest_writeq(c.qs->qts, VTD_BASE + VTD_RTADDR, root);
+    vtd_command(&c, VTD_SRTP, VTD_SRTP);
+    vtd_command(&c, VTD_TE, VTD_TE);
+    p.delay_ms = SLOW_MS;
+    p.type = OHCA_FRONT_UNMAP;
+    begin = g_get_monotonic_time();
+    qpci_config_writew(c.dev, PCI_COMMAND, command);
+    end = g_get_monotonic_time();
+    g_test_message("%u calls, %u ms", p.seen, (int)(end - begin) / 1000);
+    g_assert_cmpint(p.seen, >=, 1);
+    g_assert_cmpint(end - begin, <, MAPS_CALLS * SLOW_MS * 1000 / 2);
+    expect_status(&c, OHCA_STATUS_AWAY);
+    /* the process has become faster */
+    p.delay_ms = 0;
+    expect_status(&c, OHCA_STATUS_READY);
+    card_start(&c);
+    expect_nop(&c);
+    g_free(c.dev);
+    qtest_pc_shutdown(c.qs);
+    proxy_close(&p);
+    fabric_close(&c.fabric);
 }
 
 /*
@@ -549,6 +721,7 @@ int main(int argc, char **argv)
     qtest_add_func("/ohca/daemon/refused", test_refused);
     qtest_add_func("/ohca/daemon/disk", test_disk);
     qtest_add_func("/ohca/daemon/iommu", test_iommu);
+    qtest_add_func("/ohca/daemon/slow-maps", test_slow_maps);
     qtest_add_func("/ohca/daemon/code", test_code);
     qtest_add_func("/ohca/daemon/map", test_map);
     qtest_add_func("/ohca/daemon/dirty", test_dirty);
