@@ -595,10 +595,17 @@ int ohca_front_unmap(struct ohca_front *f, uint64_t iova, uint64_t last)
 	return r;
 }
 
-/* Whether the ring has no room for one more. The daemon's @map_tail is not trusted. */
-static bool maps_full(const struct ohca_front *f)
+/* Entries of the ring that the daemon has not read. Its @map_tail is not trusted. */
+static uint32_t maps_unread(const struct ohca_front *f)
 {
-	return f->map_head - atomic_load(&f->page->map_tail) >= OHCA_PAGE_MAPS;
+	return f->map_head - atomic_load(&f->page->map_tail);
+}
+
+int ohca_front_maps_read(struct ohca_front *f)
+{
+	if (ohca_front_lost(f))
+		return -1;
+	return maps_unread(f) ? ohca_front_unmap(f, OHCA_FRONT_ALIGN, OHCA_FRONT_ALIGN - 1) : 0;
 }
 
 int ohca_front_map(struct ohca_front *f, uint64_t iova, uint64_t len, uint32_t block, uint64_t off,
@@ -609,11 +616,11 @@ int ohca_front_map(struct ohca_front *f, uint64_t iova, uint64_t len, uint32_t b
 
 	if (ohca_front_lost(f))
 		return -1;
-	if (maps_full(f))
-		r = ohca_front_unmap(f, OHCA_FRONT_ALIGN, OHCA_FRONT_ALIGN - 1);
+	if (maps_unread(f) >= OHCA_PAGE_MAPS)
+		r = ohca_front_maps_read(f);
 	if (r)
 		return r;
-	if (maps_full(f))
+	if (maps_unread(f) >= OHCA_PAGE_MAPS)
 		return lose(f, "the fabric's process does not accept mappings of the IOMMU");
 	m = (struct ohca_page_map *)((uint8_t *)f->page + OHCA_PAGE_RING) +
 	    f->map_head % OHCA_PAGE_MAPS;

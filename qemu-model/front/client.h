@@ -97,6 +97,14 @@ int ohca_front_map(struct ohca_front *f, uint64_t iova, uint64_t len, uint32_t b
 		   uint32_t flags);
 
 /**
+ * ohca_front_maps_read() - have the daemon read all translations that are in the ring
+ *
+ * This precedes an UNBLOCK: the daemon rejects a translation of a block that it has removed.
+ * Return: as ohca_front_call().
+ */
+int ohca_front_maps_read(struct ohca_front *f);
+
+/**
  * ohca_front_unmap() - remove the translations of addresses from @iova to @last: there is no DMA
  *	after the return
  *

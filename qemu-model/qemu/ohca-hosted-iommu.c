@@ -196,6 +196,19 @@ void ohca_hosted_iommu_send(OhcaState *s)
     }
 }
 
+/**
+ * ohca_hosted_iommu_settle: have the process read the ring of mappings
+ *
+ * Call this before UNBLOCK, which the process refuses if it has mappings of the
+ * block.
+ */
+void ohca_hosted_iommu_settle(OhcaState *s)
+{
+    if (s->host.there && ohca_front_maps_read(s->host.front->f)) {
+        ohca_hosted_give_up(s, "it does not accept mappings of the IOMMU");
+    }
+}
+
 /* ---- notifications of an IOMMU ---- */
 
 static void ohca_iommu_map_ram(OhcaState *s, const OhcaMap *m)

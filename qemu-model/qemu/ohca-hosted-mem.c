@@ -5,8 +5,12 @@
  * The process maps the files of the machine's RAM, each as a block, and
  * receives a table of their bus addresses. A memory listener makes the table
  * and sends it when it changes. When that call returns, the HCA does not access
- * removed memory any more. QEMU announces blocks before the table that needs
- * them, and removes them after a table without them is in use.
+ * removed memory any more. QEMU announces a block before the table, or the
+ * mapping of an IOMMU, that needs it. It removes blocks after a table without
+ * them is in use. Behind an IOMMU the table is empty, so QEMU also removes a
+ * block when the machine does not have its memory any more, and when another
+ * block needs its id. The process refuses that while it has mappings of the
+ * block.
  *
  * Memory without a shared file (firmware, frame buffers) is no target of DMA.
  * The process may refuse a file on a disk, for example of persistent memory.
@@ -156,6 +160,44 @@ static int ohca_block_tell(OhcaState *s, unsigned int i, MemoryRegion *mr)
     return ohca_hosted_log(s, &b->log, mr, i, size) ? 0 : -1;
 }
 
+/* Remove the block @i, unless the process has mappings of it. */
+static void ohca_block_drop(OhcaState *s, unsigned int i)
+{
+    struct ohca_front_block m = { .id = cpu_to_le32(i) };
+
+    ohca_hosted_iommu_settle(s);
+    if (!ohca_hosted_say(s, OHCA_FRONT_UNBLOCK, &m,
+                         offsetof(struct ohca_front_block, size), -1, NULL)) {
+        ohca_block_clear(&s->host.block[i]);
+    }
+}
+
+/* Remove blocks that neither the table nor a mapping of an IOMMU uses. */
+static void ohca_blocks_drop(OhcaState *s)
+{
+    unsigned int i;
+
+    for (i = 0; i < OHCA_FRONT_BLOCKS; i++) {
+        if (s->host.block[i].mr && !s->host.block[i].used) {
+            ohca_block_drop(s, i);
+        }
+    }
+}
+
+/* Remove blocks of memory that the machine does not have any more. */
+static void ohca_blocks_drop_unplugged(OhcaState *s)
+{
+    unsigned int i;
+
+    for (i = 0; i < OHCA_FRONT_BLOCKS; i++) {
+        MemoryRegion *mr = s->host.block[i].mr;
+
+        if (mr && !memory_region_is_mapped(mr)) {
+            ohca_block_drop(s, i);
+        }
+    }
+}
+
 /**
  * ohca_hosted_block: id of the block of a region; announces a new block
  *
@@ -171,6 +213,10 @@ int ohca_hosted_block(OhcaState *s, MemoryRegion *mr)
 
         i = ohca_block_find(s, NULL);
         if (i == OHCA_FRONT_BLOCKS) {
+            ohca_blocks_drop(s);
+            i = ohca_block_find(s, NULL);
+        }
+        if (i == OHCA_FRONT_BLOCKS) {
             ohca_hosted_give_up(s, "the machine has too many memory backends");
             return -1;
         }
@@ -183,7 +229,6 @@ int ohca_hosted_block(OhcaState *s, MemoryRegion *mr)
             return -1;
         }
     }
-    s->host.block[i].used = true;
     return i;
 }
 
@@ -227,24 +272,6 @@ bool ohca_hosted_mem_take(OhcaState *s, Error **errp)
         error_setg(errp, OHCA_ON_DISK, t.refused->name);
     }
     return !t.refused;
-}
-
-/* Remove blocks that neither the table nor a mapping of an IOMMU uses. */
-static void ohca_blocks_drop(OhcaState *s)
-{
-    unsigned int i;
-
-    for (i = 0; i < OHCA_FRONT_BLOCKS; i++) {
-        OhcaBlock *b = &s->host.block[i];
-        struct ohca_front_block m = { .id = cpu_to_le32(i) };
-
-        if (b->mr && !b->used &&
-            !ohca_hosted_say(s, OHCA_FRONT_UNBLOCK, &m,
-                             offsetof(struct ohca_front_block, size), -1,
-                             NULL)) {
-            ohca_block_clear(b);
-        }
-    }
 }
 
 /* ---- the table ---- */
@@ -302,6 +329,7 @@ static GByteArray *ohca_table_make(OhcaState *s)
             return NULL;
         }
         if (ohca_hosted_is_shared(ram->mr)) {
+            h->block[block].used = true;
             ohca_table_add(table, ram, block);
         }
     }
@@ -481,6 +509,7 @@ static void ohca_hosted_commit(MemoryListener *listener)
         h->refused = g_strdup(ohca_hosted_iommu_refused(s));
     }
     ohca_hosted_mem_send(s);
+    ohca_blocks_drop_unplugged(s);
     ohca_ram_free(old);
 }
 

@@ -211,6 +211,7 @@ const char *ohca_hosted_iommu_refused(OhcaState *s);
 void ohca_hosted_iommu_init(OhcaState *s);
 void ohca_hosted_iommu_exit(OhcaState *s);
 void ohca_hosted_iommu_send(OhcaState *s);
+void ohca_hosted_iommu_settle(OhcaState *s);
 void ohca_hosted_iommu_loaded(OhcaState *s);
 
 /* ohca-hosted-move.c; all under the BQL */

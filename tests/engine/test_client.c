@@ -241,6 +241,11 @@ static void test_maps(void **state)
 		assert_int_equal(l.page->map_head, OHCA_PAGE_MAPS + !lies);
 		assert_int_equal(ring[0].iova, lies ? 0 : 77 << 12);
 		assert_int_equal(!!ohca_front_lost(f), lies);
+		/* a daemon that has read all of the ring is not called */
+		for (unsigned int i = 0; i < 2; i++) {
+			assert_int_equal(ohca_front_maps_read(f), lies ? -1 : 0);
+			assert_int_equal(l.calls, 1 + !lies);
+		}
 		ohca_front_free(f);
 		daemon_close(&l);
 	}

@@ -221,6 +221,157 @@ static void test_no_mappings(void)
     card_close(&c);
 }
 
+#define DIMMS       70          /* more than a process accepts blocks */
+#define DIMM_SIZE   (2 << 20)
+#define DIMM_BASE   (4ull << 30)
+#define DIMM_IOVA   (1ull << 30)
+
+/* Registers of ACPI that select and eject DIMMs */
+#define ACPI_DIMM   0xa00
+#define ACPI_FLAGS  0xa14
+#define ACPI_REMOVE 8
+
+/*
+ * Start a machine with slots for DIMMs and a card behind an IOMMU.
+ *
+ * Returns: address of the entry of the IOMMU for DIMM_IOVA
+ */
+static uint64_t dimms_open(Card *c)
+{
+    uint64_t root, level3, level2, level1;
+
+    card_boot(c, VTD_MACHINE " -m 128M,slots=128,maxmem=512M", VTD_CARD);
+    root = vtd_tables(c);
+    level3 = qtest_readq(c->qs->qts, qtest_readq(c->qs->qts, root) - 1 +
+                         16 * c->dev->devfn) - 1;
+    level2 = vtd_page(c);
+    level1 = vtd_page(c);
+    qtest_writeq(c->qs->qts, level3 + 8, level2 | 3);
+    qtest_writeq(c->qs->qts, level2, level1 | 3);
+    qtest_writeq(c->qs->qts, VTD_BASE + VTD_RTADDR, root);
+    vtd_command(c, VTD_SRTP, VTD_SRTP);
+    vtd_command(c, VTD_TE, VTD_TE);
+    card_start(c);
+    expect_nop(c);
+    return level1;
+}
+
+static void dimm_plug(Card *c, int i)
+{
+    g_autofree char *mem = g_strdup_printf("mem%d", i);
+    g_autofree char *id = g_strdup_printf("dimm%d", i);
+
+    qtest_qmp_assert_success(c->qs->qts, "{'execute': 'object-add', "
+                             "'arguments': {'qom-type': 'memory-backend-memfd', "
+                             "'id': %s, 'size': %d, 'share': true}}", mem,
+                             DIMM_SIZE);
+    qtest_qmp_assert_success(c->qs->qts, "{'execute': 'device_add', "
+                             "'arguments': {'driver': 'pc-dimm', 'id': %s, "
+                             "'memdev': %s, 'slot': %d, 'addr': %" PRIu64 "}}",
+                             id, mem, i,
+                             (uint64_t)(DIMM_BASE + (uint64_t)i * DIMM_SIZE));
+}
+
+static void dimm_unplug(Card *c, int i)
+{
+    g_autofree char *mem = g_strdup_printf("mem%d", i);
+    g_autofree char *id = g_strdup_printf("dimm%d", i);
+
+    qtest_qmp_device_del_send(c->qs->qts, id);
+    qtest_outl(c->qs->qts, ACPI_DIMM, i);
+    qtest_outb(c->qs->qts, ACPI_FLAGS, ACPI_REMOVE);
+    qtest_qmp_eventwait(c->qs->qts, "DEVICE_DELETED");
+    qtest_qmp_assert_success(c->qs->qts, "{'execute': 'object-del', "
+                             "'arguments': {'id': %s}}", mem);
+}
+
+/* Returns: how many mappings of memory backends a process has */
+static unsigned int backends(pid_t pid)
+{
+    g_autofree char *path = g_strdup_printf("/proc/%d/maps", pid);
+    g_autofree char *text = NULL;
+    unsigned int n = 0;
+    char *at;
+
+    g_assert(g_file_get_contents(path, &text, NULL, NULL));
+    for (at = text; (at = strstr(at, "memory-backend-memfd")); at++) {
+        n++;
+    }
+    return n;
+}
+
+/* The process unmaps removed memory in steps. */
+static void expect_backends(Card *c, unsigned int n)
+{
+    int i;
+
+    for (i = 0; i < 30000 && backends(c->fabric.pid) != n; i++) {
+        g_usleep(1000);
+    }
+    g_assert_cmpint(backends(c->fabric.pid), ==, n);
+}
+
+/*
+ * Behind an IOMMU: after a DIMM is unplugged its memory is freed, and the guest
+ * can map more DIMMs one after the other than a process accepts blocks.
+ */
+static void test_dimms(void)
+{
+    unsigned int before;
+    uint64_t level1;
+    Card c;
+    int i;
+
+    level1 = dimms_open(&c);
+    before = backends(c.fabric.pid);
+    g_assert_cmpint(before, ==, 1);
+    for (i = 0; i < DIMMS; i++) {
+        dimm_plug(&c, i);
+        qtest_writeq(c.qs->qts, level1, (DIMM_BASE + (uint64_t)i * DIMM_SIZE) | 3);
+        vtd_invalidate(&c);
+        if (i < 2) {
+            expect_query(&c, DIMM_IOVA, OHCA_ADMIN_OK);
+            g_assert_cmpint(backends(c.fabric.pid), ==, before + 1);
+        }
+        qtest_writeq(c.qs->qts, level1, 0);
+        vtd_invalidate(&c);
+        if (i < 2) {
+            expect_query(&c, DIMM_IOVA, OHCA_ADMIN_DMA);
+            dimm_unplug(&c, i);
+            expect_backends(&c, before);
+        }
+    }
+    g_assert_cmphex(reg(&c, OHCA_REG_STATUS), !=, OHCA_STATUS_AWAY);
+    expect_nop(&c);
+    card_close(&c);
+}
+
+/*
+ * Behind an IOMMU: a DIMM is unplugged while the guest maps it, and its mapping
+ * is new.
+ */
+static void test_pulled_dimm(void)
+{
+    uint64_t level1;
+    Card c;
+
+    level1 = dimms_open(&c);
+    dimm_plug(&c, 0);
+    qtest_writeq(c.qs->qts, level1, DIMM_BASE | 3);
+    vtd_invalidate(&c);
+    dimm_unplug(&c, 0);
+    expect_nop(&c);
+    qtest_writeq(c.qs->qts, level1, 0);
+    vtd_invalidate(&c);
+    expect_query(&c, DIMM_IOVA, OHCA_ADMIN_DMA);
+    /* any change of memory regions */
+    qpci_config_writew(c.dev, PCI_COMMAND, PCI_COMMAND_MASTER);
+    expect_backends(&c, 1);
+    qpci_config_writew(c.dev, PCI_COMMAND, PCI_COMMAND_MASTER | PCI_COMMAND_MEMORY);
+    expect_nop(&c);
+    card_close(&c);
+}
+
 int main(int argc, char **argv)
 {
     card_test_init(&argc, &argv);
@@ -230,5 +381,7 @@ int main(int argc, char **argv)
     qtest_add_func("/ohca/iommu", test_iommu);
     qtest_add_func("/ohca/iommu/mappings", test_mappings);
     qtest_add_func("/ohca/iommu/no-mappings", test_no_mappings);
+    qtest_add_func("/ohca/iommu/dimms", test_dimms);
+    qtest_add_func("/ohca/iommu/pulled-dimm", test_pulled_dimm);
     return card_test_run();
 }
