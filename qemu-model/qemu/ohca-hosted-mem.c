@@ -123,7 +123,7 @@ bool ohca_hosted_log(OhcaState *s, OhcaLog *log, MemoryRegion *mr,
     if (r) {
         ohca_log_close(log);
         ohca_hosted_give_up(s, r == OHCA_FRONT_LIMIT ? OHCA_LIMIT :
-                            "it refused a log of the memory that it writes");
+                            "ohca-fabric refused a log of the memory that it writes");
     }
     return !r;
 }
@@ -158,6 +158,22 @@ static int ohca_block_tell(OhcaState *s, unsigned int i, MemoryRegion *mr)
         ohca_hosted_stay(s, NULL);
     }
     return ohca_hosted_log(s, &b->log, mr, i, size) ? 0 : -1;
+}
+
+/*
+ * Returns: why the process has refused a block of @mr with the status @r, which
+ * the caller frees
+ */
+static char *ohca_block_refused(const MemoryRegion *mr, int r)
+{
+    switch (r) {
+    case OHCA_FRONT_NO_MEMORY:
+        return g_strdup("ohca-fabric is out of memory");
+    case OHCA_FRONT_LIMIT:
+        return g_strdup(OHCA_LIMIT);
+    default:
+        return g_strdup_printf(OHCA_ON_DISK, mr->name);
+    }
 }
 
 /* Remove the block @i, unless the process has mappings of it. */
@@ -222,24 +238,24 @@ int ohca_hosted_block(OhcaState *s, MemoryRegion *mr)
         }
         r = ohca_block_tell(s, i, mr);
         if (r) {
-            why = g_strdup_printf(OHCA_ON_DISK, mr->name);
-            ohca_hosted_give_up(s, r == OHCA_FRONT_NO_MEMORY ?
-                                "it is out of memory" :
-                                r == OHCA_FRONT_LIMIT ? OHCA_LIMIT : why);
+            why = ohca_block_refused(mr, r);
+            ohca_hosted_give_up(s, why);
             return -1;
         }
     }
     return i;
 }
 
-/* A device, and memory that its process has refused. */
+/* A device, and memory that its process has not accepted. */
 typedef struct OhcaTaken {
     OhcaState *s;
     const MemoryRegion *refused;
+    int r;                      /* why: as ohca_hosted_say() */
 } OhcaTaken;
 
 /*
- * Announce @mr if it is on a disk. Returns: whether the process has refused it.
+ * Announce @mr if it is on a disk. Returns: whether the process has not
+ * accepted it.
  */
 static bool ohca_find_refused(Int128 start, Int128 len, const MemoryRegion *mr,
                               hwaddr offset, void *opaque)
@@ -249,9 +265,9 @@ static bool ohca_find_refused(Int128 start, Int128 len, const MemoryRegion *mr,
 
     if (i < OHCA_FRONT_BLOCKS && ohca_hosted_is_shared(mr) &&
         ohca_is_on_disk(mr) &&
-        ohca_block_find(t->s, mr) == OHCA_FRONT_BLOCKS &&
-        ohca_block_tell(t->s, i, (MemoryRegion *)mr)) {
-        t->refused = mr;
+        ohca_block_find(t->s, mr) == OHCA_FRONT_BLOCKS) {
+        t->r = ohca_block_tell(t->s, i, (MemoryRegion *)mr);
+        t->refused = t->r ? mr : NULL;
     }
     return t->refused;
 }
@@ -269,7 +285,11 @@ bool ohca_hosted_mem_take(OhcaState *s, Error **errp)
     flatview_for_each_range(address_space_to_flatview(&address_space_memory),
                             ohca_find_refused, &t);
     if (t.refused) {
-        error_setg(errp, OHCA_ON_DISK, t.refused->name);
+        g_autofree char *why = t.r < 0 ?
+                               g_strdup(ohca_front_lost(ohca_front_of(s))) :
+                               ohca_block_refused(t.refused, t.r);
+
+        error_setg(errp, "%s", why);
     }
     return !t.refused;
 }

@@ -25,6 +25,8 @@ typedef struct Proxy {
     GThread *thread;
     unsigned int type;          /* of messages whose answers it changes */
     unsigned int delay_ms;      /* before such an answer */
+    unsigned int status;        /* of such an answer, if not 0 */
+    bool end;                   /* end the connection instead of an answer */
     unsigned int seen;          /* such messages so far */
 } Proxy;
 
@@ -36,6 +38,16 @@ static int proxy_connect(const char *path)
     g_strlcpy(sa.sun_path, path, sizeof(sa.sun_path));
     g_assert(!connect(fd, (struct sockaddr *)&sa, sizeof(sa)));
     return fd;
+}
+
+/* Change an answer. Returns: false: end the connection */
+static bool proxy_change(Proxy *p, struct ohca_front_done *done)
+{
+    g_usleep(p->delay_ms * 1000);
+    if (p->status) {
+        done->status = cpu_to_le32(p->status);
+    }
+    return !p->end;
 }
 
 /*
@@ -62,7 +74,7 @@ static bool proxy_pass(Proxy *p, int from, int to, bool from_qemu, int *type)
         *type = le16_to_cpu(((struct ohca_front_hdr *)buf)->type);
         p->seen += *type == p->type;
     } else if (ok && *type == p->type) {
-        g_usleep(p->delay_ms * 1000);
+        ok = proxy_change(p, (void *)buf);
     }
     iov.iov_len = MAX(n, 0);
     ok = ok && sendmsg(to, &m, MSG_NOSIGNAL) == n;
@@ -329,6 +341,60 @@ static void test_disk(void)
     expect_nop(&c);
     qtest_quit(qts);
     card_close(&c);
+    unlink(file);
+}
+
+/*
+ * When a device is realized, the process does not accept memory on a disk, for
+ * another reason than that it is on a disk. The error has the reason.
+ */
+static void test_disk_reasons(void)
+{
+    static const struct {
+        unsigned int type, status;
+        bool end;
+        const char *why;
+    } reasons[] = {
+        { OHCA_FRONT_BLOCK, OHCA_FRONT_NOT_SHARED, false, "--disk-memory" },
+        { OHCA_FRONT_BLOCK, OHCA_FRONT_LIMIT, false, "--front-memory" },
+        { OHCA_FRONT_BLOCK, OHCA_FRONT_NO_MEMORY, false,
+          "ohca-fabric is out of memory" },
+        { OHCA_FRONT_BLOCK, 0, true, "closed the socket" },
+        { OHCA_FRONT_LOG, OHCA_FRONT_LIMIT, false, "--front-memory" },
+        { OHCA_FRONT_LOG, OHCA_FRONT_INVALID, false, "refused a log" },
+    };
+    char file[] = "ohca-ram-XXXXXX";
+    int fd = g_mkstemp(file);
+    g_autofree char *args = g_strdup_printf(
+        "-machine memory-backend=disk -object memory-backend-file,id=disk,"
+        "size=128M,share=on,mem-path=%s", file);
+    Fabric f = { .disk = true };
+    g_autofree char *props = NULL;
+    QTestState *qts;
+    unsigned int i;
+    Proxy p;
+
+    g_assert_cmpint(fd, >=, 0);
+    if (fcntl(fd, F_GET_SEALS) >= 0) {
+        g_test_skip("the directory is in memory");
+        close(fd);
+        unlink(file);
+        return;
+    }
+    close(fd);
+    fabric_open(&f);
+    proxy_open(&p, &f);
+    props = g_strdup_printf(", 'fabric': '%s'", f.path);
+    qts = machine(args);
+    for (i = 0; i < ARRAY_SIZE(reasons); i++) {
+        p.type = reasons[i].type;
+        p.status = reasons[i].status;
+        p.end = reasons[i].end;
+        expect_refusal(qts, props, reasons[i].why);
+    }
+    qtest_quit(qts);
+    proxy_close(&p);
+    fabric_close(&f);
     unlink(file);
 }
 
@@ -720,6 +786,7 @@ int main(int argc, char **argv)
     qtest_add_func("/ohca/daemon/lies", test_lies);
     qtest_add_func("/ohca/daemon/refused", test_refused);
     qtest_add_func("/ohca/daemon/disk", test_disk);
+    qtest_add_func("/ohca/daemon/disk-reasons", test_disk_reasons);
     qtest_add_func("/ohca/daemon/iommu", test_iommu);
     qtest_add_func("/ohca/daemon/slow-maps", test_slow_maps);
     qtest_add_func("/ohca/daemon/code", test_code);
