@@ -6,6 +6,7 @@
  */
 #include "front_world.h"
 
+#include "engine/base/limits.h"
 #include "fabric/hca/front.h"
 
 struct bad_world {
@@ -19,6 +20,16 @@ struct bad_world {
 #define BLOCK	(1u << 20)
 #define IOVA	0x100000ull
 #define BURST	100u
+
+static atomic_uint covers;	/* mappings in place of others: each is a bus error of the daemon */
+
+void *__real_mmap(void *addr, size_t n, int prot, int flags, int fd, off_t off);
+void *__wrap_mmap(void *addr, size_t n, int prot, int flags, int fd, off_t off);
+void *__wrap_mmap(void *addr, size_t n, int prot, int flags, int fd, off_t off)
+{
+	covers += !!(flags & MAP_FIXED);
+	return __real_mmap(addr, n, prot, flags, fd, off);
+}
 
 static int setup(void **state)
 {
@@ -639,6 +650,72 @@ static void test_vanishes(void **state)
 	}
 }
 
+#define LOST_AT		(1ull << 40)
+#define LOST		(8u << 20)
+#define LOST_QPS	4u
+#define LOST_WQES	16u	/* of each QP */
+#define LOST_SGES	30u
+
+/*
+ * Work requests of a machine refer to some thousand pages that are truncated. The HCA accesses none
+ * after the first error, except for those of the work request that it executes.
+ */
+static void test_pages_vanish(void **state)
+{
+	struct bad_world *b = *state;
+	struct pair *p = &b->pair;
+	const int fd = memfd_create("lost", MFD_CLOEXEC);
+	union message m = { .run = { .running = htole32(1) } };
+	struct host_qp qp[LOST_QPS][2];
+	struct ohca_front_range r[2];
+	struct machine evil;
+	uint64_t at = LOST_AT;
+
+	assert_int_equal(ftruncate(fd, LOST), 0);
+	machine_up(&evil, b->w, 5);
+	r[0] = range(HOST_BASE, evil.mem_len, MEM_BLOCK, 0, 0);
+	r[1] = range(LOST_AT, LOST, 7, 0, 0);
+	assert_int_equal(call_block(&evil.f, 7, LOST, fd), OHCA_FRONT_OK);
+	assert_int_equal(call_mem(&evil.f, r, 2), OHCA_FRONT_OK);
+	for (unsigned int i = 0; i < LOST_QPS; i++) {
+		const struct host_qp_init a = { .type = OHCA_QPT_RC, .log_sq = 11, .scq = &evil.cq,
+						.rcq = &evil.cq, .flags = OHCA_QP_PRIVILEGED };
+		const struct host_qp_init peer = { .type = OHCA_QPT_RC, .scq = &p->m[0].cq,
+						   .rcq = &p->m[0].cq };
+
+		assert_int_equal(host_qp_create(evil.h, &qp[i][0], &a), 0);
+		assert_int_equal(host_qp_create(p->m[0].h, &qp[i][1], &peer), 0);
+		host_qp_connect(&qp[i][0], 0, LID(p->m[0].at), qp[i][1].qpn, 5, 100, 101);
+		host_qp_connect(&qp[i][1], 0, LID(evil.at), qp[i][0].qpn, 5, 101, 100);
+	}
+	assert_int_equal(ftruncate(fd, 0), 0);
+	/* all of it is there when the HCA begins */
+	assert_int_equal(call_run(&evil.f, 0), OHCA_FRONT_OK);
+	for (unsigned int i = 0; i < LOST_QPS * LOST_WQES; i++) {
+		struct wqe q = wqe_new(OHCA_OP_RDMA_WRITE, 0, i);
+
+		wqe_raddr(&q, p->m[0].mr.iova, p->m[0].mr.key);
+		for (unsigned int s = 0; s < LOST_SGES; s++, at += OHCA_FRONT_ALIGN)
+			wqe_sge(&q, at, 1, OHCA_LOCAL_DMA_LKEY);
+		wqe_post(&qp[i % LOST_QPS][0], &q);
+	}
+	assert_true(at <= LOST_AT + LOST);
+	covers = 0;
+	message_begin(&m, OHCA_FRONT_RUN, sizeof(m.run));
+	assert_true(put(&evil.f, &m, sizeof(m.run), NULL, 0));
+	pend(&evil.f.client, OHCA_PEND_ATTN);
+	assert_int_equal(answer(&evil.f, NULL), OHCA_FRONT_OK);
+	expect_end(&evil.f, "guest memory vanished");
+	assert_in_range(covers, 1, LOST_SGES);
+	for (unsigned int i = 0; i < LOST_QPS; i++) {
+		host_buf_free(&qp[i][0].buf);
+		host_qp_destroy(&qp[i][1]);
+	}
+	machine_down(&evil);
+	wait_free(b->w, 5);
+	close(fd);
+}
+
 /*
  * struct burst - answers to a front that sends message number @n, and the most of them in one pass
  * of the loop.
@@ -758,7 +835,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(truncated), T(flipped), T(fields), T(texts), T(nothing), T(descriptors), T(memory), T(maps), T(logs), T(reach), T(dies),
-		T(vanishes), T(log_vanishes), T(turns), T(deaf), T(page),
+		T(vanishes), T(pages_vanish), T(log_vanishes), T(turns), T(deaf), T(page),
 	};
 
 	return cmocka_run_group_tests_name("fronts that are wrong", tests, NULL, NULL);

@@ -712,6 +712,26 @@ static void test_asleep(void **state)
 	fab_hcas_awake(w->hcas);
 }
 
+/* After an access that has found no memory, the HCA maps none. */
+static void test_vanished(void **state)
+{
+	struct world *w = *state;
+	struct fab_hca *h = w->node[0].hca;
+	bool vanished = false;
+	size_t len = 8;
+
+	h->cfg.vanished = &vanished;
+	assert_ptr_equal(fab_hca_map(h, HOST_BASE, &len, OHCA_DMA_READ), w->h[0]->mem);
+	vanished = true;
+	/* neither where the last range has it, nor elsewhere */
+	assert_null(fab_hca_map(h, HOST_BASE, &len, OHCA_DMA_READ));
+	h->reach.hit = NULL;
+	assert_null(fab_hca_map(h, HOST_BASE, &len, OHCA_DMA_WRITE));
+	vanished = false;
+	assert_ptr_equal(fab_hca_map(h, HOST_BASE, &len, OHCA_DMA_WRITE), w->h[0]->mem);
+	h->cfg.vanished = NULL;
+}
+
 int main(void)
 {
 #define P(name) cmocka_unit_test_setup_teardown(test_##name, setup_paged, teardown)
@@ -719,6 +739,7 @@ int main(void)
 		cmocka_unit_test(test_layout), P(registers), P(fatal), P(lies), P(unfit), P(pending), P(greedy), P(idle), P(irq),
 		P(irq_reset), P(clock), P(clock_torn), P(paused_sender), P(paused_midway), P(paused_receiver),
 		P(paused_deadline), P(paused_link), P(paused_reset), P(sleep), P(asleep),
+		P(vanished),
 	};
 
 	return cmocka_run_group_tests_name("HCAs with fronts", tests, NULL, NULL);

@@ -18,6 +18,7 @@
 #define REAP_LEAST	(16ull << 20)	/* in one system call: 150 us if all pages exist */
 #define REAP_MOST	(1ull << 30)	/* if no page seems to exist */
 #define FAULTS_MOST	1024u		/* pages of a block that are replaced; each takes some us */
+#define PIECE		(2ull << 20)	/* is replaced for each fault after these */
 
 struct fab_block {
 	struct fab_block *next;
@@ -48,17 +49,27 @@ static bool block_cover(uint8_t *at, uint64_t n)
 		    MAP_NORESERVE, -1, 0) != MAP_FAILED;
 }
 
+/* Replace the @n bytes that contain offset @off; @n is a multiple of the page. */
+static bool block_cover_at(const struct fab_block *b, uint64_t off, uint64_t n)
+{
+	const uint64_t from = off / n * n;
+
+	return block_cover(b->mem + from, n < b->size - from ? n : b->size - from);
+}
+
 /*
- * Replace the page at @addr by other memory, or all of the block after FAULTS_MOST pages: that
- * unmaps its pages, which takes 30 ms for each GiB, but each single page makes two more mappings,
- * and their number is limited.
+ * Replace the page at @addr by other memory. Each single page makes two more mappings, and their
+ * number is limited: so after FAULTS_MOST pages each fault replaces a piece. That unmaps the pages
+ * of the piece, which takes some 60 us. All of a block would take 30 ms for each GiB, and a front
+ * chooses its size: it is replaced only if this process has no more mappings.
  */
 static bool block_vanishes(struct fab_block *b, const void *addr)
 {
-	const uint64_t off = (uint64_t)((uintptr_t)addr - (uintptr_t)b->mem) / b->page * b->page;
+	const uint64_t off = (uint64_t)((uintptr_t)addr - (uintptr_t)b->mem);
 
 	*b->vanished = true;
-	return (b->faults++ < FAULTS_MOST && block_cover(b->mem + off, b->page)) ||
+	return (b->faults++ < FAULTS_MOST && block_cover_at(b, off, b->page)) ||
+	       block_cover_at(b, off, b->page > PIECE ? b->page : PIECE) ||
 	       block_cover(b->mem, b->size);
 }
 

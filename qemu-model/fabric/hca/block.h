@@ -4,10 +4,12 @@
  *
  * The process that has passed a file may truncate it, or its file system may have no room for a
  * page: an access is a bus error then. A signal handler maps other memory in place of the page and
- * records that memory has vanished. The current work continues with zeros, and the front is ended
- * after the turn. Only files in memory are mapped (memfd, tmpfs, hugetlbfs): with a disk, or the
- * server of a file system (FUSE, NFS), an access could wait, and with it the whole fabric. Of other
- * descriptors only F_GET_SEALS is requested, which only files in memory answer.
+ * records that memory has vanished. The current access continues with zeros, the HCA maps no more
+ * memory (hca.h), and the front is ended after the turn.
+ *
+ * Only files in memory are mapped (memfd, tmpfs, hugetlbfs): with a disk, or the server of a file
+ * system (FUSE, NFS), an access could wait, and with it the whole fabric. Of other descriptors only
+ * F_GET_SEALS is requested, which only files in memory answer.
  *
  * The operator of the fabric may allow files of a disk, for machines with persistent memory, and
  * then accepts that an access waits for the disk. Files of a server are refused even then: the file

@@ -326,7 +326,8 @@ static bool front_hello(struct fab_front *f, const struct ohca_front_hello *h,
 {
 	struct fab_hca_cfg cfg = { .irq = front_irq, .attn = front_attn,
 				   .maps = fab_front_maps, .persist = fab_front_persist,
-				   .dm_log = &f->log[OHCA_FRONT_LOG_DM], .arg = f };
+				   .dm_log = &f->log[OHCA_FRONT_LOG_DM],
+				   .vanished = &f->vanished, .arg = f };
 	struct fab_front *from = NULL;
 	enum ohca_front_status status;
 	const char *wrong;

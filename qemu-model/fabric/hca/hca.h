@@ -108,6 +108,8 @@ struct fab_hca_reach {
  *	fab_hca_persisted() follows; false: none of it is on a disk. May be NULL: no memory is ever
  *	on a disk
  * @dm_log: log of @engine.dm, or NULL
+ * @vanished: an access to the memory has found none: the HCA maps no memory from then on, and
+ *	continues with what it has mapped in this turn; valid until fab_hca_free(). May be NULL
  * @arg: first argument of all of them
  */
 struct fab_hca_cfg {
@@ -119,6 +121,7 @@ struct fab_hca_cfg {
 	unsigned int (*maps)(void *arg);
 	bool (*persist)(void *arg, const struct iovec *mem, unsigned int n, uint64_t tag);
 	const struct fab_hca_log *dm_log;
+	const bool *vanished;
 	void *arg;
 };
 
@@ -231,7 +234,8 @@ void fab_hca_page_copy(const struct fab_hca *h, struct ohca_page *page);
 
 /**
  * fab_hca_move() - the machine is in another process from now on
- * @to: @page, of fab_hca_page_copy(), @dm_log, @arg, and @engine.dm are used, nothing else
+ * @to: @page, of fab_hca_page_copy(), @dm_log, @vanished, @arg, and @engine.dm are used, nothing
+ *	else
  * @reach: the memory that the HCA accesses from now on; returns that of before
  *
  * Between turns; the machine is paused. Memory and page of before are not used any more after the

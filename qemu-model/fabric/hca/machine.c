@@ -60,6 +60,7 @@ void fab_hca_move(struct fab_hca *h, const struct fab_hca_cfg *to, struct fab_hc
 	*reach = was;
 	h->cfg.arg = to->arg;
 	h->cfg.dm_log = to->dm_log;
+	h->cfg.vanished = to->vanished;
 	h->cfg.engine.dm = to->engine.dm;
 	fab_page_move(h, to->page);
 	ohca_move(h->e, to->engine.dm, h->cfg.engine.doorbells);

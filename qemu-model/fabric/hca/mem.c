@@ -121,10 +121,22 @@ static void *hca_map_found(struct fab_hca *h, uint64_t iova, size_t *len, int pr
 	return r ? hca_map_range(r, iova, len, prot) : NULL;
 }
 
+/*
+ * Whether an access has found no memory. Each such access costs a signal, and the front ends after
+ * the turn: so the turn has only those to memory that it has mapped before.
+ */
+static inline bool hca_vanished(const struct fab_hca *h)
+{
+	return h->cfg.vanished && *h->cfg.vanished;
+}
+
 void *fab_hca_map(void *p, uint64_t iova, size_t *len, int prot)
 {
-	const struct fab_hca_range *r = hca_hit(p, iova);
+	const struct fab_hca_range *r;
 
+	if (hca_vanished(p))
+		return NULL;
+	r = hca_hit(p, iova);
 	return r ? hca_map_range(r, iova, len, prot) : hca_map_found(p, iova, len, prot);
 }
 

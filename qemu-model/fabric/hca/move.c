@@ -92,6 +92,7 @@ static void take_over(struct fab_front *to, struct fab_front *from)
 		.engine.dm = to->dm ? fab_block_mem(to->dm) : NULL,
 		.page = to->page,
 		.dm_log = &to->log[OHCA_FRONT_LOG_DM],
+		.vanished = &to->vanished,
 		.arg = to,
 	};
 
