@@ -732,6 +732,96 @@ static void test_vanished(void **state)
 	h->cfg.vanished = NULL;
 }
 
+/*
+ * A ring of mappings that is full whenever it is read: each time it has one for the next page from
+ * @next on. @most: the most entries that were read in a turn, or between two.
+ */
+static struct {
+	uint64_t next;
+	unsigned int users, most;
+} ring;
+
+static unsigned int ring_maps(void *arg)
+{
+	struct node *n = arg;
+	const struct fab_hca_range r = { ring.next, FAB_HCA_PAGE, n->h->mem, false, NULL };
+
+	assert_true(fab_iotlb_map(&fab_hca_reach(n->hca)->iotlb, &r, &ring.users));
+	ring.next += FAB_HCA_PAGE;
+	if (n->hca->mapped + OHCA_PAGE_MAPS > ring.most)
+		ring.most = n->hca->mapped + OHCA_PAGE_MAPS;
+	return OHCA_PAGE_MAPS;
+}
+
+#define RING_AT	(1ull << 40)
+
+/* Posts a work request with @n local addresses from @at on, each in a page of its own. */
+static void ring_post(struct host_qp *qp, struct node *to, uint8_t op, uint64_t at, unsigned int n)
+{
+	struct wqe q = wqe_new(op, OHCA_WQE_SIGNALED, op);
+
+	wqe_raddr(&q, to->mr.iova, to->mr.key);
+	for (unsigned int i = 0; i < n; i++)
+		wqe_sge(&q, at + i * FAB_HCA_PAGE, 8, OHCA_LOCAL_DMA_LKEY);
+	wqe_post(qp, &q);
+}
+
+/* Connects nodes 0 and 1; node 0 may use bus addresses, and has the ring. */
+static void ring_connect(struct world *w, struct host_qp qp[2])
+{
+	for (unsigned int k = 0; k < 2; k++) {
+		struct node *n = &w->node[k];
+		const struct host_qp_init in = { .type = OHCA_QPT_RC, .scq = &n->cq, .rcq = &n->cq,
+						 .log_sq = 8, .flags = OHCA_QP_PRIVILEGED };
+
+		assert_int_equal(host_qp_create(n->h, &qp[k], &in), 0);
+	}
+	for (unsigned int k = 0; k < 2; k++)
+		host_qp_connect(&qp[k], 0, LID(!k), qp[!k].qpn, 5, 100 + k, 101 - k);
+	ring.next = RING_AT;
+	ring.most = 0;
+	w->node[0].hca->cfg.maps = ring_maps;
+}
+
+/*
+ * After a full ring of mappings further frames wait for a turn of the HCA: the addresses of all
+ * answers are found, and each time one ring is read.
+ */
+static void test_full_rings(void **state)
+{
+	struct world *w = *state;
+	struct host_qp qp[2];
+
+	ring_connect(w, qp);
+	for (unsigned int k = 0; k < 8; k++)
+		ring_post(&qp[0], &w->node[1], OHCA_OP_RDMA_READ, RING_AT + k * FAB_HCA_PAGE, 1);
+	pass(w, MS);
+	for (unsigned int k = 0; k < 8; k++)
+		wc(&w->node[0].cq, OHCA_OP_RDMA_READ, WC_SUCCESS);
+	assert_int_equal(ring.most, OHCA_PAGE_MAPS);
+	done(qp);
+}
+
+/* A work request for which the ring is filled again and again causes the read of two. */
+static void test_endless_ring(void **state)
+{
+	struct world *w = *state;
+	struct node *n = &w->node[0];
+	struct host_qp qp[2];
+
+	ring_connect(w, qp);
+	/* what was read for frames does not count */
+	n->hca->mapped = FAB_HCA_MAPS;
+	ring_post(&qp[0], &w->node[1], OHCA_OP_RDMA_WRITE, RING_AT, 2);
+	pass(w, MS);
+	wc(&n->cq, OHCA_OP_RDMA_WRITE, WC_SUCCESS);
+	ring_post(&qp[0], &w->node[1], OHCA_OP_RDMA_WRITE, ring.next, 20);
+	pass(w, MS);
+	wc(&n->cq, OHCA_OP_RDMA_WRITE, WC_LOC_PROT);
+	assert_int_equal(ring.most, 2 * OHCA_PAGE_MAPS);
+	done(qp);
+}
+
 int main(void)
 {
 #define P(name) cmocka_unit_test_setup_teardown(test_##name, setup_paged, teardown)
@@ -739,7 +829,7 @@ int main(void)
 		cmocka_unit_test(test_layout), P(registers), P(fatal), P(lies), P(unfit), P(pending), P(greedy), P(idle), P(irq),
 		P(irq_reset), P(clock), P(clock_torn), P(paused_sender), P(paused_midway), P(paused_receiver),
 		P(paused_deadline), P(paused_link), P(paused_reset), P(sleep), P(asleep),
-		P(vanished),
+		P(vanished), P(full_rings), P(endless_ring),
 	};
 
 	return cmocka_run_group_tests_name("HCAs with fronts", tests, NULL, NULL);

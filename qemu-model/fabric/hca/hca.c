@@ -269,6 +269,7 @@ static void hca_turn(struct fab_hca *h)
 	h->in_call = true;
 	more = ohca_poll(h->e, FAB_HCA_BURST);
 	h->in_call = false;
+	h->mapped = 0;
 	h->due_ns = ohca_next_deadline(h->e);
 	if (h->due_ns != OHCA_NO_DEADLINE)
 		h->due_ns = (h->due_ns - (h->clock >> 1)) & OHCA_PAGE_CLOCK_MASK;

@@ -44,7 +44,7 @@
 #define FAB_HCA_PORTS	2u
 #define FAB_HCA_SMPS	32u	/* that a port accepts and answers between two turns */
 #define FAB_HCA_RANGES	1024u	/* of memory */
-#define FAB_HCA_MAPS	1024u	/* translations that are read in a turn */
+#define FAB_HCA_MAPS	512u	/* translations that are read in a turn, or between two */
 #define FAB_HCA_FLUSH	1024u	/* translations that are looked up for a FLUSH */
 #define FAB_HCA_PAGE	4096u	/* addresses and lengths of ranges are multiples of it */
 #define FAB_HCA_GONE	64u	/* HCAs that wait to be freed; with so many no new one is made */
@@ -100,9 +100,9 @@ struct fab_hca_reach {
  * @irq: raises MSI-X vector @vec. With @page: vectors are in the page, @irq only notifies the
  *	front, and @vec is unused. Must not block or call the fabric; may be NULL
  * @attn: called when OHCA_PEND_ATTN is set in @page: a message waits. Same restrictions as @irq
- * @maps: called in a turn when an address has no translation: add translations that the front has
- *	written to its ring to fab_hca_reach(), at most a full ring. Returns how many it has read;
- *	may be NULL
+ * @maps: called in a turn, or for a frame, when an address has no translation: add translations
+ *	that the front has written to its ring to fab_hca_reach(), at most a full ring. Returns how
+ *	many it has read; may be NULL
  * @persist: called in a turn: FLUSH for persistence of @n stretches of its memory, up to
  *	FAB_HCA_FLUSH, which are invalid after the call; 0: of all its memory. Returns whether
  *	fab_hca_persisted() follows; false: none of it is on a disk. May be NULL: no memory is ever

@@ -18,7 +18,7 @@
  *	lanes that had no room and whose credit the engine does not know of yet; @missed: event of
  *	its link while the machine was paused
  * @reach: its memory
- * @mapped: entries that @cfg.maps has read in this turn
+ * @mapped: entries that @cfg.maps has read in this turn, or since it
  * @kicked: its engine has requested a turn
  * @listed: it waits for its turn, before @next
  * @in_call: its engine is working: it accepts no packet

@@ -80,16 +80,26 @@ static const struct fab_hca_range *hca_range_at(struct fab_hca_reach *reach, uin
 	return NULL;
 }
 
-/* The translation of @iova; the front may have it in its ring, without a notification. */
+/*
+ * The translation of @iova; the front may have it in its ring, without a notification.
+ *
+ * All entries are read, since any of them may be the one. An entry takes up to 2.6 us, if there are
+ * 2^20 ranges, and a front may fill the ring again and again. So a turn reads two full rings at
+ * most: what waits at its begin, and what an honest front adds during it, whose work requests would
+ * fail otherwise. Frames between two turns have two as well, and wait for the turn after one.
+ */
 static const struct fab_hca_range *hca_translation_at(struct fab_hca *h, uint64_t iova)
 {
 	const struct fab_hca_range *r = fab_iotlb_at(&h->reach.iotlb, iova);
 	unsigned int n;
 
-	if (r || !h->cfg.maps || h->mapped >= FAB_HCA_MAPS)
+	if (r || !h->cfg.maps || h->mapped > FAB_HCA_MAPS - OHCA_PAGE_MAPS)
 		return r;
 	n = h->cfg.maps(h->cfg.arg);
 	h->mapped += n;
+	/* frames may wait for this turn */
+	if (h->mapped >= OHCA_PAGE_MAPS && !h->in_call)
+		fab_hca_list(h);
 	return n ? fab_iotlb_at(&h->reach.iotlb, iova) : NULL;
 }
 

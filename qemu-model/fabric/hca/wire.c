@@ -16,7 +16,9 @@ static bool hca_room(void *ctx, unsigned int vl, unsigned int n, uint32_t len)
 	if (p->h->in_call || !p->h->running)
 		return false;
 	/* VL15 has its own limit: data must not keep SMPs out (7.9.1) */
-	return vl == IB_MGMT_VL ? p->smps < FAB_HCA_SMPS : ohca_rx_room(p->h->e, n, len);
+	if (vl == IB_MGMT_VL)
+		return p->smps < FAB_HCA_SMPS;
+	return p->h->mapped < OHCA_PAGE_MAPS && ohca_rx_room(p->h->e, n, len);
 }
 
 static void hca_frame(void *ctx, const struct ohca_link_frame *f, const struct ib_view *view)
