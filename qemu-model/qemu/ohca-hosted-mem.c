@@ -31,7 +31,8 @@
 #define OHCA_NOT_SHARED     "guest memory '%s' is not shared: " OHCA_SHARE_IT
 #define OHCA_ON_DISK        "guest memory '%s' is not in tmpfs or hugetlbfs: " \
                             OHCA_SHARE_IT \
-                            ", or ohca-fabric --disk-memory if it is on a disk"
+                            ", or ohca-fabric --disk-memory if it is in a " \
+                            "file system of a block device (ext4, xfs)"
 #define OHCA_LIMIT          "the machine has more memory than " \
                             "ohca-fabric --front-memory allows"
 

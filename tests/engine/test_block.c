@@ -3,6 +3,7 @@
  * Files that a front has passed: mapped, accessed while they are truncated, unmapped, and closed.
  */
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -59,6 +61,7 @@ int __wrap_munmap(void *p, size_t n)
 }
 
 static unsigned int asked;	/* queries for the kind of file system */
+static bool fuse, plain;	/* the kernel says FUSE; a file system has no attributes of its own */
 
 int __wrap_fstat(int fd, struct stat *st);
 int __wrap_fstat(int fd, struct stat *st)
@@ -71,8 +74,27 @@ int __real_fstatfs(int fd, struct statfs *st);
 int __wrap_fstatfs(int fd, struct statfs *st);
 int __wrap_fstatfs(int fd, struct statfs *st)
 {
+	int r;
+
 	asked++;
-	return __real_fstatfs(fd, st);
+	r = __real_fstatfs(fd, st);
+	if (fuse && !r)
+		st->f_type = FUSE_SUPER_MAGIC;
+	return r;
+}
+
+int __real_statx(int dir, const char *path, int flags, unsigned int mask, struct statx *sx);
+int __wrap_statx(int dir, const char *path, int flags, unsigned int mask, struct statx *sx);
+int __wrap_statx(int dir, const char *path, int flags, unsigned int mask, struct statx *sx)
+{
+	const int r = __real_statx(dir, path, flags, mask, sx);
+
+	/* no server is asked */
+	assert_true(flags & AT_STATX_DONT_SYNC);
+	if (plain && !r)
+		sx->stx_attributes_mask &= STATX_ATTR_AUTOMOUNT | STATX_ATTR_MOUNT_ROOT |
+					   STATX_ATTR_DAX;
+	return r;
 }
 
 /* Makes a file of SIZE with data in each page; the block has its only descriptor. */
@@ -185,6 +207,49 @@ static void test_refused(void **state)
 		assert_int_equal(close(fd[i]), 0);
 	}
 	close(p[1]);
+}
+
+/*
+ * A file system of a block device is accepted, unless it is FUSE: fuseblk has the number of its
+ * device, but no attributes, and its server answers fstat() and fstatfs().
+ */
+static void test_disk(void **state)
+{
+	static struct fab_closer c;
+	const int fd = open(".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	enum ohca_front_status status;
+	struct fab_block *b;
+	bool vanished = false;
+	struct stat st;
+
+	(void)state;
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, SIZE), 0);
+	assert_int_equal(fstat(fd, &st), 0);
+	if (!major(st.st_dev) || fcntl(fd, F_GET_SEALS) >= 0) {
+		close(fd);
+		skip();
+	}
+	for (unsigned int i = 0; i < 2; i++) {
+		plain = !i;
+		fuse = true;
+		asked = 0;
+		b = fab_block_new(fd, SIZE, &c, true, &vanished, &status);
+		fuse = plain = false;
+		assert_null(b);
+		assert_int_equal(status, OHCA_FRONT_NOT_SHARED);
+		/* fstatfs() alone, if anything */
+		assert_int_equal(asked, i);
+	}
+	assert_null(fab_block_new(fd, SIZE, &c, false, &vanished, &status));
+	b = fab_block_new(fd, SIZE, &c, true, &vanished, &status);
+	assert_non_null(b);
+	assert_int_equal(status, OHCA_FRONT_OK);
+	assert_true(fab_block_on_disk(b));
+	fab_block_free(b);
+	while (fab_blocks_reap())
+		;
+	assert_false(vanished);
 }
 
 /* Whether page @i is still that of the file, with its first contents. */
@@ -311,6 +376,7 @@ int main(void)
 		cmocka_unit_test(test_closed),
 		cmocka_unit_test(test_many),
 		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_disk),
 		cmocka_unit_test(test_vanishes),
 		cmocka_unit_test(test_all_vanish),
 		cmocka_unit_test(test_huge),

@@ -138,15 +138,25 @@ static bool is_memory(int fd, uint64_t size, uint64_t *page)
 	return size % *page == 0;
 }
 
-/* Whether @fd is a file of at least @size bytes on a disk of this host. */
+/*
+ * Whether @fd is a file of at least @size bytes in a file system of a block device. Such a file
+ * system may be one of a server, too (fuseblk, as of ntfs-3g).
+ */
 static bool is_on_disk(int fd, uint64_t size, uint64_t *page)
 {
+	struct statfs fs;
 	struct statx sx;
 	struct stat st;
 
-	/* this calls no server; file systems of servers have no device: the major number is 0 */
+	/*
+	 * This calls no server, as fstat() and fstatfs() may. File systems without a block device
+	 * have the major number 0. FUSE with one has no attributes, and ext4 and xfs have.
+	 */
 	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &sx) ||
-	    !S_ISREG(sx.stx_mode) || !sx.stx_dev_major)
+	    !S_ISREG(sx.stx_mode) || !sx.stx_dev_major ||
+	    !(sx.stx_attributes_mask & STATX_ATTR_NODUMP))
+		return false;
+	if (fstatfs(fd, &fs) || (unsigned long)fs.f_type == FUSE_SUPER_MAGIC)
 		return false;
 	*page = (uint64_t)sysconf(_SC_PAGESIZE);
 	return !fstat(fd, &st) && st.st_size >= 0 && size <= (uint64_t)st.st_size;

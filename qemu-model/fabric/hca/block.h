@@ -13,8 +13,9 @@
  *
  * The operator of the fabric may allow files of a disk, for machines with persistent memory, and
  * then accepts that an access waits for the disk. Files of a server are refused even then: the file
- * system of a disk is one of a block device, and reading only the number of that device asks no
- * server.
+ * system must be one of a block device (ext4, xfs), and not FUSE, which may have such a device, too
+ * (ntfs-3g). The first questions are of a kind that no server answers. Files of btrfs and overlayfs
+ * are refused, because these have no number of a device.
  *
  * All functions but two are for one thread, and only that thread accesses the blocks that it has
  * mapped.
