@@ -31,7 +31,8 @@
  * or the write of a register by either decides: by the second one, that the HCA with all its state
  * is now its own; by the first one, that the machine stays there. The daemon ends the other front.
  * If the first front ends before, the second one gets the HCA; if the second one ends, the first
- * one keeps it. The token is valid until the first one runs, ends, or sends LEAVE again.
+ * one keeps it. The token is valid until the first one runs, sends RESET, writes a register, ends,
+ * or sends LEAVE again.
  *
  * DONE and WELCOME have @seq of the message that they answer. A front has one message outstanding
  * at a time. After it has sent one it sets OHCA_PEND_ATTN in its page, and wakes the daemon as for

@@ -114,8 +114,10 @@ bool fab_blocks_vanished(void)
 /* ---- blocks -------------------------------------------------------------------- */
 
 /*
- * Whether @fd is a file of at least @size bytes in memory, in whole pages of @page: then only the
- * kernel determines how long an access takes, and there is no disk.
+ * Whether @fd is a file of at least @size bytes in memory, in whole pages of @page: then an access
+ * waits for no disk and no server. But a front can punch a hole in its memfd, and an access to the
+ * hole sleeps in a page fault until the punch is over: some 160 ms for each GiB, in which no HCA
+ * has a turn. This cannot be prevented.
  */
 static bool is_memory(int fd, uint64_t size, uint64_t *page)
 {

@@ -7,10 +7,10 @@
  * A front is not trusted. Its messages and descriptors are copied, checked and then used. A
  * violation of the protocol ends the front with a reason on both sides, and affects no other front.
  * A pass of the loop processes messages of a front once: FAB_FRONT_BURST messages, or up to one
- * that resets the HCA, changes its memory, or ends it, since these take longer than a packet. No
- * message waits for a disk, or for the server of a file system: descriptors that are not memory are
- * refused without access (block.h), unless the memory of machines may be on a disk. A thread writes
- * it there (persist.h).
+ * that resets the HCA (RESET, or REG with OHCA_REG_CTRL), changes its memory, or ends it, since
+ * these take longer than a packet. No message waits for a disk, or for the server of a file system:
+ * descriptors that are not memory are refused without access (block.h), unless the memory of
+ * machines may be on a disk. A thread writes it there (persist.h).
  *
  *	front.c		fronts: begin, events, end
  *	hello.c		the HCA that a HELLO requests

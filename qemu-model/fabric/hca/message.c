@@ -6,6 +6,7 @@
 
 #include "front_priv.h"
 #include "iotlb.h"
+#include "ohca_regs.h"
 
 _Static_assert(OHCA_FRONT_ALIGN == FAB_HCA_PAGE && OHCA_FRONT_RANGES <= FAB_HCA_RANGES,
 	       "a MEM with other ranges than those of an HCA");
@@ -240,13 +241,14 @@ static enum ohca_front_status on_reg(struct fab_front *f, struct front_msg *m, u
 	const struct ohca_front_reg *r = &f->s->in.reg;
 	const uint32_t off = le32toh(r->off);
 
-	(void)m;
 	if ((r->size != 4 && r->size != 8) || off % r->size || r->flags & ~OHCA_FRONT_REG_WRITE)
 		return OHCA_FRONT_INVALID;
 	if (r->flags & OHCA_FRONT_REG_WRITE)
 		fab_front_decide(f);
 	if (!f->hca)
 		return OHCA_FRONT_INVALID;
+	/* it may reset the HCA; other registers are written at once */
+	m->last |= r->flags & OHCA_FRONT_REG_WRITE && off == OHCA_REG_CTRL;
 	if (r->flags & OHCA_FRONT_REG_WRITE)
 		fab_hca_write_reg(f->hca, off, le64toh(r->value), r->size);
 	else
@@ -316,7 +318,7 @@ static enum ohca_front_status on_bye(struct fab_front *f, struct front_msg *m, u
 
 /* ---- messages ------------------------------------------------------------------ */
 
-/* For each type: smallest length, whether it has a descriptor, and whether it takes long. */
+/* For each type: smallest length, whether it has a descriptor, and whether it always takes long. */
 static const struct {
 	uint16_t type;
 	bool has_fd, is_long;
