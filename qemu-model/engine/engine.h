@@ -305,6 +305,12 @@ void ohca_doorbell(ohca_engine *e, uint32_t uar, uint32_t off, uint64_t val, uns
  */
 bool ohca_poll(ohca_engine *e, unsigned int budget);
 
+/**
+ * ohca_host_work - count work of the host in @dma_map, so that the call ends as early. owner
+ * @n: units of 0.4 ns; OHCA_WORK_* in base/work.h
+ */
+void ohca_host_work(ohca_engine *e, uint64_t n);
+
 /** ohca_next_deadline - when ohca_poll() must be called at the latest, ns. owner */
 uint64_t ohca_next_deadline(const ohca_engine *e);
 

@@ -56,7 +56,8 @@ static const char *block_tell(struct vu_mem *m, struct ohca_front *f, uint32_t i
 		return "the machine has more memory than ohca-fabric --front-memory allows";
 	default:
 		return "guest memory is not in tmpfs or hugetlbfs: " SHARE_IT
-		       ", or ohca-fabric --disk-memory if it is on a disk";
+		       ", or ohca-fabric --disk-memory if it is in a file system of a block "
+		       "device (ext4, xfs)";
 	}
 }
 

@@ -784,8 +784,8 @@ static void ring_connect(struct world *w, struct host_qp qp[2])
 }
 
 /*
- * After a full ring of mappings further frames wait for a turn of the HCA: the addresses of all
- * answers are found, and each time one ring is read.
+ * After a full ring of mappings further work requests, and frames, wait for another turn of the
+ * HCA: all addresses are found, and each time one ring is read.
  */
 static void test_full_rings(void **state)
 {
@@ -793,12 +793,17 @@ static void test_full_rings(void **state)
 	struct host_qp qp[2];
 
 	ring_connect(w, qp);
-	for (unsigned int k = 0; k < 8; k++)
-		ring_post(&qp[0], &w->node[1], OHCA_OP_RDMA_READ, RING_AT + k * FAB_HCA_PAGE, 1);
-	pass(w, MS);
-	for (unsigned int k = 0; k < 8; k++)
-		wc(&w->node[0].cq, OHCA_OP_RDMA_READ, WC_SUCCESS);
-	assert_int_equal(ring.most, OHCA_PAGE_MAPS);
+	for (unsigned int i = 0; i < 2; i++) {
+		const uint8_t op = i ? OHCA_OP_RDMA_READ : OHCA_OP_RDMA_WRITE;
+		const uint64_t at = ring.next;
+
+		for (unsigned int k = 0; k < 8; k++)
+			ring_post(&qp[0], &w->node[1], op, at + k * FAB_HCA_PAGE, 1);
+		pass(w, MS);
+		for (unsigned int k = 0; k < 8; k++)
+			wc(&w->node[0].cq, op, WC_SUCCESS);
+		assert_int_equal(ring.most, OHCA_PAGE_MAPS);
+	}
 	done(qp);
 }
 

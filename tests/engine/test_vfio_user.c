@@ -544,7 +544,8 @@ static void test_away(void **state)
 	assert_int_equal(ftruncate(t->v.m.mem_fd, 0), 0);
 	vmm_reg_set(&t->v, OHCA_REG_AQ_DB, (uint32_t)t->v.m.h->aq_pi + 1, 4);
 	wait_status(&t->v, OHCA_STATUS_AWAY);
-	vmm_expect_said("or ohca-fabric --disk-memory if it is on a disk; trying again\n");
+	vmm_expect_said("or ohca-fabric --disk-memory if it is in a file system of a block device "
+			"(ext4, xfs); trying again\n");
 	assert_int_equal(vmm_reg(&t->v, OHCA_REG_MAGIC, 4), OHCA_MAGIC);
 	assert_int_equal(vmm_reg(&t->v, OHCA_REG_MAGIC, 2), 0);
 	assert_int_equal(vmm_read(&t->v, OHCA_BAR_UAR, OHCA_UAR_CLOCK, 8, &val), 0);

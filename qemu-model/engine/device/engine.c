@@ -230,6 +230,11 @@ bool ohca_poll(ohca_engine *e, unsigned int budget)
 		(more || ohca_db_pending(e) || ohca_db_admin(e) != e->aq_ci));
 }
 
+void ohca_host_work(ohca_engine *e, uint64_t n)
+{
+	ohca_work(e, n);
+}
+
 uint64_t ohca_next_deadline(const ohca_engine *e)
 {
 	uint64_t d, t;

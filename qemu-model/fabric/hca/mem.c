@@ -6,6 +6,9 @@
 
 #include "hca_priv.h"
 
+/* units for an entry of the ring: a full one uses up what a turn may cost for packets */
+#define MAP_WORK	2048u
+
 bool fab_hca_range_is_valid(const struct fab_hca_range *r)
 {
 	return r->mem && r->len && !((r->iova | r->len) % FAB_HCA_PAGE) &&
@@ -84,9 +87,9 @@ static const struct fab_hca_range *hca_range_at(struct fab_hca_reach *reach, uin
  * The translation of @iova; the front may have it in its ring, without a notification.
  *
  * All entries are read, since any of them may be the one. An entry takes up to 2.6 us, if there are
- * 2^20 ranges, and a front may fill the ring again and again. So a turn reads two full rings at
- * most: what waits at its begin, and what an honest front adds during it, whose work requests would
- * fail otherwise. Frames between two turns have two as well, and wait for the turn after one.
+ * 2^20 ranges, and a front may fill the ring again and again. So entries are work of the turn, which
+ * ends after a full ring, and frames then wait for the next turn. One packet may need a second ring:
+ * what waits at its begin, and what an honest front adds during it.
  */
 static const struct fab_hca_range *hca_translation_at(struct fab_hca *h, uint64_t iova)
 {
@@ -97,6 +100,7 @@ static const struct fab_hca_range *hca_translation_at(struct fab_hca *h, uint64_
 		return r;
 	n = h->cfg.maps(h->cfg.arg);
 	h->mapped += n;
+	ohca_host_work(h->e, (uint64_t)n * MAP_WORK);
 	/* frames may wait for this turn */
 	if (h->mapped >= OHCA_PAGE_MAPS && !h->in_call)
 		fab_hca_list(h);
