@@ -132,6 +132,7 @@ uint64_t fab_sim_timer(struct fab_sim *s, uint64_t now_ns)
 	uint64_t next = UINT64_MAX;
 	uint32_t left = NOTICES;
 
+	s->now_ns = now_ns;
 	give_up_deserted(s, &left);
 	for (uint32_t k = 0; s->requests && k < s->clients; k++) {
 		struct sim_client *c = &s->client[k];
