@@ -3,6 +3,7 @@
  * The loop of a fabric that runs in its own thread: peers that really sleep, that send nothing, and
  * that are too many.
  */
+#include "accept.h"
 #include "net.h"
 #include "fabric/serve.h"
 #include "../link/raw.h"
@@ -68,22 +69,6 @@ int __wrap_close(int fd)
 		usleep(100);
 	}
 	return __real_close(fd);
-}
-
-static atomic_int fail_accept;	/* error of accept4(); 0: none */
-static atomic_uint accepts;	/* that have failed */
-
-int __real_accept4(int fd, struct sockaddr *from, socklen_t *len, int flags);
-int __wrap_accept4(int fd, struct sockaddr *from, socklen_t *len, int flags);
-int __wrap_accept4(int fd, struct sockaddr *from, socklen_t *len, int flags)
-{
-	const int error = atomic_load(&fail_accept);
-
-	if (!error)
-		return __real_accept4(fd, from, len, flags);
-	atomic_fetch_add(&accepts, 1);
-	errno = error;
-	return -1;
 }
 
 static unsigned int open_fds(void)

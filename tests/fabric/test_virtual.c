@@ -3,6 +3,7 @@
  * Virtual time of a running fabric: requests during a run are answered after it, and signals take
  * effect.
  */
+#include "accept.h"
 #include "cases.h"
 
 #include <errno.h>
@@ -38,22 +39,6 @@ static struct {
 	sem_t ready, held, go;
 	bool ended;
 } v;
-
-static atomic_int fail_accept;	/* error of accept4(); 0: none */
-static atomic_uint accepts;	/* that have failed */
-
-int __real_accept4(int fd, struct sockaddr *from, socklen_t *len, int flags);
-int __wrap_accept4(int fd, struct sockaddr *from, socklen_t *len, int flags);
-int __wrap_accept4(int fd, struct sockaddr *from, socklen_t *len, int flags)
-{
-	const int error = atomic_load(&fail_accept);
-
-	if (!error)
-		return __real_accept4(fd, from, len, flags);
-	atomic_fetch_add(&accepts, 1);
-	errno = error;
-	return -1;
-}
 
 static void on_ready(void *arg, struct fab_data *d, struct fab_hcas *hcas)
 {
