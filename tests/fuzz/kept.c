@@ -79,3 +79,18 @@ void __wrap_free(void *p)
 	ASAN_POISON_MEMORY_REGION(p, n);
 	k->block[(k->first + k->num++) % BLOCKS] = p;
 }
+
+/*
+ * A large block becomes smaller in place, as with the C library: the sanitizer would copy it each
+ * time, and the engine frees large arrays in small steps.
+ */
+void *__wrap_realloc(void *p, size_t n)
+{
+	const size_t size = p ? __sanitizer_get_allocated_size(p) : 0;
+
+	if (!n || n > size || size <= MOST)
+		return __real_realloc(p, n);
+	ASAN_UNPOISON_MEMORY_REGION(p, n);
+	ASAN_POISON_MEMORY_REGION((char *)p + n, size - n);
+	return p;
+}
