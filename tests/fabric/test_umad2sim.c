@@ -556,6 +556,7 @@ static void passed(void **st)
 {
 	const uint64_t before = sim_closer.in_place;
 	struct client c = attach(110, "host1", false);
+	const struct sim_mad ask = smp(IB_METHOD_GET, IB_SMP_ATTR_NODE_DESC, 2);
 	struct pollfd p = { .events = POLLOUT };
 	unsigned int n = 0;
 
@@ -568,14 +569,20 @@ static void passed(void **st)
 		assert_true(p.revents & POLLERR);
 		close(p.fd);
 	}
-	/* it is in the socket when the client is detached */
+	/*
+	 * It is in the socket when the client is detached, and the socket has an error, too: the
+	 * client has disconnected without the answer that it has received.
+	 */
+	tell(&c, &ask);
+	turn();
 	p.fd = pass_pipe(c.in);
+	join(c.in, "ctl", UINT32_MAX);
 	fab_sim_free(sim);
+	sim = fab_sim_new(&m, name, epfd, &sim_closer);
+	assert_non_null(sim);
 	assert_int_equal(sim_closer.in_place - before, n + 1);
 	close(p.fd);
 	die(&c);
-	sim = fab_sim_new(&m, name, epfd, &sim_closer);
-	assert_non_null(sim);
 }
 
 /* Somebody else has the address of the next client. */

@@ -70,9 +70,12 @@ void fab_sim_drain(struct fab_sim *s, int fd)
 {
 	uint8_t byte;
 
-	/* bounded: without shutdown() the client itself may continue to send */
+	/*
+	 * Bounded: without shutdown() the client itself may continue to send. An error of the
+	 * socket is reported before what it has received.
+	 */
 	for (unsigned int i = 0; i < MOST_DATAGRAMS; i++)
-		if (fab_sim_recv(s, fd, &byte, sizeof(byte), NULL, NULL) < 0)
+		if (fab_sim_recv(s, fd, &byte, sizeof(byte), NULL, NULL) < 0 && errno == EAGAIN)
 			break;
 }
 
