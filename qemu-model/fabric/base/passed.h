@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Descriptors in messages of protocols that have none. If the receiver of a message has no room for
+ * Descriptors in messages that must not have them. If the receiver of a message has no room for
  * them, the kernel closes them in the receiver's thread, and that may last for any time (closer.h).
  * So the receiver here has room for all of them, and passes them to the closer.
  *

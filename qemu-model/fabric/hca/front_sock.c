@@ -7,15 +7,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "fabric/base/passed.h"
 #include "front_priv.h"
 
 /*
- * More than one descriptor is a violation, but the closer has to close each one that arrives: the
- * kernel would close in this thread those that find no room here. No message has more (SCM_MAX_FD).
+ * Keep the only descriptor of message @h in @m. Return: how many there were; more than one is a
+ * violation, and the closer closes the others.
  */
-#define FDS_TAKEN	253u
-
-/* Keep the only descriptor of message @h in @m. Return: how many there were. */
 static unsigned int take_fds(struct fab_fronts *s, struct msghdr *h, struct front_msg *m)
 {
 	unsigned int n = 0;
@@ -60,20 +58,14 @@ static const char *check_bytes(struct fab_fronts *s, const struct front_msg *m)
 
 int fab_front_recv(struct fab_fronts *s, int sock, struct front_msg *m, const char **why)
 {
-	union {
-		char buf[CMSG_SPACE(FDS_TAKEN * sizeof(int))];
-		struct cmsghdr align;
-	} c;
 	struct iovec iov = { .iov_base = &s->in, .iov_len = sizeof(s->in) };
-	struct msghdr h = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = c.buf,
-		.msg_controllen = sizeof(c.buf),
-	};
-	const ssize_t n = recvmsg(sock, &h, MSG_DONTWAIT | MSG_CMSG_CLOEXEC | MSG_TRUNC);
+	struct msghdr h = { .msg_iov = &iov, .msg_iovlen = 1 };
+	union fab_passed room;
 	unsigned int fds;
+	ssize_t n;
 
+	fab_passed_expect(&h, &room);
+	n = recvmsg(sock, &h, MSG_DONTWAIT | MSG_CMSG_CLOEXEC | MSG_TRUNC);
 	m->fd = -1;
 	m->last = false;
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
