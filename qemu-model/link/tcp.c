@@ -8,7 +8,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -36,13 +35,17 @@ bool link_is_tcp(int fd)
 
 /* ---- addresses ----------------------------------------------------------------- */
 
-/* Split HOST:PORT, [ADDRESS]:PORT or PORT. Return: false: it is not valid, or too long. */
-static bool split(const char *name, char *host, size_t size, const char **port)
+/*
+ * Split HOST:PORT, [ADDRESS]:PORT or PORT. Return: false: it is not valid, or too long. The strtoul()
+ * of a new glibc is a symbol that the glibc of hosts may lack, for which libohca-umad.so has this.
+ */
+static bool split(const char *name, char *host, size_t size, uint16_t *port)
 {
 	const char *colon = strrchr(name, ':');
+	const char *digits = colon ? colon + 1 : name;
 	size_t n = colon ? (size_t)(colon - name) : 0;
+	uint32_t number = 0;
 
-	*port = colon ? colon + 1 : name;
 	if (!colon) {
 		name = "127.0.0.1";
 		n = strlen(name);
@@ -52,9 +55,14 @@ static bool split(const char *name, char *host, size_t size, const char **port)
 	} else if (memchr(name, ':', n)) {
 		return false;
 	}
-	if (!n || n >= size || !**port || strspn(*port, "0123456789") != strlen(*port) ||
-	    strlen(*port) > 5 || strtoul(*port, NULL, 10) > UINT16_MAX)
+	if (!n || n >= size || !*digits || strspn(digits, "0123456789") != strlen(digits) ||
+	    strlen(digits) > 5)
 		return false;
+	for (; *digits; digits++)
+		number = number * 10 + (uint32_t)(*digits - '0');
+	if (number > UINT16_MAX)
+		return false;
+	*port = (uint16_t)number;
 	memcpy(host, name, n);
 	host[n] = 0;
 	return true;
@@ -80,13 +88,14 @@ int ohca_link_resolve(const char *name, char *path, struct ohca_link_err *err)
 	const struct addrinfo hints = { .ai_flags = AI_NUMERICSERV, .ai_socktype = SOCK_STREAM };
 	struct sockaddr_storage sa = { 0 };
 	struct addrinfo *found = NULL;
-	const char *port;
-	char host[256];
+	char host[256], service[6];
+	uint16_t port;
 	int e;
 
 	if (!split(name, host, sizeof(host), &port))
 		return link_err(err, OHCA_LINK_E_PATH, 0, "'%.80s' is not HOST:PORT", name);
-	e = getaddrinfo(host, port, &hints, &found);
+	snprintf(service, sizeof(service), "%u", port);
+	e = getaddrinfo(host, service, &hints, &found);
 	if (e)
 		return link_err(err, OHCA_LINK_E_PATH, 0, "'%.80s': %s", name, gai_strerror(e));
 	memcpy(&sa, found->ai_addr, found->ai_addrlen);
@@ -115,19 +124,19 @@ static socklen_t address(const char *path, struct sockaddr_storage *sa, struct o
 	struct sockaddr_in6 *v6 = (void *)sa;
 	struct sockaddr_in *v4 = (void *)sa;
 	char host[INET6_ADDRSTRLEN];
-	const char *port;
+	uint16_t port;
 	bool ok;
 
 	memset(sa, 0, sizeof(*sa));
 	ok = split(path + strlen(OHCA_LINK_TCP), host, sizeof(host), &port);
 	if (ok && inet_pton(AF_INET, host, &v4->sin_addr) == 1) {
 		v4->sin_family = AF_INET;
-		v4->sin_port = htons((uint16_t)strtoul(port, NULL, 10));
+		v4->sin_port = htons(port);
 		return sizeof(*v4);
 	}
 	if (ok && inet_pton(AF_INET6, host, &v6->sin6_addr) == 1) {
 		v6->sin6_family = AF_INET6;
-		v6->sin6_port = htons((uint16_t)strtoul(port, NULL, 10));
+		v6->sin6_port = htons(port);
 		return sizeof(*v6);
 	}
 	link_err(err, OHCA_LINK_E_PATH, 0, "'%.80s' is not tcp:ADDRESS:PORT", path);

@@ -147,6 +147,11 @@ serve()
 	wait_for ready "$dir/out-$1"
 }
 
+# Programs of Debian 12 have glibc 2.36. Documentation/fabric.rst states the oldest one.
+part 'the library: old hosts'
+newest=$(objdump -T "$library" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -1)
+[ "$newest" = GLIBC_2.34 ] || fail "libohca-umad.so needs $newest, not GLIBC_2.34"
+
 part 'masters and a standby'
 star the_switch abc123 12 >"$dir/topology"
 serve s "$dir/topology" || exit 1
