@@ -6,7 +6,6 @@
 #ifndef OHCA_TEST_FRONT_WORLD_H
 #define OHCA_TEST_FRONT_WORLD_H
 
-#include <dirent.h>
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -29,6 +28,7 @@
 #include "front/client.c"
 #include "front/dirty.h"
 #include "link/wire.h"
+#include "../process.h"
 #include "fds.h"
 #include "rig.h"
 
@@ -268,18 +268,6 @@ static inline int world_teardown(void **state)
 	fab_free(w->f);
 	free(w);
 	return 0;
-}
-
-static inline unsigned int open_fds(void)
-{
-	DIR *d = opendir("/proc/self/fd");
-	unsigned int n = 0;
-
-	assert_non_null(d);
-	while (readdir(d))
-		n++;
-	closedir(d);
-	return n;
 }
 
 /* Waits until @n descriptors are open; a thread of the fabric closes some. */

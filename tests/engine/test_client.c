@@ -3,7 +3,6 @@
 #define _GNU_SOURCE
 #include "fake_daemon.h"
 
-#include <dirent.h>
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -20,6 +19,7 @@
 
 #include <cmocka.h>
 
+#include "../process.h"
 #include "front/client.h"
 #include "front/hello.h"
 #include "ohca_regs.h"
@@ -28,18 +28,6 @@
 #define DB(n)		OHCA_FIELD_PREP(OHCA_DB_HANDLE, (uint64_t)(n))
 
 static const struct ohca_front_hello hello = { .ports = 1, .desc = "a card" };
-
-static unsigned int open_fds(void)
-{
-	DIR *d = opendir("/proc/self/fd");
-	unsigned int n = 0;
-
-	assert_non_null(d);
-	while (readdir(d))
-		n++;
-	closedir(d);
-	return n;
-}
 
 /* Number of mappings of pages of fake_daemon.c. */
 static unsigned int pages(void)

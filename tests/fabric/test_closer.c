@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Threads that close descriptors, some of which take long to close or are never closed. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -16,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "../process.h"
 #include "fabric/base/closer.h"
 
 #define LINGER_S	30	/* that the close of a full socket waits */
@@ -34,18 +34,6 @@ static int64_t ms_now(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
-
-static unsigned int threads(void)
-{
-	DIR *d = opendir("/proc/self/task");
-	unsigned int n = 0;
-
-	assert_non_null(d);
-	while (readdir(d))
-		n++;
-	closedir(d);
-	return n;
 }
 
 /* Waits until there are @n threads. */

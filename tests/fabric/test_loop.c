@@ -7,8 +7,8 @@
 #include "net.h"
 #include "fabric/serve.h"
 #include "../link/raw.h"
+#include "../process.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <jansson.h>
 #include <signal.h>
@@ -69,18 +69,6 @@ int __wrap_close(int fd)
 		usleep(100);
 	}
 	return __real_close(fd);
-}
-
-static unsigned int open_fds(void)
-{
-	DIR *d = opendir("/proc/self/fd");
-	unsigned int n = 0;
-
-	assert_non_null(d);
-	while (readdir(d))
-		n++;
-	closedir(d);
-	return n;
 }
 
 /*

@@ -6,7 +6,6 @@
  * call now and then.
  */
 #include <assert.h>
-#include <dirent.h>
 #include <endian.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "../process.h"
 #include "fds.h"
 #include "vfio-user/say.h"
 #include "vfio-user/serve.h"
@@ -221,18 +221,6 @@ static size_t message(struct input *in, struct vu_message *m)
 	if ((command == VU_DMA_MAP || command == VU_DMA_UNMAP || command == VU_SET_IRQS) && !(kind & 0x10))
 		memcpy(m->byte + sizeof(m->hdr), &least[command], 4);
 	return sizeof(m->hdr) + len;
-}
-
-static unsigned int open_fds(void)
-{
-	DIR *d = opendir("/proc/self/fd");
-	unsigned int n = 0;
-
-	assert(d);
-	while (readdir(d))
-		n++;
-	closedir(d);
-	return n;
 }
 
 void vu_say(const char *fmt, ...)

@@ -5,13 +5,13 @@
 
 #include "pair.h"
 
-#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <time.h>
 
 #include <cmocka.h>
 
+#include "../process.h"
 #include "raw.h"
 
 static char dir[] = "/tmp/ohca-link-XXXXXX";
@@ -35,18 +35,6 @@ static inline unsigned int mappings(void)
 	while (fgets(line, sizeof(line), f))
 		n += strstr(line, "memfd:ohca-link") != NULL;
 	fclose(f);
-	return n;
-}
-
-static inline unsigned int open_fds(void)
-{
-	DIR *d = opendir("/proc/self/fd");
-	unsigned int n = 0;
-
-	assert_non_null(d);
-	while (readdir(d))
-		n++;
-	closedir(d);
 	return n;
 }
 
