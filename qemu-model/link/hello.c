@@ -10,6 +10,8 @@
 
 #include <endian.h>
 #include <errno.h>
+#include <nettle/hmac.h>
+#include <nettle/memops.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,8 +20,6 @@
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
-
-#include "hmac.h"
 
 int64_t link_now_ms(void)
 {
@@ -197,24 +197,26 @@ int ohca_link_read_token(const char *name, char *token, struct ohca_link_err *er
 
 static void prove(const uint8_t *nonce, const char *token, uint8_t proof[OHCA_WIRE_PROOF])
 {
-	static_assert(OHCA_WIRE_PROOF == LINK_SHA256_LEN, "the proof is a code");
+	struct hmac_sha256_ctx c;
 
+	static_assert(OHCA_WIRE_PROOF == SHA256_DIGEST_SIZE, "the proof is a code");
 	memset(proof, 0, OHCA_WIRE_PROOF);
-	if (token)
-		link_hmac(token, strlen(token), nonce, OHCA_WIRE_NONCE, proof);
+	if (!token)
+		return;
+	hmac_sha256_set_key(&c, strlen(token), (const uint8_t *)token);
+	hmac_sha256_update(&c, OHCA_WIRE_NONCE, nonce);
+	hmac_sha256_digest(&c, OHCA_WIRE_PROOF, proof);
 }
 
 bool ohca_link_proven(const struct ohca_link_cfg *peer, const uint8_t nonce[OHCA_LINK_NONCE],
 		      const char *token)
 {
-	uint8_t want[OHCA_WIRE_PROOF], differ = 0;
+	uint8_t want[OHCA_WIRE_PROOF];
 
 	if (!token)
 		return true;
 	prove(nonce, token, want);
-	for (unsigned int i = 0; i < sizeof(want); i++)
-		differ |= want[i] ^ peer->proof[i];
-	return !differ;
+	return memeql_sec(want, peer->proof, sizeof(want));
 }
 
 /* ---- both sides ----------------------------------------------------------------- */
