@@ -3,7 +3,7 @@
  * Races. First, between a device that sleeps and a driver that posts: a thread plays the device,
  * which stores its event index, checks the queue once more, and waits for a doorbell. If one is
  * lost, it waits for ever. Second, between the end of a QP and the creation of one with the same
- * number.
+ * number. Third, between the end of a QP and a poller of its CQ that creates another one.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -234,11 +234,128 @@ static void srq_number_is_used_again(void **state)
 	number_is_used_again(true);
 }
 
+/*
+ * A poller has the CQ's lock until it ends the poll. Meanwhile another thread destroys an object
+ * and waits for that lock. The poller creates another object and must not wait for that thread.
+ * With @same, a third thread creates an object with the number of the first one, and waits until
+ * the second thread has cleaned the CQ; then the first object is freed.
+ */
+static struct {
+	bool same;
+	void *one;
+	atomic_bool destroyed;
+	atomic_bool created;
+} batch;
+
+static void in_the_kernel(void)
+{
+	fake.on_destroy = NULL;
+	atomic_store(&batch.destroyed, true);
+}
+
+static void *destroyer(void *arg)
+{
+	destroy(batch.one);
+	return NULL;
+}
+
+static void *same_number(void *arg)
+{
+	fake.next_handle = reuse.number;
+	reuse.next = small_one();
+	return NULL;
+}
+
+static void *poller(void *arg)
+{
+	const struct timespec moment = { .tv_nsec = 100000000 };
+	pthread_t third;
+	struct ibv_cq_ex *cq = &to_ocq(reuse.cq)->vcq.cq_ex;
+	struct ibv_poll_cq_attr attr = {};
+
+	if (cq->start_poll(cq, &attr))
+		abort();
+	fake.on_destroy = in_the_kernel;
+	if (pthread_create(&reuse.other, NULL, destroyer, NULL))
+		abort();
+	while (!atomic_load(&batch.destroyed))
+		sched_yield();
+	nanosleep(&moment, NULL);
+	if (batch.same) {
+		if (pthread_create(&third, NULL, same_number, NULL))
+			abort();
+		nanosleep(&moment, NULL);
+		cq->end_poll(cq);
+		pthread_join(third, NULL);
+	} else {
+		reuse.next = small_one();
+		cq->end_poll(cq);
+	}
+	atomic_store(&batch.created, true);
+	return NULL;
+}
+
+static void poller_creates(bool srq, bool same)
+{
+	struct ibv_context *ctx = fake_open();
+	double start = now();
+	pthread_t t;
+
+	memset(&reuse, 0, sizeof(reuse));
+	memset(&batch, 0, sizeof(batch));
+	batch.same = same;
+	reuse.srq = srq;
+	reuse.pd = ops.alloc_pd(ctx);
+	reuse.cq = ops.create_cq(ctx, 8, NULL, 0);
+	batch.one = small_one();
+	reuse.number = number_of(batch.one);
+	complete(0, 1);
+	complete(1, 2);
+	assert_int_equal(pthread_create(&t, NULL, poller, NULL), 0);
+	while (!atomic_load(&batch.created) && now() - start < LOST_S)
+		sched_yield();
+	assert_true(atomic_load(&batch.created));
+	pthread_join(t, NULL);
+	pthread_join(reuse.other, NULL);
+	/* the first one was polled, and the other one was removed */
+	assert_int_equal(ohca_cq_pending(to_ocq(reuse.cq)), 0);
+	assert_non_null(reuse.next);
+	assert_true(same == (number_of(reuse.next) == reuse.number));
+	destroy(reuse.next);
+	ops.destroy_cq(reuse.cq);
+	ops.dealloc_pd(reuse.pd);
+	fake_close(ctx);
+}
+
+static void poller_creates_qp(void **state)
+{
+	poller_creates(false, false);
+}
+
+static void poller_creates_srq(void **state)
+{
+	poller_creates(true, false);
+}
+
+static void qp_number_of_one_that_is_cleaned(void **state)
+{
+	poller_creates(false, true);
+}
+
+static void srq_number_of_one_that_is_cleaned(void **state)
+{
+	poller_creates(true, true);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(no_doorbell_is_lost),
 					    cmocka_unit_test(qp_number_is_used_again),
-					    cmocka_unit_test(srq_number_is_used_again) };
+					    cmocka_unit_test(srq_number_is_used_again),
+					    cmocka_unit_test(poller_creates_qp),
+					    cmocka_unit_test(poller_creates_srq),
+					    cmocka_unit_test(qp_number_of_one_that_is_cleaned),
+					    cmocka_unit_test(srq_number_of_one_that_is_cleaned) };
 
 	return cmocka_run_group_tests_name("provider: races", tests, NULL, NULL);
 }

@@ -59,6 +59,7 @@ static void ohca_free_context(struct ibv_context *ibctx)
 	struct ohca_context *ctx = to_octx(ibctx);
 
 	munmap(ctx->uar, ctx->uar_size);
+	pthread_cond_destroy(&ctx->cleaned);
 	pthread_mutex_destroy(&ctx->dying_lock);
 	verbs_uninit_context(&ctx->ibv_ctx);
 	free(ctx);
@@ -195,6 +196,7 @@ static int ohca_context_init(struct ohca_context *ctx,
 	list_head_init(&ctx->dying);
 	list_head_init(&ctx->dying_srqs);
 	pthread_mutex_init(&ctx->dying_lock, NULL);
+	pthread_cond_init(&ctx->cleaned, NULL);
 	return 0;
 }
 

@@ -42,10 +42,11 @@ enum ohca_res_type {
 /**
  * struct ohca_context - one open device
  * @uar: its doorbell page
- * @dying: QPs that are being destroyed and whose CQs are not cleaned yet
+ * @dying: QPs that are being destroyed
  * @dying_srqs: the same for XRC SRQs
- * @dying_lock: guards @dying and @dying_srqs. No command runs under it. It is taken before the
- *	lock of a CQ.
+ * @dying_lock: guards @dying and @dying_srqs. No command runs under it, and no thread waits for
+ *	another lock under it
+ * @cleaned: an object of @dying or @dying_srqs is OHCA_CLEAN
  */
 struct ohca_context {
 	struct verbs_context ibv_ctx;
@@ -65,6 +66,14 @@ struct ohca_context {
 	struct list_head dying;
 	struct list_head dying_srqs;
 	pthread_mutex_t dying_lock;
+	pthread_cond_t cleaned;
+};
+
+/** enum ohca_cleaning - completions of an object that is being destroyed */
+enum ohca_cleaning {
+	OHCA_UNCLEAN,	/* may be in its CQs */
+	OHCA_CLEANING,	/* a thread removes them */
+	OHCA_CLEAN,
 };
 
 /** struct ohca_td - thread domain; @refs counts the parent domains that name it */
@@ -276,7 +285,7 @@ struct ohca_sq {
  * @buf: holds the rings and @db
  * @pd: parent domain it refers to, or NULL
  * @dying: in @ohca_context.dying
- * @cleaned: its CQs are cleaned; guarded by @ohca_context.dying_lock
+ * @cleaning: of its CQs; guarded by @ohca_context.dying_lock
  * @sq: send queue
  * @rq: receive queue; unused with an SRQ
  *
@@ -296,7 +305,7 @@ struct ohca_qp {
 	struct ohca_buf buf;
 	struct ohca_pd *pd;
 	struct list_node dying;
-	bool cleaned;
+	enum ohca_cleaning cleaning;
 	struct ohca_sq sq __attribute__((aligned(OHCA_CACHE_LINE)));
 	struct ohca_rq rq __attribute__((aligned(OHCA_CACHE_LINE)));
 };
@@ -336,7 +345,7 @@ struct ohca_tm {
  * @tm: tags, or NULL
  * @xrc_cq: the CQ of an XRC SRQ, else NULL
  * @dying: in @ohca_context.dying_srqs
- * @cleaned: as of struct ohca_qp
+ * @cleaning: as of struct ohca_qp
  */
 struct ohca_srq {
 	struct verbs_srq vsrq;
@@ -344,7 +353,7 @@ struct ohca_srq {
 	struct ohca_tm *tm;
 	struct ohca_cq *xrc_cq;
 	struct list_node dying;
-	bool cleaned;
+	enum ohca_cleaning cleaning;
 	struct ohca_buf buf;
 	struct ohca_pd *pd;
 };
@@ -564,6 +573,8 @@ uint64_t ohca_wallclock_ns(struct ohca_cq *cq, uint64_t device_ns);
 
 /* qp.c */
 struct ohca_qp *ohca_qp_new(void);
+bool ohca_clean_begin(struct ohca_context *ctx, enum ohca_cleaning *cleaning);
+void ohca_clean_end(struct ohca_context *ctx, enum ohca_cleaning *cleaning);
 void ohca_qp_take_number(struct ohca_context *ctx, uint32_t handle);
 struct ibv_qp *ohca_create_qp(struct ibv_pd *ibpd,
 			      struct ibv_qp_init_attr *attr);

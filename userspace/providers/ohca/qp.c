@@ -313,12 +313,59 @@ static void ohca_qp_clean_cqs(struct ohca_qp *qp)
 		ohca_cq_clean(to_ocq(ibqp->recv_cq), qp->handle);
 }
 
-/* With @dying_lock held, after the kernel has destroyed @qp: cleans its CQs if not done yet. */
-static void ohca_qp_clean_dead(struct ohca_qp *qp)
+/**
+ * ohca_clean_begin - begin to clean the CQs of an object that the kernel has destroyed
+ * @ctx: open device, its dying_lock held; dropped if the caller has to clean
+ * @cleaning: state of the object, which is in a list of @ctx; not OHCA_CLEAN
+ *
+ * A poller holds the lock of its CQ between ibv_start_poll() and ibv_end_poll(), and may create or
+ * destroy other objects there. So no thread waits for a CQ while it holds dying_lock. The thread
+ * that destroys the object frees it when it is clean.
+ *
+ * Return: true if the caller has to clean the CQs and then to call ohca_clean_end(); false if it
+ * has waited for a thread that cleans: then the object may be freed, unless the caller destroys it.
+ */
+bool ohca_clean_begin(struct ohca_context *ctx, enum ohca_cleaning *cleaning)
 {
-	if (!qp->cleaned)
-		ohca_qp_clean_cqs(qp);
-	qp->cleaned = true;
+	if (*cleaning == OHCA_CLEANING) {
+		pthread_cond_wait(&ctx->cleaned, &ctx->dying_lock);
+		return false;
+	}
+	*cleaning = OHCA_CLEANING;
+	pthread_mutex_unlock(&ctx->dying_lock);
+	return true;
+}
+
+/** ohca_clean_end - the CQs are clean; takes the lock again that ohca_clean_begin() dropped */
+void ohca_clean_end(struct ohca_context *ctx, enum ohca_cleaning *cleaning)
+{
+	pthread_mutex_lock(&ctx->dying_lock);
+	*cleaning = OHCA_CLEAN;
+	pthread_cond_broadcast(&ctx->cleaned);
+}
+
+/*
+ * With @dying_lock held, after the kernel has destroyed @qp, which is not clean: cleans its CQs, or
+ * waits as ohca_clean_begin().
+ */
+static void ohca_qp_clean_dead(struct ohca_context *ctx, struct ohca_qp *qp)
+{
+	if (!ohca_clean_begin(ctx, &qp->cleaning))
+		return;
+	ohca_qp_clean_cqs(qp);
+	ohca_clean_end(ctx, &qp->cleaning);
+}
+
+/* With @dying_lock held: a QP with this number that is not clean, or NULL. */
+static struct ohca_qp *ohca_qp_find_dead(struct ohca_context *ctx,
+					 uint32_t handle)
+{
+	struct ohca_qp *qp;
+
+	list_for_each(&ctx->dying, qp, dying)
+		if (qp->handle == handle && qp->cleaning != OHCA_CLEAN)
+			return qp;
+	return NULL;
 }
 
 /**
@@ -329,16 +376,15 @@ static void ohca_qp_clean_dead(struct ohca_qp *qp)
  * The kernel may reuse a number as soon as it has destroyed the QP. The destroying thread removes
  * the QP's completions after the command has returned, that is after all events of the QP are
  * acknowledged. The creating thread may be the one that acknowledges them; so it removes the
- * completions itself and does not wait.
+ * completions itself. It waits only for a thread that is removing them.
  */
 void ohca_qp_take_number(struct ohca_context *ctx, uint32_t handle)
 {
 	struct ohca_qp *qp;
 
 	pthread_mutex_lock(&ctx->dying_lock);
-	list_for_each(&ctx->dying, qp, dying)
-		if (qp->handle == handle)
-			ohca_qp_clean_dead(qp);
+	while ((qp = ohca_qp_find_dead(ctx, handle)))
+		ohca_qp_clean_dead(ctx, qp);
 	pthread_mutex_unlock(&ctx->dying_lock);
 }
 
@@ -590,8 +636,8 @@ int ohca_destroy_qp(struct ibv_qp *ibqp)
 	pthread_mutex_unlock(&ctx->dying_lock);
 	err = ibv_cmd_destroy_qp(ibqp);
 	pthread_mutex_lock(&ctx->dying_lock);
-	if (!err)
-		ohca_qp_clean_dead(qp);
+	while (!err && qp->cleaning != OHCA_CLEAN)
+		ohca_qp_clean_dead(ctx, qp);
 	list_del(&qp->dying);
 	pthread_mutex_unlock(&ctx->dying_lock);
 	if (err)

@@ -76,11 +76,24 @@ static void ohca_srq_set_buf(struct ohca_srq *srq, const struct ohca_buf *buf,
 }
 
 /* With @dying_lock held, after the kernel has destroyed @srq: as ohca_qp_clean_dead(). */
-static void ohca_srq_clean_dead(struct ohca_srq *srq)
+static void ohca_srq_clean_dead(struct ohca_context *ctx, struct ohca_srq *srq)
 {
-	if (!srq->cleaned)
-		ohca_cq_clean_srq(srq->xrc_cq, srq->rq.number);
-	srq->cleaned = true;
+	if (!ohca_clean_begin(ctx, &srq->cleaning))
+		return;
+	ohca_cq_clean_srq(srq->xrc_cq, srq->rq.number);
+	ohca_clean_end(ctx, &srq->cleaning);
+}
+
+/* As ohca_qp_find_dead(). */
+static struct ohca_srq *ohca_srq_find_dead(struct ohca_context *ctx,
+					   uint32_t srqn)
+{
+	struct ohca_srq *srq;
+
+	list_for_each(&ctx->dying_srqs, srq, dying)
+		if (srq->rq.number == srqn && srq->cleaning != OHCA_CLEAN)
+			return srq;
+	return NULL;
 }
 
 /* As ohca_qp_take_number(): a new XRC SRQ must have no completions of its number yet. */
@@ -89,9 +102,8 @@ static void ohca_srq_take_number(struct ohca_context *ctx, uint32_t srqn)
 	struct ohca_srq *srq;
 
 	pthread_mutex_lock(&ctx->dying_lock);
-	list_for_each(&ctx->dying_srqs, srq, dying)
-		if (srq->rq.number == srqn)
-			ohca_srq_clean_dead(srq);
+	while ((srq = ohca_srq_find_dead(ctx, srqn)))
+		ohca_srq_clean_dead(ctx, srq);
 	pthread_mutex_unlock(&ctx->dying_lock);
 }
 
@@ -301,8 +313,8 @@ static int ohca_destroy_xrc_srq(struct ohca_srq *srq)
 	pthread_mutex_unlock(&ctx->dying_lock);
 	err = ibv_cmd_destroy_srq(&srq->vsrq.srq);
 	pthread_mutex_lock(&ctx->dying_lock);
-	if (!err)
-		ohca_srq_clean_dead(srq);
+	while (!err && srq->cleaning != OHCA_CLEAN)
+		ohca_srq_clean_dead(ctx, srq);
 	list_del(&srq->dying);
 	pthread_mutex_unlock(&ctx->dying_lock);
 	return err;
