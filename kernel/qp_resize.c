@@ -143,6 +143,16 @@ VISIBLE_IF_KUNIT void ohca_qp_move(struct ohca_qp *qp, struct ohca_qp_mem *mem,
 	ohca_qp_unlock(first, second, qp);
 }
 
+/* The QP has these capabilities now; copies all of them to @attr. Under the QP's mutex. */
+static void ohca_qp_resized(struct ohca_qp *qp, const struct ib_qp_cap *cap,
+			    struct ib_qp_attr *attr)
+{
+	/* only these two change; restrack reads them without the lock */
+	WRITE_ONCE(qp->cap.max_send_wr, cap->max_send_wr);
+	WRITE_ONCE(qp->cap.max_recv_wr, cap->max_recv_wr);
+	attr->cap = qp->cap;
+}
+
 /* Under the QP's mutex. */
 static int ohca_qp_kernel_resize(struct ohca_dev *dev, struct ohca_qp *qp,
 				 const struct ib_qp_cap *cap)
@@ -174,13 +184,18 @@ out:
 	return ret;
 }
 
-/* The same for a user QP. Sets @cap to the capabilities in the request. */
-static int ohca_qp_user_resize(struct ohca_dev *dev, struct ohca_qp *qp, struct ib_qp_cap *cap,
+/*
+ * The same for a user QP, not under the mutex. Pinning memory of the process may wait without a
+ * time limit, and processes that list all QPs wait for the mutex (ohca_query_qp()). So this
+ * function takes the mutex after the memory is pinned.
+ */
+static int ohca_qp_user_resize(struct ohca_dev *dev, struct ohca_qp *qp, struct ib_qp_attr *attr,
 			       struct ib_udata *udata)
 {
 	struct ohca_cmd_resize_qp in = { .handle = cpu_to_le32(qp->handle) };
 	struct ohca_resp_resize_qp at;
 	struct ohca_modify_qp_req req;
+	struct ib_qp_cap cap = {};
 	struct ib_umem *umem;
 	struct ohca_pl pl;
 	int ret;
@@ -190,15 +205,15 @@ static int ohca_qp_user_resize(struct ohca_dev *dev, struct ohca_qp *qp, struct 
 		return ret;
 	if (req.comp_mask || req.reserved)
 		return -EOPNOTSUPP;
-	cap->max_send_wr = req.max_send_wr;
+	cap.max_send_wr = req.max_send_wr;
 	if (qp->has_rq)
-		cap->max_recv_wr = req.max_recv_wr;
+		cap.max_recv_wr = req.max_recv_wr;
 	else if (req.log_rq)
 		return -EINVAL;
-	if (cap->max_send_wr > ohca_max_qp_wr(&dev->attr) ||
-	    cap->max_recv_wr > ohca_max_qp_wr(&dev->attr))
+	if (cap.max_send_wr > ohca_max_qp_wr(&dev->attr) ||
+	    cap.max_recv_wr > ohca_max_qp_wr(&dev->attr))
 		return -EINVAL;
-	ret = ohca_qp_user_sizes(dev, qp, cap, req.log_sq, req.log_rq);
+	ret = ohca_qp_user_sizes(dev, qp, &cap, req.log_sq, req.log_rq);
 	if (ret)
 		return ret;
 	ret = ohca_queue_umem(dev, &pl, &umem, req.buf_addr, req.buf_size,
@@ -209,9 +224,14 @@ static int ohca_qp_user_resize(struct ohca_dev *dev, struct ohca_qp *qp, struct 
 	in.pl = pl.hw;
 	in.log_sq = req.log_sq;
 	in.log_rq = req.log_rq;
+	/* the driver must replace memory in the order in which the device executes commands */
+	mutex_lock(&qp->mutex);
 	ret = ohca_cmd_resize_qp(dev, &in, &at);
-	if (!ret)
+	if (!ret) {
 		swap(qp->umem, umem);
+		ohca_qp_resized(qp, &cap, attr);
+	}
+	mutex_unlock(&qp->mutex);
 	ohca_pl_free(dev, &pl);
 	/* the old memory, or the new memory if the device refused it */
 	ohca_umem_release(dev, umem);
@@ -243,12 +263,10 @@ int ohca_resize_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask, struct
 	if (mask != IB_QP_CAP || ibqp->qp_type == IB_QPT_XRC_TGT ||
 	    (ibqp->srq && ibqp->srq->srq_type == IB_SRQT_TM))
 		return -EINVAL;
+	if (udata)
+		return ohca_qp_user_resize(dev, qp, attr, udata);
 	mutex_lock(&qp->mutex);
 	cap = qp->cap;
-	if (udata) {
-		ret = ohca_qp_user_resize(dev, qp, &cap, udata);
-		goto out;
-	}
 	cap.max_send_wr = attr->cap.max_send_wr;
 	if (qp->has_rq)
 		cap.max_recv_wr = attr->cap.max_recv_wr;
@@ -260,13 +278,8 @@ int ohca_resize_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask, struct
 		ret = -EINVAL;
 	else
 		ret = ohca_qp_kernel_resize(dev, qp, &cap);
-out:
-	if (!ret) {
-		/* only these two change; restrack reads them without the lock */
-		WRITE_ONCE(qp->cap.max_send_wr, cap.max_send_wr);
-		WRITE_ONCE(qp->cap.max_recv_wr, cap.max_recv_wr);
-		attr->cap = cap;
-	}
+	if (!ret)
+		ohca_qp_resized(qp, &cap, attr);
 	mutex_unlock(&qp->mutex);
 	return ret;
 }
