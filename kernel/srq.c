@@ -158,7 +158,15 @@ static int ohca_srq_type(struct ohca_dev *dev, const struct ib_srq_init_attr *in
 	}
 }
 
-/** ohca_create_srq - ib_device_ops.create_srq */
+/**
+ * ohca_create_srq - ib_device_ops.create_srq
+ * @ibsrq: the core's part
+ * @init: type and sizes; the sizes are set to those of the SRQ. srq_limit is ignored: a new SRQ has
+ *	no limit, and programs need not set the field (ibv_create_srq(3))
+ * @udata: struct ohca_create_srq_req; NULL for a kernel consumer
+ *
+ * Process context. Return: 0 or a negative errno.
+ */
 int ohca_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *init, struct ib_udata *udata)
 {
 	struct ohca_dev *dev = to_ohca_dev(ibsrq->device);
@@ -176,7 +184,7 @@ int ohca_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *init, struct 
 	if (ret)
 		return ret;
 	if (!attr->max_wr || attr->max_wr > 1u << dev->attr.log_max_srq_wqes ||
-	    attr->max_sge > dev->attr.max_sge || attr->srq_limit > attr->max_wr)
+	    attr->max_sge > dev->attr.max_sge)
 		return -EINVAL;
 	spin_lock_init(&srq->lock);
 	ohca_obj_init(&srq->obj);
@@ -192,7 +200,6 @@ int ohca_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *init, struct 
 	in.pl = pl.hw;
 	in.pdn = cpu_to_le32(pd->pdn);
 	in.uar = cpu_to_le32(pd->uar);
-	in.limit = cpu_to_le32(attr->srq_limit);
 	in.log_size = srq->log;
 	in.log_stride = srq->log_stride;
 	ret = ohca_cmd_create_srq(dev, &in, &srq->srqn);

@@ -96,17 +96,23 @@ static void *resizer(void *arg)
 
 static void use_srq(void)
 {
-	struct ibv_srq_init_attr sa = { .attr = { .max_wr = 32, .max_sge = 1 } };
+	/* a new SRQ has no limit, whatever srq_limit is */
+	struct ibv_srq_init_attr sa = {
+		.attr = { .max_wr = 32, .max_sge = 1, .srq_limit = UINT32_MAX },
+	};
 	struct ibv_qp_init_attr qa = {
 		.send_cq = p.scq, .recv_cq = p.rcq, .qp_type = IBV_QPT_RC,
 		.cap = { .max_send_wr = 64, .max_send_sge = 1 },
 	};
 	struct ibv_port_attr port;
 	struct peer_info me = { 0 };
+	struct ibv_srq_attr now;
 
 	srq = ibv_create_srq(p.pd, &sa);
 	if (!srq || ibv_query_port(p.ctx, 1, &port))
 		fail("ibv_create_srq: %s", strerror(errno));
+	if (ibv_query_srq(srq, &now) || now.srq_limit)
+		fail("a new SRQ has limit %u", now.srq_limit);
 	ibv_destroy_qp(p.qp);
 	qa.srq = srq;
 	p.qp = peer_qp_of(&p, p.pd, &qa);
