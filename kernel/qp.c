@@ -363,12 +363,13 @@ static int ohca_qp_hw_create(struct ohca_dev *dev, struct ohca_qp *qp,
 		if (qp->handle != 2 * (qp->port - 1) + qp->ibqp.qp_num)
 			ret = -EBUSY;	/* the handle is in use */
 	}
-	if (!ret)
-		ret = xa_insert(&dev->qps, qp->handle, &qp->obj, GFP_KERNEL);
-	if (!ret && !qp->user) {
+	if (!ret && !qp->user)
 		ret = ohca_qp_link(qp);
-		if (ret)
-			xa_erase(&dev->qps, qp->handle);
+	if (!ret) {
+		/* last, because event handlers and debugfs take references from here on */
+		ret = xa_insert(&dev->qps, qp->handle, &qp->obj, GFP_KERNEL);
+		if (ret && !qp->user)
+			ohca_qp_unlink(qp);
 	}
 	if (ret)
 		ohca_cmd_undo(dev, OHCA_CMD_DESTROY_QP, qp->handle, ret);
