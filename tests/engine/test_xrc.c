@@ -418,6 +418,52 @@ static void test_page_of_other(void **state)
 	down(&m);
 }
 
+/*
+ * A page of an SRQ's process is missing for a WRITE to a target: the page fault counts against the
+ * doorbell page of the SRQ, and waits for no process of another page.
+ */
+static void test_page_of_whom(void **state)
+{
+	enum { UAR = 3 };
+	struct host_mr odp = { .iova = 0x100000 };
+	struct ohca_hw_acqe rsp;
+	struct host_srq srq;
+	struct ohca_hw_eqe f;
+	struct ohca_hw_aqe c;
+	struct host_eq eq;
+	struct host_cq cq;
+	struct host *h;
+	uint32_t pdn;
+	struct more m;
+
+	(void)state;
+	up(&m, false);
+	h = m.r.h[1];
+	host_eq_create(h, &eq, OHCA_LOG_MAX_FAULTS, OHCA_EQ_FAULT, 2);
+	host_eq_db(h, &eq, true);
+	pdn = host_pd(h, UAR);
+	host_cq_create(h, &cq, 4, UAR);
+	assert_int_equal(host_xrc_srq_create(h, &srq, 4, pdn, m.r.xrcdn, &cq), 0);
+	c = HOST_AQE(reg_mr, .pl.page_shift = 12, .iova = odp.iova, .length = 8192, .pdn = pdn,
+		     .access = OHCA_ACCESS_LOCAL_WRITE | OHCA_ACCESS_REMOTE_WRITE,
+		     .type = OHCA_MR_ODP);
+	assert_int_equal(host_cmd(h, OHCA_CMD_REG_MR, &c, &rsp), 0);
+	odp.key = rsp.handle.handle;
+	/* the QPs of page 0 have used its slots */
+	h->e->uar_faults[0] += OHCA_MAX_FAULTS;
+	post_rdma(&m, OHCA_OP_RDMA_WRITE, 1, srq.srqn, &odp, 100);
+	rig_run(&m.r);
+	assert_true(host_eq_poll(h, &eq, &f));
+	assert_int_equal(f.type, OHCA_EVENT_PAGE_FAULT);
+	assert_int_equal(h->e->uar_faults[UAR], 1);
+	h->e->uar_faults[0] -= OHCA_MAX_FAULTS;
+	assert_int_equal(h->e->uar_faults[0], 0);
+	host_cmd_handle(h, OHCA_CMD_DESTROY_SRQ, srq.srqn, 0);
+	host_buf_free(&srq.buf);
+	host_buf_free(&cq.buf);
+	down(&m);
+}
+
 /* ---- receiver not ready, events ---- */
 
 static void test_rnr(void **state)
@@ -842,8 +888,8 @@ int main(void)
 #define T(name) cmocka_unit_test(test_##name)
 	const struct CMUnitTest tests[] = {
 		T(two_srqs), T(wrong_srq), T(change), T(srq_goes), T(read_srq_goes),
-		T(read_again), T(page_of_other), T(rnr), T(events), T(cq_full), T(service),
-		T(one_way), T(wqes), T(send_inv), T(commands), T(modify),
+		T(read_again), T(page_of_other), T(page_of_whom), T(rnr), T(events), T(cq_full),
+		T(service), T(one_way), T(wqes), T(send_inv), T(commands), T(modify),
 	};
 
 	return cmocka_run_group_tests_name("XRC", tests, NULL, NULL);

@@ -93,10 +93,10 @@ static int qp_context(struct ohca_cmd *c, uint32_t handle)
 		return OHCA_ADMIN_BAD_HANDLE;
 	x.handle = ohca_to_le32(qp->handle);
 	x.wire_qpn = ohca_to_le32(qp->wire_qpn);
-	x.uar = ohca_to_le32(qp->uar);
 	if (qp->xrcd) {
 		x.srqn = ohca_to_le32(qp->xrcd->xrcdn);
 	} else {
+		x.uar = ohca_to_le32(qp->uar);
 		x.pdn = ohca_to_le32(qp->pd->pdn);
 		x.send_cqn = ohca_to_le32(qp->scq->cqn);
 		x.recv_cqn = ohca_to_le32(qp->rcq->cqn);

@@ -42,6 +42,7 @@ struct ohca_xrcd;
  *
  * Sending a message needs the first two cache lines, receiving needs the first three.
  * @handle: number in doorbells and CQEs; @wire_qpn: number on the wire
+ * @uar: its doorbell page; XRC_TGT: that of the SRQ that the last request named, or 0
  * @xp: the transport's part
  * @counters: set of counters that it is bound to, or NULL
  * @xrcd: XRC domain of an XRC_TGT QP, else NULL; @target: on the list of this domain. Such a QP has

@@ -5,7 +5,7 @@
  *
  * An XRC_TGT QP has no PD, SRQ or CQ of its own. While it receives, its pd, srq and rcq are those
  * of the SRQ that the last request named. It has no reference to them, so the destruction of an SRQ
- * searches the targets of its domain.
+ * searches the targets of its domain. Its page faults count against the doorbell page of this SRQ.
  */
 #include "engine/base/cmd.h"
 #include "engine/base/ids.h"

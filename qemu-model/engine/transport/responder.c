@@ -225,6 +225,7 @@ static struct ohca_outcome xrc_request(ohca_engine *e, struct ohca_qp *qp,
 	qp->srq = srq;
 	qp->rcq = srq->cq;
 	qp->pd = srq->pd;
+	qp->uar = srq->uar;
 	return ohca_vd(OHCA_VD_OK);
 }
 
