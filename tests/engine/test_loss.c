@@ -7,6 +7,8 @@
 #include <stdlib.h>
 
 #include "engine/base/state.h"
+#include "engine/object/qp.h"
+#include "engine/transport/sched.h"
 #include "engine/transport/xport.h"
 #include "ib/packet.h"
 #include "rig.h"
@@ -705,6 +707,54 @@ static void test_rnr_exceeded(void **state)
 	}
 }
 
+/*
+ * The peer reports a lost packet while the requester waits for its RNR timer: the timer is not
+ * changed, whether it is shorter or longer than the timeout, and no retry is used.
+ */
+static void test_rnr_and_nak(void **state)
+{
+	static const uint8_t timeout[] = { 0, 1, 14 };
+
+	(void)state;
+	for (unsigned int k = 0; k < sizeof(timeout); k++) {
+		struct nth out = { .op = IB_OP_RC_SEND_ONLY, .n = 100, .times = 0 };
+		struct ohca_hw_qp_attr a;
+		struct ohca_xport *xp;
+		uint32_t psn;
+		struct rig r;
+
+		rig_up(&r, (struct rig_opt){ .cold = true });
+		a = rig_attr(&r, 0);
+		a.timeout = timeout[k];
+		a.retry_cnt = 0;
+		rig_connect(&r, 0, a);
+		a = rig_attr(&r, 1);
+		a.min_rnr_timer = 22;	/* 20.48 ms */
+		rig_connect(&r, 1, a);
+		host_hook_set(r.h[0], 0, nth, &out);
+		rig_send(&r, 0, 1, 0, 8);
+		rig_run(&r);
+		assert_int_equal(host_counter(r.h[0], OHCA_CNT_RNR_NAK_RX), 1);
+		assert_int_equal(out.total[IB_OP_RC_SEND_ONLY], 1);
+		xp = r.h[1]->e->qp[r.qp[1].handle]->xp;
+		psn = xp->resp.epsn;
+		xp->resp.nak_due = true;
+		xp->resp.nak_syn = IB_AETH_NAK | IB_NAK_PSN_SEQ;
+		xp->resp.nak_psn = psn;
+		xp->sched.answers = true;
+		ohca_sched_activate(r.h[1]->e, xp);
+		rig_run(&r);
+		assert_int_equal(host_counter(r.h[0], OHCA_CNT_SEQ_NAK_RX), 1);
+		rig_time(&r, 20);
+		assert_int_equal(out.total[IB_OP_RC_SEND_ONLY], 1);
+		rig_recv(&r, 1, 7, 0, 8);
+		rig_time(&r, 1);
+		assert_int_equal(out.total[IB_OP_RC_SEND_ONLY], 2);
+		wc(&r.scq[0], 1, WC_SUCCESS);
+		rig_down(&r);
+	}
+}
+
 /* The PSNs wrap, with losses at the wrap. */
 static void test_psn_wrap(void **state)
 {
@@ -775,6 +825,7 @@ int main(void)
 		cmocka_unit_test(test_retry_reset),
 		cmocka_unit_test(test_rnr),
 		cmocka_unit_test(test_rnr_exceeded),
+		cmocka_unit_test(test_rnr_and_nak),
 		cmocka_unit_test(test_psn_wrap),
 	};
 

@@ -142,7 +142,8 @@ static void retry(ohca_engine *e, struct ohca_qp *qp)
 	struct ohca_xport *xp = qp->xp;
 	struct ohca_swqe *w = waiting(xp);
 
-	if (!w)
+	/* after the RNR timer the requester sends everything again in any case */
+	if (!w || xp->req.rnr_wait)
 		return;
 	if (xp->req.retry_left) {
 		xp->req.retry_left--;
