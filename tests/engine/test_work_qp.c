@@ -5,10 +5,12 @@
  */
 #include <stdlib.h>
 
+#include "engine/base/limits.h"
 #include "engine/base/state.h"
 #include "engine/base/work.h"
 #include "engine/object/doorbell.h"
 #include "engine/object/qp.h"
+#include "engine/object/tm.h"
 #include "engine/transport/madq.h"
 #include "engine/transport/sched.h"
 #include "ib/mad.h"
@@ -306,6 +308,43 @@ static void test_persistence(void **state)
 	rig_down(&r);
 }
 
+/*
+ * The search for the tag of a message is counted, so that a host passes fewer frames whose search
+ * is long between two polls.
+ */
+static void test_tag_search(void **state)
+{
+	enum { TAGS = OHCA_MAX_TAGS, SEARCH = TAGS * OHCA_WORK_STEP };
+	struct ohca_hw_tm_wqe w = { .opcode = OHCA_TM_ADD, .tag = 1, .mask = ~0ull };
+	uint8_t tmh[OHCA_TMH_LEN] = { OHCA_TMH_EAGER };
+	struct ohca_hw_sge s;
+	struct rig r;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ .tags = TAGS });
+	s = host_sge(r.mr[1].iova, 64, r.mr[1].key);
+	for (unsigned int i = 0; i < TAGS; i++) {
+		w.handle = i;
+		host_tm_op(&r.srq[1], &w);
+		rig_run(&r);
+	}
+	/* the first message matches the first entry of the list, the second one none */
+	for (unsigned int i = 0; i < 2; i++) {
+		tmh[OHCA_TMH_LEN - 1] = i ? 0 : 1;
+		host_buf_write(r.h[0], &r.mr[0].buf, 0, tmh, sizeof(tmh));
+		host_srq_post(&r.srq[1], 7, &s, 1);
+		begin(r.h[1]);
+		r.h[1]->most_rx = 0;
+		rig_send(&r, 0, 1, 0, sizeof(tmh));
+		rig_run(&r);
+		wc(&r.scq[0], 1, WC_SUCCESS);
+		assert_in_range(r.h[1]->most_rx, i ? SEARCH : 0,
+				(i ? SEARCH : 0) + 4 * OHCA_WORK_WQE);
+	}
+	note(r.h[1], "a message for a list of 1024 tags");
+	rig_down(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -315,6 +354,7 @@ int main(void)
 		cmocka_unit_test(test_mads),
 		cmocka_unit_test(test_multicast),
 		cmocka_unit_test(test_persistence),
+		cmocka_unit_test(test_tag_search),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

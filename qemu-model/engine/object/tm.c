@@ -66,22 +66,28 @@ int ohca_tm_copy(ohca_engine *e, const struct ohca_srq *srq, const struct ohca_p
 
 /* ---- matching ---------------------------------------------------------------------- */
 
-struct ohca_tag *ohca_tm_take(struct ohca_srq *srq, uint64_t tag)
+struct ohca_tag *ohca_tm_take(ohca_engine *e, struct ohca_srq *srq, uint64_t tag)
 {
 	struct ohca_tm *tm = srq->tm;
+	struct ohca_tag *found = NULL;
+	uint32_t n = 0;
 
 	if (srq->error)
 		return NULL;
-	for (struct ohca_list *l = tm->list.next; l != &tm->list; l = l->next) {
+	for (struct ohca_list *l = tm->list.next; l != &tm->list && !found; l = l->next) {
 		struct ohca_tag *t = ohca_container_of(l, struct ohca_tag, link);
 
-		if ((tag & t->mask) == t->tag) {
-			ohca_list_del(&t->link);
-			t->state = OHCA_TAG_TAKEN;
-			return t;
-		}
+		n++;
+		if ((tag & t->mask) == t->tag)
+			found = t;
 	}
-	return NULL;
+	/* the masks differ, so each message needs a search; a guest chooses its length */
+	ohca_work(e, n * OHCA_WORK_STEP);
+	if (!found)
+		return NULL;
+	ohca_list_del(&found->link);
+	found->state = OHCA_TAG_TAKEN;
+	return found;
 }
 
 /* If the counts are equal, move the waiting tags to the list. */

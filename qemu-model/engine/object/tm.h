@@ -65,7 +65,7 @@ struct ohca_tm {
 };
 
 /* Remove the first tag that matches @tag from the list. Return: the tag; NULL: none matches */
-struct ohca_tag *ohca_tm_take(struct ohca_srq *srq, uint64_t tag);
+struct ohca_tag *ohca_tm_take(ohca_engine *e, struct ohca_srq *srq, uint64_t tag);
 /* Count an unexpected message; count it back because its receive failed */
 void ohca_tm_unexpected(struct ohca_tm *tm);
 void ohca_tm_not_unexpected(struct ohca_tm *tm);

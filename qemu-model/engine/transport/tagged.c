@@ -110,7 +110,7 @@ int ohca_tagged_take(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt
 	memcpy(hdr, p->payload, p->i.payload_len < sizeof(hdr) ? p->i.payload_len : sizeof(hdr));
 	op = message_op(e, qp, p, hdr);
 	tagged = op == OHCA_TMH_EAGER || op == OHCA_TMH_RNDV;
-	t = tagged ? ohca_tm_take(srq, be64_at(hdr + 8)) : NULL;
+	t = tagged ? ohca_tm_take(e, srq, be64_at(hdr + 8)) : NULL;
 	if (!t) {
 		rc = ohca_rwqe_take(e, qp, r);
 		if (rc <= 0)
