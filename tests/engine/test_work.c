@@ -114,6 +114,42 @@ static void test_doorbells(void **state)
 	host_free(h);
 }
 
+/* An SRQ with tags is resized: its ring of list operations moves in steps, too. */
+static void test_tm_resize(void **state)
+{
+	enum { LOG_OPS = 12, OPS = 1u << LOG_OPS };
+	struct ohca_hw_tm_wqe w = { .opcode = OHCA_TM_SYNC, .flags = OHCA_TM_SIGNALED };
+	struct host *h = machine();
+	struct ohca_hw_cqe e;
+	struct host_srq srq;
+	struct host_cq cq;
+	uint32_t pi;
+
+	(void)state;
+	host_cq_create(h, &cq, LOG_OPS + 1, 0);
+	assert_int_equal(host_tm_srq_create(h, &srq, 4, h->pdn, 1, LOG_OPS, &cq), 0);
+	work_off(h);
+	for (unsigned int i = 0; i < OPS; i++) {
+		w.wr_id = i;
+		host_tm_op(&srq, &w);
+	}
+	begin(h);
+	assert_int_equal(host_srq_resize(&srq, 5, 0, 0, &pi), 0);
+	work_off(h);
+	host_attack(h, "an SRQ with 4096 list operations is resized",
+		    ONLY_COMMANDS + OHCA_WORK_DOORBELLS);
+	for (unsigned int i = 0; i < OPS; i++) {
+		assert_true(host_cq_poll(&cq, &e));
+		assert_int_equal(e.wr_id, i);
+		assert_int_equal(e.status, 0);
+		/* also of operations that were executed while the ring moved */
+		assert_int_equal(host_tm_result(&srq, i), OHCA_TM_DONE);
+	}
+	host_buf_free(&srq.buf);
+	host_buf_free(&cq.buf);
+	host_free(h);
+}
+
 /* ---- events -------------------------------------------------------------------------- */
 
 enum { CQS_EV = 2048, LOG_EV = 12 };
@@ -711,6 +747,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_tag_lists),
+		cmocka_unit_test(test_tm_resize),
 		cmocka_unit_test(test_doorbells),
 		cmocka_unit_test(test_moderated),
 		cmocka_unit_test(test_given_back),

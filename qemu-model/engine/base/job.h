@@ -18,7 +18,7 @@
  * @ending: the command was executed, with result @rc, @syndrome and @rsp; what it has left in the
  *	job is freed before the answer
  * @at: next index to copy, of each ring
- * @blank: next slot to make invalid
+ * @blank: next slot to make invalid; RESIZE_SRQ: next list operation whose result is to be copied
  * @list: position in a walk along a list that only commands change
  */
 struct ohca_job {

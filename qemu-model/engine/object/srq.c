@@ -359,8 +359,8 @@ int ohca_cmd_modify_srq(struct ohca_cmd *c)
 }
 
 /*
- * Copy the WQEs from job->at up to @pi, as far as the allowance of work covers; after the last one
- * the rest of the buffer in its current state.
+ * Copy the WQEs from job->at up to @pi, then the list operations, as far as the allowance of work
+ * covers; after the last one the record in its current state.
  */
 static int srq_move(ohca_engine *e, const struct ohca_srq *srq, uint8_t log, uint32_t pi)
 {
@@ -372,11 +372,19 @@ static int srq_move(ohca_engine *e, const struct ohca_srq *srq, uint8_t log, uin
 	/* skip WQEs that were taken since the last step; restart if an index decreased */
 	if (!job->begun || job->at[0] - srq->ci > pi - srq->ci)
 		job->at[0] = srq->ci;
+	if (!job->begun && srq->tm)
+		job->blank = srq->tm->ci;
 	job->begun = true;
 	if (ohca_ring_copy(e, &to, &from, &job->at[0], pi))
 		return OHCA_ADMIN_DMA;
 	if (job->at[0] != pi)
 		return OHCA_CMD_MORE;
+	if (srq->tm) {
+		int rc = ohca_tm_move(e, srq, log);
+
+		if (rc)
+			return rc;
+	}
 	/*
 	 * store the index that was checked, since the guest may have changed the record since then
 	 */
@@ -386,7 +394,7 @@ static int srq_move(ohca_engine *e, const struct ohca_srq *srq, uint8_t log, uin
 	    ohca_pages_store32(e, &job->buf, DB_OFF(rq_ci), srq->ci) ||
 	    ohca_pages_store32(e, &job->buf, DB_OFF(rq_event), pi - 1))
 		return OHCA_ADMIN_DMA;
-	return srq->tm && ohca_tm_copy(e, srq, &job->buf, log) ? OHCA_ADMIN_DMA : OHCA_ADMIN_OK;
+	return OHCA_ADMIN_OK;
 }
 
 int ohca_cmd_resize_srq(struct ohca_cmd *c)

@@ -5,7 +5,9 @@
  */
 #include <string.h>
 
+#include "engine/base/cmd.h"
 #include "engine/base/guestmem.h"
+#include "engine/base/job.h"
 #include "engine/base/le.h"
 #include "engine/base/limits.h"
 #include "engine/base/list.h"
@@ -56,12 +58,25 @@ void ohca_tm_free(ohca_engine *e, struct ohca_srq *srq)
 	srq->tm = NULL;
 }
 
-int ohca_tm_copy(ohca_engine *e, const struct ohca_srq *srq, const struct ohca_pages *dst,
-		 uint8_t log_size)
+int ohca_tm_move(ohca_engine *e, const struct ohca_srq *srq, uint8_t log_size)
 {
-	return ohca_pages_copy(e, dst, ohca_tm_ring_offset(log_size, srq->log_stride), &srq->buf,
-			       ohca_tm_ring_offset(srq->log_size, srq->log_stride),
-			       ohca_tm_ring_size(srq->tm->log_ops));
+	const struct ohca_tm *tm = srq->tm;
+	struct ohca_job *job = &e->job;
+	const struct ohca_ring to = {
+		&job->buf, ohca_tm_ring_offset(log_size, srq->log_stride), tm->log_ops,
+		OHCA_TM_WQE_SHIFT,
+	};
+	const struct ohca_ring from = {
+		&srq->buf, ohca_tm_ring_offset(srq->log_size, srq->log_stride), tm->log_ops,
+		OHCA_TM_WQE_SHIFT,
+	};
+
+	/* all slots, then again those of operations executed meanwhile, for their results */
+	if (ohca_ring_copy(e, &to, &from, &job->at[1], 1u << tm->log_ops) ||
+	    ohca_ring_copy(e, &to, &from, &job->blank, tm->ci))
+		return OHCA_ADMIN_DMA;
+	return job->at[1] == 1u << tm->log_ops && job->blank == tm->ci ? OHCA_ADMIN_OK :
+								       OHCA_CMD_MORE;
 }
 
 /* ---- matching ---------------------------------------------------------------------- */

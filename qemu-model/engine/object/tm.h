@@ -78,9 +78,11 @@ void ohca_tm_done(struct ohca_srq *srq, struct ohca_tag *t, struct ohca_hw_cqe *
 /* Create the tag list of an SRQ. OHCA_ADMIN_OK or _NO_RESOURCE */
 int ohca_tm_create(ohca_engine *e, struct ohca_srq *srq, uint32_t num_tags, uint8_t log_ops);
 void ohca_tm_free(ohca_engine *e, struct ohca_srq *srq);
-/* Copy its list operations to their place in @dst, a buffer for 1 << @log_size WQEs. 0 or -1 */
-int ohca_tm_copy(ohca_engine *e, const struct ohca_srq *srq, const struct ohca_pages *dst,
-		 uint8_t log_size);
+/*
+ * RESIZE_SRQ: copy the list operations to their place in the new buffer, job->buf, which is for
+ * 1 << @log_size WQEs, as far as the allowance of work covers. OHCA_ADMIN_OK, _DMA or OHCA_CMD_MORE
+ */
+int ohca_tm_move(ohca_engine *e, const struct ohca_srq *srq, uint8_t log_size);
 /*
  * Execute posted list operations, as many as a turn and the allowance of work cover. Rings the
  * doorbell of the SRQ again if there may be more.
