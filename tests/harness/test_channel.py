@@ -119,6 +119,12 @@ class Channels(unittest.TestCase):
         self.plays(agent)
         self.assertIsNone(self.bounded(work))
 
+    def test_moves(self):
+        """A node's directory that is replaced is waited for; the deadline ends the wait."""
+        gone = os.path.join(self.dir, "gone")
+        raised = self.bounded(lambda: channel.Channel(gone, time.monotonic() + 0.1))
+        self.assertIsInstance(raised, channel.Timeout)
+
     def test_full_socket(self):
         """If the socket is full and the agent does not read, the deadline ends the wait."""
         def never_waits(*_args, **_kwargs):

@@ -58,7 +58,10 @@ class Channel:
         while True:
             for k in range(CHANNELS):
                 path = os.path.join(node_dir, f"cmd{k}")
-                lock = os.open(path + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                try:
+                    lock = os.open(path + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                except FileNotFoundError:
+                    break       # a migration replaces the directory
                 try:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
