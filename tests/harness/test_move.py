@@ -80,12 +80,16 @@ class FakeMonitor:
 
 class Leaver(Node):
     """A node for which a second QEMU starts and runs, but accepts no state."""
+    states = [{}]       # its answers to query-status
 
     def start(self):
         """Starts the second QEMU; it ends when it is asked to."""
         self.process = subprocess.Popen(  # pylint: disable=consider-using-with
             ["sleep", "60"])
-        self.monitor = FakeMonitor(self.dir)  # pylint: disable=attribute-defined-outside-init
+        # pylint: disable-next=attribute-defined-outside-init
+        self.monitor = FakeMonitor(self.dir, query_status=[*self.states])
+        # pylint: disable-next=attribute-defined-outside-init
+        self.inode = os.stat(self.dir).st_ino
         Leaver.other = self
 
     def alive(self):
@@ -126,6 +130,66 @@ class Failure(unittest.TestCase):
                 monitor.close()
                 vm.process.kill()
                 vm.process.wait()
+
+    def test_late(self):
+        """The machine does not run in the second QEMU in time: it continues in the first one."""
+        with tempfile.TemporaryDirectory() as where:
+            vm = Leaver(where)
+            monitor = FakeMonitor(vm.dir, query_migrate=[{"status": "completed"}],
+                                  query_status=[{"status": "postmigrate"}])
+            try:
+                with mock.patch.object(move, "MIGRATE_S", 1), \
+                        mock.patch.object(Leaver, "states", [{"running": False}]), \
+                        self.assertRaisesRegex(LabError, "node1 has not migrated within 1 s"):
+                    move.migrate(vm)
+                self.assertFalse(Leaver.other.alive())
+                self.assertEqual(monitor.asked[-1], "cont")
+            finally:
+                Leaver.other.monitor.close()
+                monitor.close()
+                vm.process.kill()
+                vm.process.wait()
+
+
+class Arriver(Leaver):
+    """A node for which a second QEMU starts, and has the machine at once."""
+    states = [{"running": True}]
+
+
+class Success(unittest.TestCase):
+    """After a migration the node is the second QEMU, with its directory."""
+
+    def test_lock(self):
+        """Another process that makes a lock in the node's directory meanwhile does no harm."""
+        real = os.unlink
+
+        def late(path, *args, **kwargs):
+            """Removes a file; then the other process makes its lock again."""
+            real(path, *args, **kwargs)
+            try:
+                with open(os.path.join(vm.dir, "cmd0.lock"), "wb"):
+                    pass
+            except FileNotFoundError:
+                pass
+
+        with tempfile.TemporaryDirectory() as where:
+            vm = Arriver(where)
+            first, monitor = vm.process, FakeMonitor(vm.dir, query_migrate=[
+                {"status": "completed", "downtime": 7}])
+            try:
+                with mock.patch.object(os, "unlink", late):
+                    self.assertEqual(move.migrate(vm)["downtime"], 7)
+                self.assertIsNotNone(first.poll())
+                self.assertIs(vm.process, Leaver.other.process)
+                self.assertIsNone(vm.process.poll())
+                self.assertEqual(os.stat(vm.dir).st_ino, Leaver.other.inode)
+                self.assertEqual(os.listdir(where), ["n1"])
+            finally:
+                Leaver.other.monitor.close()
+                monitor.close()
+                for process in (first, Leaver.other.process):
+                    process.kill()
+                    process.wait()
 
 
 class Incoming(unittest.TestCase):
@@ -176,7 +240,7 @@ class Back(unittest.TestCase):
             monitor = FakeMonitor(where, query_status=[{"status": x} for x in status])
             vm = types.SimpleNamespace(dir=where, name="node1")
             try:
-                move._back(vm, time.monotonic() + seconds)  # pylint: disable=protected-access
+                move._back(vm, seconds)  # pylint: disable=protected-access
             finally:
                 monitor.close()
         return monitor.asked
@@ -199,7 +263,7 @@ class Back(unittest.TestCase):
         """It has ended: this is no further error."""
         with tempfile.TemporaryDirectory() as where:
             move._back(types.SimpleNamespace(  # pylint: disable=protected-access
-                dir=where, name="node1"), time.monotonic() + 60)
+                dir=where, name="node1"))
 
 
 class Share(unittest.TestCase):

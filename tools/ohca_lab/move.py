@@ -13,6 +13,7 @@ from .vm import stop
 from .words import LabError
 
 MIGRATE_S = 120     # how long it may take
+BACK_S = 30         # how long the first QEMU may take to end a migration that has failed
 
 
 class Requests:
@@ -101,9 +102,9 @@ def _wait(vm, there, deadline):
         time.sleep(0.02)
 
 
-def _back(vm, deadline):
+def _back(vm, seconds=BACK_S):
     """Continues the machine in the first QEMU, as soon as that has ended the migration."""
-    status = "finish-migrate"
+    status, deadline = "finish-migrate", time.monotonic() + seconds
     try:
         while status == "finish-migrate" and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -120,7 +121,8 @@ def migrate(vm):
     there = copy.copy(vm)
     there.process = there.stderr = None
     there.dir, there.incoming = f"{vm.dir}.next", ("-incoming", "defer")
-    shutil.rmtree(there.dir, ignore_errors=True)
+    for left in (there.dir, f"{vm.dir}.old"):
+        shutil.rmtree(left, ignore_errors=True)
     os.makedirs(there.dir, mode=0o700)
     for name in ("console.log", "qemu.log"):
         shutil.copy(os.path.join(vm.dir, name), there.dir)
@@ -135,11 +137,14 @@ def migrate(vm):
     except BaseException:
         # it uses the same HCA, so it must end before the first one continues
         stop(there.process)
-        _back(vm, deadline)
+        _back(vm)
         raise
     stop(vm.process)
-    # processes that have the node's sockets and logs open can still use them
-    shutil.rmtree(vm.dir, ignore_errors=True)
-    os.rename(there.dir, vm.dir)
     vm.process, vm.stderr = there.process, there.stderr
+    # Processes that have the node's sockets and logs open can still use them. Others may make locks
+    # in the directory until it has another name.
+    old = f"{vm.dir}.old"
+    os.rename(vm.dir, old)
+    os.rename(there.dir, vm.dir)
+    shutil.rmtree(old, ignore_errors=True)
     return told
