@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
 """ohca-lab with an agent that does not answer, sends without end, or sends wrong frames."""
+import contextlib
+import io
 import json
 import os
 import socket
 import struct
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -277,6 +280,7 @@ class Channels(unittest.TestCase):
                 if kind == channel.EOF:
                     peer.sendall(frame(channel.OUT, b"out") + frame(channel.EXIT, b"\3\0\0\0"))
 
+        self.closed_pipe(agent)
         for closed, written in (("<&-", "out"), (">&-", ""), ("<&- >&- 2>&-", "")):
             kinds.clear()
             self.plays(agent)
@@ -287,6 +291,19 @@ class Channels(unittest.TestCase):
                 env={**os.environ, "XDG_RUNTIME_DIR": self.dir})
             self.assertEqual((done.returncode, done.stdout, done.stderr), (3, written, ""), closed)
             self.assertEqual(kinds, [channel.EXEC, channel.EOF], closed)
+
+    def closed_pipe(self, agent):
+        """'exec' whose output nobody reads ends with a message."""
+        self.plays(agent)
+        reader, writer = os.pipe()
+        os.close(reader)
+        done = subprocess.run(
+            [os.path.join(fake.TOP, "tools/ohca-lab"), "exec", "--name", "x", "1", "true"],
+            stdin=subprocess.DEVNULL, text=True, stdout=writer, stderr=subprocess.PIPE,
+            timeout=BOUND_S, check=False, env={**os.environ, "XDG_RUNTIME_DIR": self.dir})
+        os.close(writer)
+        self.assertEqual((done.returncode, done.stderr), (
+            1, "ohca-lab: the output cannot be written: Broken pipe\n"))
 
     def test_deadline(self):
         """A command that writes without end ends at its deadline."""
@@ -309,6 +326,32 @@ class Labs(unittest.TestCase):
 
         with self.assertRaisesRegex(LabError, "node1: it did not start: .*4 bytes"):
             self.lab.each(work, "it did not start")
+
+    def test_output(self):
+        """If nobody reads the output, the command fails at once, and with the reason."""
+        class Prints:
+            """A channel whose command prints a line and a part of one."""
+
+            def __init__(self, *_):
+                self.close = lambda: None
+
+            def run(self, _argv, _env, out, *_):
+                """Runs the command."""
+                out(False, b"one\ntwo")
+                return 0
+
+        self.lab.ending, self.lab.first = False, 1
+        self.lab.opt, self.lab.print_lock = types.SimpleNamespace(nodes=1), threading.Lock()
+        self.lab.vms[0].dir = ""
+        reader, writer = os.pipe()
+        os.close(reader)
+        said = io.StringIO()
+        with open(writer, "w", encoding="utf-8") as out, mock.patch.object(sys, "stdout", out), \
+                contextlib.redirect_stderr(said), mock.patch.object(lab, "Channel", Prints):
+            said.buffer = io.BytesIO()
+            status = self.lab.run(["x"], 2)
+        self.assertEqual((status, said.getvalue()), (
+            1, "ohca-lab: node1: the output cannot be written: Broken pipe\n"))
 
     def test_date(self):
         """A date that is no number is an error."""

@@ -22,7 +22,7 @@ from .lab import (COMMAND_S, Lab, command_argv, connect_console, environment_of,
                   node_dir, sweep)
 from .places import MAX_HCAS
 from .vm import numa_node, of_node
-from .words import LabError, say
+from .words import LabError, say, write
 
 MAX_NODES = 64  # as ohca-hub has
 
@@ -171,9 +171,7 @@ def check_own(state, k, instead):
 
 def copy_out(is_err, data):
     """Passes a guest's output on unchanged."""
-    stream = sys.stderr.buffer if is_err else sys.stdout.buffer
-    stream.write(data)
-    stream.flush()
+    write(sys.stderr.buffer if is_err else sys.stdout.buffer, data)
 
 
 def cmd_exec(opt):

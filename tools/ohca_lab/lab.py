@@ -16,7 +16,7 @@ import time
 from . import attach, clock, image, job, join, move, paths, places
 from .channel import Channel, GuestGone, Timeout
 from .vm import MOUNT_SHARE, VM, choose_accelerator, of_node, spawn, stop
-from .words import LabError, say
+from .words import LabError, say, write
 
 COMMAND_S = 600     # seconds that a command may run without --timeout
 # The fabric runs for microseconds at a time, between virtual CPUs that may spin for milliseconds.
@@ -520,11 +520,9 @@ class Lab:
                 for e in streams:
                     lines = (parts[e] + (data or b"")).split(b"\n")
                     parts[e] = b"" if data is None else lines.pop()
-                    stream = sys.stderr.buffer if e else sys.stdout.buffer
-                    for line in lines:
-                        if data is not None or line:
-                            stream.write(prefix + line + b"\n")
-                    stream.flush()
+                    write(sys.stderr.buffer if e else sys.stdout.buffer,
+                          b"".join(prefix + line + b"\n" for line in lines
+                                   if data is not None or line))
 
         return out
 
@@ -547,9 +545,8 @@ class Lab:
         changed = threading.Condition()
         channels = {}
 
-        def one(vm):
+        def status_of(vm, out):
             status = 255
-            out = self.printer(vm)
             try:
                 ch = channels[vm.k] = Channel(vm.dir, limit[0], vm.alive)
                 status = ch.run(argv, self.environment(vm.k), out, begin + timeout)
@@ -559,11 +556,19 @@ class Lab:
                 say(f"{vm.name}: the command did not end within {timeout} s")
             except (GuestGone, OSError):
                 if self.ending:
-                    return
+                    return status
                 say(f"{vm.name}: the virtual machine ended")
                 for line in vm.last_words():
                     say(f"{vm.name}: {line}")
             out(False, None)
+            return status
+
+        def one(vm):
+            try:
+                status = status_of(vm, self.printer(vm))
+            except LabError as e:
+                status = 1
+                say(f"{vm.name}: {e}")
             with changed:
                 statuses.append(status)
                 changed.notify()

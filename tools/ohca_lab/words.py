@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Messages for the user."""
+"""Messages and output for the user."""
+import os
 import sys
 
 
@@ -10,3 +11,17 @@ class LabError(Exception):
 def say(text):
     """Prints a line of progress."""
     print(f"ohca-lab: {text}", file=sys.stderr, flush=True)
+
+
+def write(stream, data):
+    """Writes bytes to standard output or error; LabError if its reader has ended or a disk is full.
+
+    The stream then drops what it still has and all that follows: only the first call fails.
+    """
+    try:
+        stream.write(data)
+        stream.flush()
+    except OSError as e:
+        with open(os.devnull, "wb") as null:
+            os.dup2(null.fileno(), stream.fileno())
+        raise LabError(f"the output cannot be written: {e.strerror}") from None
