@@ -2,6 +2,7 @@
 """Paths of the built parts: in BUILD of a checkout, or in PREFIX/lib/openhca (tools/install)."""
 import os
 import shutil
+import stat
 import sys
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -126,9 +127,9 @@ def runtime():
         base = "/tmp"
     path = os.path.join(base, f"ohca-lab-{os.getuid()}")
     os.makedirs(path, mode=0o700, exist_ok=True)
-    st = os.stat(path)
-    if st.st_uid != os.getuid():
-        sys.exit(f"ohca-lab: {path} belongs to another user: set XDG_RUNTIME_DIR to a directory "
-                 "of your own")
+    st = os.lstat(path)
+    # a link of another user could lead to any directory of this one
+    if st.st_uid != os.getuid() or not stat.S_ISDIR(st.st_mode):
+        sys.exit(f"ohca-lab: {path} is not a directory of yours: set XDG_RUNTIME_DIR to one")
     os.chmod(path, 0o700)
     return path
