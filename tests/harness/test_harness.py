@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The harness of the system tests: failures that it must detect."""
+import argparse
 import fcntl
 import os
 import signal
@@ -11,7 +12,7 @@ import xml.etree.ElementTree as ET
 from unittest import mock
 
 import fake
-from fake import HarnessTest
+from fake import HarnessTest, paths
 from suite.harness import Failure, Skip, need, until
 from suite.verdict import KINDS, kind_of
 
@@ -456,6 +457,33 @@ class Directories(unittest.TestCase):
             os.close(held)
             fake.real.sweep()
             self.assertEqual(fake.real.labs(), [])
+
+    def test_without_a_lock(self):
+        with tempfile.TemporaryDirectory() as base, mock.patch.object(
+                fake.real.paths, "runtime", lambda: base):
+            os.mkdir(os.path.join(base, "killed"))
+            one = fake.FakeLab("ends", argparse.Namespace(nodes=0))
+            one.start()
+            with fake.real.alone():
+                other = threading.Thread(target=one.teardown)
+                other.start()
+                other.join(0.2)
+                # it must not be without its lock while others look
+                self.assertTrue(other.is_alive() and os.path.exists(one.dir))
+            other.join(10)
+            self.assertFalse(os.path.exists(one.dir))
+            fake.real.sweep()
+            self.assertEqual(fake.real.labs(), [])
+
+    def test_directory_of_somebody_else(self):
+        with tempfile.TemporaryDirectory() as base, mock.patch.dict(
+                os.environ, {"XDG_RUNTIME_DIR": base}):
+            own = os.path.join(base, "own")
+            os.mkdir(own, mode=0o755)
+            os.symlink(own, os.path.join(base, f"ohca-lab-{os.getuid()}"))
+            with self.assertRaisesRegex(SystemExit, "not a directory of yours"):
+                paths.runtime()
+            self.assertEqual(os.stat(own).st_mode & 0o777, 0o755)
 
 
 class Verdicts(HarnessTest):

@@ -102,7 +102,10 @@ def _sweep():
             with open(os.path.join(d, "lock"), "rb") as f:
                 fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(d, ignore_errors=True)
-        except (BlockingIOError, FileNotFoundError, NotADirectoryError):
+        except FileNotFoundError:
+            # its launcher was killed before it had made the lock, or while it removed the directory
+            shutil.rmtree(d, ignore_errors=True)
+        except (BlockingIOError, NotADirectoryError):
             pass
 
 
@@ -669,7 +672,9 @@ class Lab:
         for p in [vm.process for vm in self.vms] + self.helpers:
             stop(p)
         if self.lock:
-            shutil.rmtree(self.dir, ignore_errors=True)
+            # Alone: a directory without a lock counts as one that a killed launcher left.
+            with contextlib.suppress(OSError), alone():
+                shutil.rmtree(self.dir, ignore_errors=True)
             self.lock.close()
             self.lock = None
 

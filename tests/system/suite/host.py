@@ -53,7 +53,8 @@ class Directory:
     """A temporary directory with a short path."""
 
     def __enter__(self):
-        self.path = tempfile.mkdtemp(dir=paths.runtime())
+        # a name of a lab does not begin with a dot: launchers leave the directory alone
+        self.path = tempfile.mkdtemp(prefix=".", dir=paths.runtime())
         return self.path
 
     def __exit__(self, *_):
