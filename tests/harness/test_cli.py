@@ -2,14 +2,50 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The options of ohca-lab, without a lab."""
 import contextlib
+import fcntl
 import io
+import json
+import os
+import shutil
+import signal
+import subprocess
 import sys
+import tempfile
+import time
 import unittest
 from unittest import mock
 
 import fake
 
-from ohca_lab import cli  # pylint: disable=wrong-import-order  # fake has the path
+from ohca_lab import cli, lab, paths  # pylint: disable=wrong-import-order  # fake has the path
+
+# 'ohca-lab up' with a lab whose nodes never boot
+UP = """
+import os, sys, time
+sys.path.insert(0, sys.argv[1])
+from ohca_lab import cli
+where = sys.argv[2]
+
+class Lab:
+    lock = None
+
+    def __init__(self, *_):
+        pass
+
+    def start(self):
+        with open(f"{where}/new", "w") as f:
+            f.write(str(os.getpid()))
+        os.rename(f"{where}/new", f"{where}/starts")
+        time.sleep(60)
+
+    def teardown(self):
+        time.sleep(0.2)
+        os.mkdir(f"{where}/ended")
+
+cli.Lab = Lab
+sys.argv[1:] = ["up", "-n", "1", "--memory", "1"]
+sys.exit(cli.main())
+"""
 
 
 class Systems(unittest.TestCase):
@@ -44,6 +80,111 @@ class Systems(unittest.TestCase):
                 mock.patch.object(sys, "argv", ["ohca-lab", "libvirt", "--arch", "amd64,s390x"]):
             self.assertEqual(cli.main(), 2)
         self.assertIn("only guests of amd64", said.getvalue())
+
+
+class Up(unittest.TestCase):
+    """A lab that stays."""
+
+    def ends_by(self, number):
+        """Sends a signal to 'up' while the lab starts; the lab has ended when 'up' ends."""
+        with tempfile.TemporaryDirectory() as where, subprocess.Popen(
+                [sys.executable, "-c", UP, os.path.join(fake.TOP, "tools"), where],
+                stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as up:
+            starts, end = os.path.join(where, "starts"), time.monotonic() + 30
+            while not os.path.exists(starts) and time.monotonic() < end:
+                time.sleep(0.01)
+            with open(starts, encoding="ascii") as f:
+                child = int(f.read())
+            up.send_signal(number)
+            try:
+                self.assertEqual(up.wait(30), 128 + number)
+                self.assertTrue(os.path.exists(os.path.join(where, "ended")))
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(child, signal.SIGKILL)
+
+    def test_signal(self):
+        """A signal while the lab starts ends the lab."""
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            with self.subTest(number=number):
+                self.ends_by(number)
+
+
+class Labs(unittest.TestCase):
+    """Commands for labs that are up, were killed, or cannot exist."""
+
+    def setUp(self):
+        self.base = self.enterContext(tempfile.TemporaryDirectory())
+        self.enterContext(mock.patch.object(paths, "runtime", lambda: self.base))
+
+    def makes(self, name, **state):
+        """Makes the directory of a lab; returns its lock, which is open and not locked."""
+        os.mkdir(os.path.join(self.base, name))
+        if state:
+            with open(os.path.join(self.base, name, "state"), "w", encoding="ascii") as f:
+                json.dump(state, f)
+        lock = open(os.path.join(self.base, name, "lock"), "wb")
+        self.addCleanup(lock.close)
+        return lock
+
+    def says(self, *argv):
+        """The status of a command, and its messages."""
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said), mock.patch.object(sys, "argv", ["ohca-lab", *argv]):
+            return cli.main(), said.getvalue()
+
+    def test_killed(self):
+        """'down' removes what a killed launcher left; another process may have its number now."""
+        with subprocess.Popen(["sleep", "60"]) as other:
+            try:
+                self.makes("x", pid=other.pid)
+                self.assertEqual(self.says("down", "--name", "x"), (0, ""))
+                self.assertIsNone(other.poll())
+            finally:
+                other.kill()
+        self.assertEqual(lab.labs(), [])
+
+    def test_next(self):
+        """'down' does not wait for the next lab with the same name."""
+        first, asked = self.makes("x", pid=1), []
+        fcntl.flock(first, fcntl.LOCK_EX)
+
+        def kill(pid, number):
+            asked.append((pid, number))
+            shutil.rmtree(os.path.join(self.base, "x"))
+            fcntl.flock(self.makes("x", pid=2), fcntl.LOCK_EX)
+
+        with mock.patch.object(cli.os, "kill", kill), mock.patch.object(cli.time, "sleep"):
+            self.assertEqual(self.says("down", "--name", "x"), (0, ""))
+        self.assertEqual(asked, [(1, signal.SIGTERM)])
+
+    def test_starting(self):
+        """A lab that has started no node yet."""
+        fcntl.flock(self.makes("x"), fcntl.LOCK_EX)
+        for command in (["down"], ["exec", "1", "true"]):
+            status, said = self.says(command[0], "--name", "x", *command[1:])
+            self.assertEqual(status, 1)
+            self.assertIn("lab x is starting: try again", said)
+        self.assertEqual(self.says("down", "--name", "y"), (
+            1, "ohca-lab: no lab named y is up\n"))
+
+    def test_console(self):
+        """The console of a node whose machine has ended, and 'migrate' in a lab of 'run'."""
+        self.makes("x", pid=1, first=1, nodes=1, names=["node1"], vms=[1])
+        status, said = self.says("console", "--name", "x", "1")
+        self.assertEqual(status, 1)
+        self.assertIn("the console of node1 does not answer: No such file", said)
+        status, said = self.says("migrate", "--name", "x", "1")
+        self.assertEqual(status, 1)
+        self.assertIn("lab x moves no nodes: 'run' has started it", said)
+
+    def test_names(self):
+        """Names that no lab can have."""
+        for name in ("", ".", "..", ".x", "a/b", "a,b", "x" * 32, "\u00e9"):
+            with self.subTest(name=name):
+                status, said = self.says("down", "--name", name)
+                self.assertEqual(status, 2)
+                self.assertIn("give at most 31 letters", said)
 
 
 if __name__ == "__main__":

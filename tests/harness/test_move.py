@@ -297,6 +297,26 @@ class Share(unittest.TestCase):
         self.assertEqual(self.moved(32, moves=False), f"it does not migrate; {said}")
 
 
+class Asked(unittest.TestCase):
+    """The launcher moves nodes on request."""
+
+    def test_ready(self):
+        """It can be asked as soon as the lab counts as up."""
+        with tempfile.TemporaryDirectory() as where:
+            one = lab.Lab.__new__(lab.Lab)
+            one.dir, one.vms = os.path.join(where, "x"), []
+            os.mkdir(one.dir)
+            asked = []
+
+            def ready():
+                with socket.socket(socket.AF_UNIX) as s:
+                    s.connect(os.path.join(one.dir, "launcher"))
+                    asked.append(True)
+
+            one.wait(ready)
+            self.assertEqual(asked, [True])
+
+
 class Monitor(unittest.TestCase):
     """A monitor that returns its command."""
 

@@ -25,6 +25,7 @@ from .vm import numa_node, of_node
 from .words import LabError, say, write
 
 MAX_NODES = 64  # as ohca-hub has
+NAME = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,30}"     # as in lab.schema.json; paths of sockets are short
 
 
 class Stopped(BaseException):
@@ -93,31 +94,36 @@ def cmd_up(opt):  # pylint: disable=inconsistent-return-statements  # the child 
     """ohca-lab up: boot and stay, in the background."""
     lab = Lab(opt.name, opt)
     rfd, wfd = os.pipe()
+    # a signal for the parent ends the lab, too, while the lab starts
+    catch_signals()
     pid = os.fork()
     if pid:
         os.close(wfd)
         try:
             answer = os.read(rfd, 100)
-        except KeyboardInterrupt:
+        except Stopped:
             os.kill(pid, signal.SIGTERM)
-            answer = os.read(rfd, 100)
+            os.waitpid(pid, 0)
+            raise
         if answer != b"up":
             os.waitpid(pid, 0)
             return 1
         say(f"lab {opt.name} is up: ohca-lab exec|ssh|console|status|down")
         return 0
-    status = 1
-    try:
-        os.setsid()
-        os.close(rfd)
-        catch_signals()
-        lab.start()
+
+    def ready():
         os.write(wfd, b"up")
         os.close(wfd)
         null = os.open(os.devnull, os.O_RDWR)
         for fd in (0, 1, 2):
             os.dup2(null, fd)
-        lab.wait()
+
+    status = 1
+    try:
+        os.setsid()
+        os.close(rfd)
+        lab.start()
+        lab.wait(ready)
         status = 0
     except Stopped:
         status = 0
@@ -144,11 +150,13 @@ def cmd_libvirt(opt):
 
 def state_of(name):
     """The contents of a running lab's state file."""
+    where = os.path.join(paths.runtime(), name)
     try:
-        with open(os.path.join(paths.runtime(), name, "state"), encoding="ascii") as f:
+        with open(os.path.join(where, "state"), encoding="ascii") as f:
             return json.load(f)
     except OSError:
-        raise LabError(f"no lab named {name} is up") from None
+        raise LabError(f"lab {name} is starting: try again when 'ohca-lab status' lists its nodes"
+                       if os.path.isdir(where) else f"no lab named {name} is up") from None
 
 
 def number_of(state, node):
@@ -229,7 +237,11 @@ def cmd_console(opt):
     check_own(state, node,
               "use 'virsh -c qemu:///session console "
               f"ohca-{opt.name}-{state['names'][node - 1]}'")
-    s = connect_console(opt.name, node)
+    try:
+        s = connect_console(opt.name, node)
+    except OSError as e:
+        raise LabError(f"the console of {state['names'][node - 1]} does not answer: {e.strerror}; "
+                       "'ohca-lab status' says whether its machine runs") from None
     saved = termios.tcgetattr(0) if sys.stdin.isatty() else None
     say("this is the serial console; Ctrl-] ends the connection")
     try:
@@ -329,20 +341,34 @@ def cmd_status(opt):
 
 def cmd_down(opt):
     """ohca-lab down: ends a lab and waits until all its parts are removed."""
+    where = os.path.join(paths.runtime(), opt.name)
+    left = os.path.isdir(where)
+    sweep()
+    if left and not os.path.isdir(where):
+        return 0        # its launcher was killed, and its parts with it
     state = state_of(opt.name)
-    lock = os.path.join(paths.runtime(), opt.name, "lock")
-    try:
-        os.kill(state["pid"], signal.SIGTERM)
-    except ProcessLookupError:
-        pass
+
+    def lock():
+        """What identifies the lab's lock: another lab may soon have the same name."""
+        try:
+            st = os.stat(os.path.join(where, "lock"))
+            return st.st_ino, st.st_mtime_ns
+        except OSError:
+            return None
+
+    def kill(number):
+        try:
+            os.kill(state["pid"], number)
+        except ProcessLookupError:
+            pass
+
+    held = lock()
+    kill(signal.SIGTERM)
     for step in range(150):
-        if not os.path.exists(lock):
+        if lock() != held or not held:
             return 0
         if step == 100:
-            try:
-                os.kill(state["pid"], signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+            kill(signal.SIGKILL)
         time.sleep(0.1)
         if step > 100:
             sweep()
@@ -679,8 +705,10 @@ def main():
         if why := wrong_lab(complete(opt)):
             say(opt.located(why))
             return 2
-    if opt.what != "status" and "/" in (getattr(opt, "name", None) or "x"):
-        say("--name: a name must not contain '/'")
+    name = getattr(opt, "name", None)
+    if opt.what != "status" and name is not None and not re.fullmatch(NAME, name, re.A):
+        say(f"--name {name}: give at most 31 letters, digits, '-', '_' and '.'; '-' and '.' are "
+            "not the first")
         return 2
     try:
         return opt.work(opt)

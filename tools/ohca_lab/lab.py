@@ -592,9 +592,10 @@ class Lab:
                     break
             return next((s for s in statuses if s is not None), None)
 
-    def wait(self):
-        """Waits until all machines have ended, and moves nodes on request."""
+    def wait(self, ready=lambda: None):
+        """Waits until all machines have ended; calls ready() when it can move nodes on request."""
         with move.Requests(self) as requests:
+            ready()
             while any(vm.alive() for vm in self.vms):
                 requests.answer(1)
 

@@ -56,6 +56,9 @@ def ask(name, node):
             s.connect(os.path.join(paths.runtime(), name, "launcher"))
             s.sendall(str(node).encode())
             said = s.makefile(encoding="utf-8").read()
+    except FileNotFoundError:
+        raise LabError(f"lab {name} moves no nodes: 'run' has started it, or it is still starting: "
+                       "use 'up' or 'node'") from None
     except OSError as e:
         raise LabError(f"lab {name} does not answer: {e}") from None
     if not said.startswith("pause "):
