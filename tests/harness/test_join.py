@@ -30,7 +30,7 @@ WRONG = [
     (["--join", THERE, "--number", "9", "-n", "1", "--device", "9:smp=off"], "has nodes 1 to 1"),
     (["--listen", THERE, "--fabric", "rxe"], "no switch"),
     (["--listen", THERE, "--topology", "star:4"], "--serve=--wire"),
-    (["--listen", THERE, "--hcas", "2"], "--serve=--wire"),
+    (["--listen", THERE, "--hcas", "2"], "(ohca-fabric --help)"),
     (["--listen", THERE, "--ports", "2"], "--serve=--wire"),
     (["--listen", THERE, "-n", "36", "--memory", "1"], "at most 35 nodes"),
     (["--join", THERE, "--number", "1"], "node 1 is in the lab that listens"),

@@ -47,7 +47,7 @@ def wrong(opt):
         return f"{name}: --fabric {opt.fabric} has no switch: use --fabric ohca"
     if opt.topology or (opt.hcas or 1) > 1 or opt.ports > 1:
         return (f"{name}: it works with a lab at one switch only; with --topology, --hcas or "
-                "--ports give ohca-fabric the wires: --serve=--wire=NODE:PORT (ohca-fabric serve "
+                "--ports give ohca-fabric the wires: --serve=--wire=NODE:PORT (ohca-fabric "
                 "--help)")
     if opt.nodes >= SWITCH_PORTS:
         return f"-n: {name} uses a port of the switch: give at most {SWITCH_PORTS - 1} nodes"
