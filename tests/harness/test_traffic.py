@@ -5,6 +5,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import sys
 import tempfile
 import unittest
@@ -61,7 +62,8 @@ class Lab(unittest.TestCase):
         where = tempfile.TemporaryDirectory()
         self.addCleanup(where.cleanup)
         os.mkdir(os.path.join(where.name, "default"))
-        self.state = {"nodes": 2, "first": 1, "fabric": "ohca", "guests": ["debian13"] * 2}
+        self.state = {"nodes": 2, "first": 1, "fabric": "ohca", "guests": ["debian13"] * 2,
+                      "names": ["node1", "node2"]}
         self.counters = {1: counted(), 2: counted()}
         self.files, self.scripts, self.started = {}, [], 0
         for target, name, value in ((paths, "runtime", lambda: where.name),
@@ -155,12 +157,24 @@ class Counters(Lab):
         text = counted(0, (MIB, 9), 0, [("a\x1b[2Jb", "10.77.0.2", MIB)])
         self.counters[1] = text.replace("== qps\n[]", "== qps\nerror [")
         self.assertIn("a?[2Jb 1.0", self.traffic()[1][3])
+        row = {"ifname": "ohca_0", "lqpn": 20, "type": "\x1b[2J", "pid": 7, "comm": "c"}
+        self.counters[1] = counted(qps=[row]).replace("eth0 1 0", "\x1b[2Je 1 0")
+        lines = self.traffic()[1]
+        self.assertIn("?[2J c has QPs", lines[1])
+        self.assertIn("?[2Je (Ethernet)", lines[2])
 
     def test_dead(self):
         """A node that does not answer is an error, not a lab without traffic."""
-        for text in ("", "== ports\n== end\n", "== ports\n4"):
+        right = counted(0, (MIB, 9), 0, [("a", "10.77.0.2", MIB)])
+        for text in ("", "== ports\n== end\n", "== ports\n4", "== ports\n4\n== end",
+                     right.replace("eth0 1 0", "eth0 1 x"), right.replace("2044", "-"),
+                     right.replace("10.77.0.1/24", "10.77.0.1/99"),
+                     re.sub(r"to: +\d+", f"to: {1 << 40}", right),
+                     right.replace("== qps\n[]", '== qps\n[{"comm": 7}]'),
+                     right.replace("== sets\n[]", "== sets\n" + "[" * 100000)):
             self.counters[2] = text
-            self.assertEqual(self.traffic("--expect", "verbs")[0], 1)
+            with self.subTest(text=text[:200]):
+                self.assertEqual(self.traffic("--expect", "verbs")[0], 1)
 
 
 class Since(Lab):

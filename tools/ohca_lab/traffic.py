@@ -92,7 +92,7 @@ def rows_of(lines):
 
 
 def plain(name):
-    """A program's name without characters that do not print: a program chooses its own name."""
+    """A name without characters that do not print: programs and root choose names in a node."""
     return "".join(c if c.isprintable() else "?" for c in name).strip("[]")
 
 
@@ -118,7 +118,7 @@ class Snapshot:
         self.interfaces = {}
         for name, kind, *numbers in (line.split() for line in sections["interfaces"]):
             if kind in KINDS and len(numbers) >= 3:
-                self.interfaces[name] = [KINDS[kind], *map(int, numbers[:3]), *numbers[3:4]]
+                self.interfaces[plain(name)] = [KINDS[kind], *map(int, numbers[:3]), *numbers[3:4]]
         self.programs = self._programs(sections, "big" if guest.arch == "s390x" else "little")
         self.qps, self.verbs = {}, {}
         for name, kind, count in ENTRY.findall("\n".join(sections["ended"])):
@@ -128,14 +128,14 @@ class Snapshot:
     @staticmethod
     def _add(to, kind, program, count):
         """Adds count to the sum of a type and program."""
-        who = f"{kind} {plain(program)}"
+        who = f"{plain(kind)} {plain(program)}"
         to[who] = to.get(who, 0) + count
 
     def _programs(self, sections, order):
         if not sections["sent"]:
             return None
         # a child of ib0 is ib0.8001@ib0
-        networks = [(m[1], ipaddress.ip_interface(m[2])) for m in re.finditer(
+        networks = [(plain(m[1]), ipaddress.ip_interface(m[2])) for m in re.finditer(
             r"^\d+: ([^\s@]+)\S* +inet (\S+)", "\n".join(sections["addresses"]), re.M)]
         programs = {}
         for name, to, count in ENTRY.findall("\n".join(sections["sent"])):
@@ -237,7 +237,13 @@ def look(lab):
 
 def ask(lab, k):
     """The Snapshot of a node."""
-    return Snapshot(lab.sh(k, READ)[1], paths.Guest(lab.state["guests"][k - 1]))
+    text = lab.sh(k, READ)[1]
+    try:
+        return Snapshot(text, paths.Guest(lab.state["guests"][k - 1]))
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError,
+            ValueError) as e:
+        raise LabError(f"traffic: {lab.state['names'][k - 1]} printed something else than its "
+                       f"counters: {e!r}"[:300]) from None
 
 
 def start(lab):
