@@ -8,9 +8,11 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import unittest
 from unittest import mock
@@ -174,9 +176,36 @@ class Labs(unittest.TestCase):
         status, said = self.says("console", "--name", "x", "1")
         self.assertEqual(status, 1)
         self.assertIn("the console of node1 does not answer: No such file", said)
-        status, said = self.says("migrate", "--name", "x", "1")
+        self.makes("y", pid=1, first=1, nodes=1, names=["node1"], vms=[1])
+        status, said = self.says("migrate", "--name", "y", "1")
         self.assertEqual(status, 1)
-        self.assertIn("lab x moves no nodes: 'run' has started it", said)
+        self.assertIn("lab y moves no nodes: 'run' has started it", said)
+
+    def test_terminal(self):
+        """A signal ends 'console', and the terminal has its settings again."""
+        base = os.path.join(self.base, f"ohca-lab-{os.getuid()}")
+        os.mkdir(base)
+        with mock.patch.object(self, "base", base):
+            self.makes("x", pid=1, first=1, nodes=1, names=["node1"], vms=[1])
+        os.mkdir(os.path.join(base, "x", "n1"))
+        master, slave = os.openpty()
+        self.addCleanup(os.close, master)
+        self.addCleanup(os.close, slave)
+        before = termios.tcgetattr(slave)
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(os.path.join(base, "x", "n1", "console"))
+            listener.listen()
+            with subprocess.Popen(
+                    [os.path.join(fake.TOP, "tools", "ohca-lab"), "console", "--name", "x", "1"],
+                    stdin=slave, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                    env={**os.environ, "XDG_RUNTIME_DIR": self.base}) as console:
+                end = time.monotonic() + 30
+                while termios.tcgetattr(slave) == before and time.monotonic() < end:
+                    time.sleep(0.01)
+                self.assertNotEqual(termios.tcgetattr(slave), before)
+                console.terminate()
+                self.assertEqual(console.wait(30), 128 + signal.SIGTERM)
+        self.assertEqual(termios.tcgetattr(slave), before)
 
     def test_names(self):
         """Names that no lab can have."""

@@ -216,6 +216,7 @@ def cmd_ssh(opt):
             return ch.run(argv, env, copy_out, None, 0)
         finally:
             ch.close()
+    catch_signals()     # so that the terminal gets its settings back
     saved = termios.tcgetattr(0)
 
     def resized(_number, _frame):
@@ -242,6 +243,7 @@ def cmd_console(opt):
     except OSError as e:
         raise LabError(f"the console of {state['names'][node - 1]} does not answer: {e.strerror}; "
                        "'ohca-lab status' says whether its machine runs") from None
+    catch_signals()     # so that the terminal gets its settings back
     saved = termios.tcgetattr(0) if sys.stdin.isatty() else None
     say("this is the serial console; Ctrl-] ends the connection")
     try:
