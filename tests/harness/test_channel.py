@@ -353,6 +353,37 @@ class Labs(unittest.TestCase):
         self.assertEqual((status, said.getvalue()), (
             1, "ohca-lab: node1: the output cannot be written: Broken pipe\n"))
 
+    def test_long_line(self):
+        """Output without the ends of lines is printed in parts, not kept."""
+        self.lab.print_lock, printed = threading.Lock(), []
+        with mock.patch.object(lab, "write", lambda _, data: printed.append(data)):
+            out = self.lab.printer(self.lab.vms[0])
+            for _ in range(5 << 5):
+                out(False, b"x" * channel.MAX_FRAME)
+            self.assertGreater(sum(map(len, printed)), 3 << 20)
+            self.assertLess(max(map(len, printed)), 2 << 20)
+            out(False, None)
+        whole = b"".join(printed)
+        self.assertEqual(whole.count(b"x"), (5 << 5) * channel.MAX_FRAME)
+        self.assertTrue(all(x.startswith(b"node1: x") for x in whole.splitlines()))
+
+    def test_much(self):
+        """A node that prints without end does not fill the memory of the host."""
+        parts = []
+        keep = channel.keeper(parts)
+        with mock.patch.object(channel, "MAX_KEPT", 1 << 20):
+            keep(False, b"x" * (1 << 20))
+            with self.assertRaisesRegex(channel.GuestGone, "printed more than 1 MiB"):
+                keep(True, b"x")
+        self.assertEqual(len(parts), 1)
+        self.lab.opt, self.lab.first = types.SimpleNamespace(nodes=1), 1
+        self.lab.vms[0].dir = ""
+        with mock.patch.object(lab, "Channel") as made, \
+                mock.patch.object(channel, "MAX_KEPT", 4):
+            made().run = lambda _argv, _env, out, _: [out(False, b"xxx") for _ in range(9)]
+            self.assertEqual(self.lab.capture(1, "x"), (
+                255, "xxxa command there printed more than 0 MiB"))
+
     def test_date(self):
         """A date that is no number is an error."""
         self.lab.clocks, self.lab.slow = {1: lab.clock.Clock()}, 1

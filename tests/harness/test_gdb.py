@@ -85,6 +85,11 @@ class Symbols(unittest.TestCase):
         with self.assertRaisesRegex(gdb.GdbError, "built again"):
             gdb.qemu_commands(os.getpid())
 
+    def test_ended(self):
+        """QEMU has ended."""
+        with self.assertRaisesRegex(gdb.GdbError, "cannot be read: No such file"):
+            gdb.qemu_commands((1 << 22) + 1)
+
 
 if __name__ == "__main__":
     fake.main()

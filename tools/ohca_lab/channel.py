@@ -18,6 +18,7 @@ SYNC, EXEC, IN, EOF, SIG, SIZE = range(1, 7)
 READY, OUT, ERR, EXIT, TAKEN = range(16, 21)
 MAX_FRAME = 32 * 1024   # most bytes in a frame of the agent
 MAX_IN = 16 * 1024      # most bytes of input in a frame
+MAX_KEPT = 256 << 20    # most bytes of a command's output that are kept in memory
 IN_WINDOW = 64 * 1024   # most bytes of input that the command has not received: it may read none
 
 
@@ -34,6 +35,20 @@ def number_in(frame, what):
     if len(frame[1]) != 4:
         raise GuestGone(f"its agent sent {what} of {len(frame[1])} bytes, not of 4")
     return struct.unpack("<I", frame[1])[0]
+
+
+def keeper(parts):
+    """A function for Channel.run that appends the output to a list, or raises GuestGone."""
+    size = 0
+
+    def out(_is_err, data):
+        nonlocal size
+        size += len(data)
+        if size > MAX_KEPT:
+            raise GuestGone(f"a command there printed more than {MAX_KEPT >> 20} MiB")
+        parts.append(data)
+
+    return out
 
 
 class Channel:

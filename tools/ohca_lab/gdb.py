@@ -7,7 +7,7 @@ import subprocess
 import time
 
 from . import paths
-from .channel import Channel, GuestGone, Timeout
+from .channel import Channel, GuestGone, Timeout, keeper
 
 LIMIT = 30      # seconds in which the guest must print the addresses of its symbols
 # Prints the addresses of the kernel's functions, then those of the sections of the driver.
@@ -35,7 +35,7 @@ def _ask(node_dir):
     try:
         channel = Channel(node_dir, deadline)
         channel.run(["/bin/sh", "-c", SYMBOLS], {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
-                    lambda _, data: parts.append(data), deadline)
+                    keeper(parts), deadline)
         channel.close()
     except (GuestGone, Timeout, OSError) as e:
         raise GdbError("the node does not answer: has another gdb stopped it?") from e
@@ -90,9 +90,13 @@ def kernel_commands(node_dir, guest, kernel):
 
 def qemu_commands(pid):
     """gdb's commands for QEMU. gdb does not find the symbols itself, because ld.so started QEMU."""
-    with open(f"/proc/{pid}/maps", encoding="utf-8") as f:
-        m = re.search(r"(?m)^([0-9a-f]+)-\S+ \S+ 0+ \S+ \d+ +(/.*/qemu-system-\w+)$",
-                      f.read())
+    try:
+        with open(f"/proc/{pid}/maps", encoding="utf-8") as f:
+            text = f.read()
+    except OSError as e:
+        raise GdbError(f"QEMU, process {pid}, cannot be read: {e.strerror}; 'ohca-lab status' says "
+                       "whether it runs") from None
+    m = re.search(r"(?m)^([0-9a-f]+)-\S+ \S+ 0+ \S+ \d+ +(/.*/qemu-system-\w+)$", text)
     if not m:
         raise GdbError(f"QEMU was built again after process {pid} had started: start the lab again")
     # with KVM, QEMU interrupts its virtual CPUs with SIGUSR1

@@ -14,10 +14,11 @@ import threading
 import time
 
 from . import attach, clock, image, job, join, move, paths, places
-from .channel import Channel, GuestGone, Timeout
+from .channel import Channel, GuestGone, Timeout, keeper
 from .vm import MOUNT_SHARE, VM, choose_accelerator, of_node, spawn, stop
 from .words import LabError, say, write
 
+MAX_LINE = 1 << 20  # bytes of output without the end of a line that are kept in memory
 COMMAND_S = 600     # seconds that a command may run without --timeout
 # The fabric runs for microseconds at a time, between virtual CPUs that may spin for milliseconds.
 FABRIC_NICE = -10
@@ -440,7 +441,7 @@ class Lab:
             return 255, str(e)
         try:
             status = ch.run(["/bin/sh", "-c", script], self.environment(k),
-                            lambda _, data: parts.append(data), deadline)
+                            keeper(parts), deadline)
         except Timeout:
             status = 124
         except GuestGone as e:
@@ -513,7 +514,10 @@ class Lab:
         self.each(one, what)
 
     def printer(self, vm):
-        """A function for Channel.run that prints whole lines after the node's name."""
+        """A function for Channel.run that prints whole lines after the node's name.
+
+        Lines that are longer than MAX_LINE are cut.
+        """
         parts = {False: b"", True: b""}
         prefix = f"{vm.name}: ".encode()
 
@@ -522,7 +526,7 @@ class Lab:
             with self.print_lock:
                 for e in streams:
                     lines = (parts[e] + (data or b"")).split(b"\n")
-                    parts[e] = b"" if data is None else lines.pop()
+                    parts[e] = b"" if data is None or len(lines[-1]) > MAX_LINE else lines.pop()
                     write(sys.stderr.buffer if e else sys.stdout.buffer,
                           b"".join(prefix + line + b"\n" for line in lines
                                    if data is not None or line))

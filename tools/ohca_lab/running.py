@@ -6,7 +6,7 @@ import subprocess
 import time
 
 from . import paths
-from .channel import Channel, GuestGone, Timeout
+from .channel import Channel, GuestGone, Timeout, keeper
 from .lab import environment_of, node_dir
 from .words import LabError
 
@@ -39,7 +39,7 @@ class Running:
         try:
             status = channel.run(["/bin/sh", "-c", script],
                                  environment_of(self.state, node),
-                                 lambda _, data: parts.append(data), deadline)
+                                 keeper(parts), deadline)
         finally:
             channel.close()
         return status, b"".join(parts).decode(errors="replace")
