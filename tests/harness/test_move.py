@@ -269,12 +269,12 @@ class Back(unittest.TestCase):
 class Share(unittest.TestCase):
     """A node whose share cannot be mounted again: the user gets an error."""
 
-    def moved(self, mounted, *, moves=True, share="/somewhere"):
+    def moved(self, mounted, *, moves=True, share="/somewhere", unmounts=(0, "")):
         """Moves a node; returns why not, or None. mounted: the status of mount."""
         node = types.SimpleNamespace(name="node1", process=True, image=None)
         that = types.SimpleNamespace(
             vms=[node], opt=types.SimpleNamespace(share=share, attach="qemu"), stood=[],
-            capture=lambda k, script: (0, "") if script.startswith("umount") else
+            capture=lambda k, script: unmounts if script.startswith("umount") else
             (mounted, "mount: no such device\n"), _write_state=lambda: None)
         that.stood_still = that.stood.append
         told = {"return_value": {}} if moves else {"side_effect": LabError("it does not migrate")}
@@ -285,12 +285,15 @@ class Share(unittest.TestCase):
             except LabError as e:
                 return str(e)
             finally:
-                self.assertEqual(that.stood, [1])
+                self.assertEqual(that.stood, [] if unmounts[0] else [1])
 
     def test_share(self):
         """With a share, and without."""
         self.assertIsNone(self.moved(0))
         self.assertIsNone(self.moved(32, share=None))
+        self.assertRegex(self.moved(0, unmounts=(32, "umount: /share: target is busy.\n")),
+                         r"cannot be unmounted: end the programs .* \(umount: .* is busy.\)$")
+        self.assertIn("(124)", self.moved(0, unmounts=(124, "")))
         self.assertEqual(self.moved(0, moves=False), "it does not migrate")
         said = "node1 could not mount /share again: mount: no such device"
         self.assertEqual(self.moved(32), said)

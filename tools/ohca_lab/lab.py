@@ -297,8 +297,10 @@ class Lab:
             raise LabError(f"{vm.name} does not migrate: it boots an image, and another QEMU "
                            "cannot read what it has written to its disk")
         # QEMU does not move a machine that has a directory of the host mounted
-        if self.opt.share and self.capture(k, "umount /share")[0]:
-            raise LabError(f"{vm.name} does not migrate: a program there uses /share: end it first")
+        status, said = self.capture(k, "umount /share") if self.opt.share else (0, "")
+        if status:
+            raise LabError(f"{vm.name} does not migrate: /share cannot be unmounted: end the "
+                           f"programs there that use it ({said.strip() or status})")
         wrong = []
         try:
             told = move.migrate(vm)
