@@ -352,6 +352,15 @@ class Labs(unittest.TestCase):
             status = self.lab.run(["x"], 2)
         self.assertEqual((status, said.getvalue()), (
             1, "ohca-lab: node1: the output cannot be written: Broken pipe\n"))
+        # nobody reads the messages either, as in 'ohca-lab run ... 2>&1 | head'
+        outs = []
+        for _ in range(2):
+            reader, writer = os.pipe()
+            os.close(reader)
+            outs.append(self.enterContext(open(writer, "w", encoding="utf-8")))
+        with mock.patch.object(sys, "stdout", outs[0]), mock.patch.object(sys, "stderr", outs[1]), \
+                mock.patch.object(lab, "Channel", Prints):
+            self.assertEqual(self.lab.run(["x"], 2), 1)
 
     def test_long_line(self):
         """Output without the ends of lines is printed in parts, not kept."""

@@ -8,9 +8,18 @@ class LabError(Exception):
     """An error whose text is for the user."""
 
 
+def _drop(stream):
+    """Lets a stream drop what it still has and all that follows."""
+    with open(os.devnull, "wb") as null:
+        os.dup2(null.fileno(), stream.fileno())
+
+
 def say(text):
-    """Prints a line of progress."""
-    print(f"ohca-lab: {text}", file=sys.stderr, flush=True)
+    """Prints a line of progress, if anybody reads it."""
+    try:
+        print(f"ohca-lab: {text}", file=sys.stderr, flush=True)
+    except OSError:
+        _drop(sys.stderr)
 
 
 def write(stream, data):
@@ -22,6 +31,5 @@ def write(stream, data):
         stream.write(data)
         stream.flush()
     except OSError as e:
-        with open(os.devnull, "wb") as null:
-            os.dup2(null.fileno(), stream.fileno())
+        _drop(stream)
         raise LabError(f"the output cannot be written: {e.strerror}") from None
