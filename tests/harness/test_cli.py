@@ -20,6 +20,7 @@ from unittest import mock
 import fake
 
 from ohca_lab import cli, lab, paths  # pylint: disable=wrong-import-order  # fake has the path
+from ohca_lab.words import LabError  # pylint: disable=wrong-import-order
 
 # 'ohca-lab up' with a lab whose nodes never boot
 UP = """
@@ -35,6 +36,8 @@ class Lab:
         pass
 
     def start(self):
+        if "--no-sm" in sys.argv:
+            raise cli.Timeout()
         with open(f"{where}/new", "w") as f:
             f.write(str(os.getpid()))
         os.rename(f"{where}/new", f"{where}/starts")
@@ -45,7 +48,7 @@ class Lab:
         os.mkdir(f"{where}/ended")
 
 cli.Lab = Lab
-sys.argv[1:] = ["up", "-n", "1", "--memory", "1"]
+sys.argv[1:] = ["up", "-n", "1", "--memory", "1", *sys.argv[3:]]
 sys.exit(cli.main())
 """
 
@@ -110,6 +113,27 @@ class Up(unittest.TestCase):
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
             with self.subTest(number=number):
                 self.ends_by(number)
+
+    def test_late(self):
+        """A node that does not answer while the lab starts is an error, not a traceback."""
+        with tempfile.TemporaryDirectory() as where:
+            done = subprocess.run(
+                [sys.executable, "-c", UP, os.path.join(fake.TOP, "tools"), where, "--no-sm"],
+                stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=30,
+                check=False)
+            self.assertEqual((done.returncode, done.stderr), (1, f"ohca-lab: {cli.LATE}\n"))
+            self.assertTrue(os.path.exists(os.path.join(where, "ended")))
+
+    def test_log(self):
+        """A directory of --log that cannot be made is an error before anything starts."""
+        with tempfile.NamedTemporaryFile() as f, mock.patch.object(os.path, "exists",
+                                                                   lambda _: True):
+            for argv, why in (["--log", f"{f.name}/x"], "cannot be made: Not a directory"), (
+                    ["--log", f.name], "cannot be made: File exists"):
+                opt = cli.complete(cli.parser().parse_args(
+                    ["up", "-n", "1", "--accel", "tcg", "--fabric", "none", *argv]))
+                with self.assertRaisesRegex(LabError, why):
+                    lab.Lab("x", opt)
 
 
 class Labs(unittest.TestCase):

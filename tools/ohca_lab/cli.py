@@ -28,6 +28,9 @@ MAX_NODES = 64  # as ohca-hub has
 NAME = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,30}"     # as in lab.schema.json; paths of sockets are short
 
 
+LATE = "the node did not answer, or the command did not end, in time"
+
+
 class Stopped(BaseException):
     """A signal that ends the lab has arrived."""
 
@@ -129,6 +132,8 @@ def cmd_up(opt):  # pylint: disable=inconsistent-return-statements  # the child 
         status = 0
     except (LabError, GuestGone) as e:
         say(opt.located(str(e)))
+    except Timeout:
+        say(LATE)
     except BaseException:  # pylint: disable=broad-except
         traceback.print_exc()
     finally:
@@ -719,7 +724,7 @@ def main():
     except KeyboardInterrupt:
         return 130
     except Timeout:
-        say("the node did not answer, or the command did not end, in time")
+        say(LATE)
         return 124
     except GuestGone as e:
         say(f"the connection to the node is lost: {e}")

@@ -174,6 +174,13 @@ class Lab:
                 raise LabError(f"{path} is missing: {paths.remedy(target)}")
         if opt.share and not os.path.isdir(opt.share):
             raise LabError(f"--share: {opt.share} is not a directory")
+        try:
+            if opt.log:
+                os.makedirs(opt.log, exist_ok=True)
+        except OSError as e:
+            raise LabError(f"--log: {opt.log} cannot be made: {e.strerror}") from None
+        if opt.log and not os.access(opt.log, os.W_OK):
+            raise LabError(f"--log: {opt.log} cannot be written: give another directory")
         if opt.share and "," in opt.share:
             raise LabError("--share: a comma in the path is not supported")
 
