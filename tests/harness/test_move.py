@@ -240,7 +240,8 @@ class Back(unittest.TestCase):
             monitor = FakeMonitor(where, query_status=[{"status": x} for x in status])
             vm = types.SimpleNamespace(dir=where, name="node1")
             try:
-                move._back(vm, seconds)  # pylint: disable=protected-access
+                # pylint: disable-next=protected-access,attribute-defined-outside-init
+                self.why = move._back(vm, seconds)
             finally:
                 monitor.close()
         return monitor.asked
@@ -254,16 +255,30 @@ class Back(unittest.TestCase):
         """It continues by itself, or is stopped for another reason."""
         for status in ("running", "paused", "internal-error"):
             self.assertEqual(self.asked(status), ["query-status"])
+            self.assertIsNone(self.why)
 
     def test_late(self):
         """It never ends the migration."""
         self.assertNotIn("cont", self.asked("finish-migrate", seconds=0.1))
+        self.assertIn("has not ended the migration in 0.1 s", self.why)
 
     def test_gone(self):
-        """It has ended: this is no further error."""
+        """It has ended: the error says that the node does not run."""
         with tempfile.TemporaryDirectory() as where:
-            move._back(types.SimpleNamespace(  # pylint: disable=protected-access
-                dir=where, name="node1"))
+            self.assertIn("No such file", move._back(  # pylint: disable=protected-access
+                types.SimpleNamespace(dir=where, name="node1")))
+            vm = Leaver(where)
+            monitor = FakeMonitor(vm.dir, query_migrate=[{"status": "failed"}])
+            try:
+                with mock.patch.object(move, "_back", lambda _: "it has ended"), \
+                        self.assertRaisesRegex(LabError, "failed; now it does not run any more: "
+                                               "it has ended"):
+                    move.migrate(vm)
+            finally:
+                Leaver.other.monitor.close()
+                monitor.close()
+                vm.process.kill()
+                vm.process.wait()
 
 
 class Share(unittest.TestCase):
@@ -318,6 +333,38 @@ class Asked(unittest.TestCase):
 
             one.wait(ready)
             self.assertEqual(asked, [True])
+
+
+    def test_answers(self):
+        """'ohca-lab migrate' prints the pause, or why the node has not moved; the lab goes on."""
+        def moves(node):
+            return {1: lambda: {"downtime": 7}, 2: lambda: {}, 3: lambda: one.vms[node]}.get(
+                node, lambda: fails(node))()
+
+        def fails(node):
+            raise LabError(f"node{node} does not migrate")
+
+        with tempfile.TemporaryDirectory() as where:
+            one = types.SimpleNamespace(dir=os.path.join(where, "x"), migrate=moves, vms=[])
+            os.mkdir(one.dir)
+            with mock.patch.object(move.paths, "runtime", lambda: where), \
+                    move.Requests(one) as requests:
+                def asks(node):
+                    thread = threading.Thread(target=requests.answer, args=(30,))
+                    thread.start()
+                    try:
+                        return move.ask("x", node)
+                    except LabError as e:
+                        return str(e)
+                    finally:
+                        thread.join()
+
+                self.assertEqual(asks(1), 7)
+                self.assertEqual(asks(2), "KeyError('downtime')")
+                self.assertIn("IndexError", asks(3))
+                self.assertEqual(asks(4), "node4 does not migrate")
+                self.assertIn("invalid literal", asks("node5"))
+                requests.answer(0)
 
 
 class Monitor(unittest.TestCase):

@@ -43,6 +43,9 @@ class Requests:
                 said = f"pause {self.lab.migrate(node)['downtime']}"
             except (LabError, OSError, ValueError) as e:
                 said = str(e)
+            except Exception as e:  # pylint: disable=broad-exception-caught
+                # a wrong request or answer of QEMU must not end the lab
+                said = repr(e)
             try:
                 peer.sendall(said.encode())
             except OSError:
@@ -106,7 +109,10 @@ def _wait(vm, there, deadline):
 
 
 def _back(vm, seconds=BACK_S):
-    """Continues the machine in the first QEMU, as soon as that has ended the migration."""
+    """Continues the machine in the first QEMU, as soon as that has ended the migration.
+
+    Returns None, or why it does not run any more.
+    """
     status, deadline = "finish-migrate", time.monotonic() + seconds
     try:
         while status == "finish-migrate" and time.monotonic() < deadline:
@@ -114,9 +120,10 @@ def _back(vm, seconds=BACK_S):
             status = _say(vm, "query-status")["status"]
         if status == "postmigrate":
             _say(vm, "cont")
-    except LabError:
-        # the first QEMU has ended; the caller reports why the migration failed
-        pass
+    except LabError as e:
+        return str(e)
+    return (f"QEMU has not ended the migration in {seconds} s" if status == "finish-migrate"
+            else None)
 
 
 def migrate(vm):
@@ -137,10 +144,12 @@ def migrate(vm):
         _say(vm, "migrate-set-parameters", **{"max-bandwidth": 1 << 40, "downtime-limit": 1000})
         _say(vm, "migrate", uri=uri)
         told = _wait(vm, there, deadline)
-    except BaseException:
+    except BaseException as e:
         # it uses the same HCA, so it must end before the first one continues
         stop(there.process)
-        _back(vm)
+        why = _back(vm)
+        if why and isinstance(e, LabError):
+            raise LabError(f"{e}; now it does not run any more: {why}") from None
         raise
     stop(vm.process)
     vm.process, vm.stderr = there.process, there.stderr
