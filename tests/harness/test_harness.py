@@ -484,6 +484,10 @@ class Directories(unittest.TestCase):
             with self.assertRaisesRegex(SystemExit, "not a directory of yours"):
                 paths.runtime()
             self.assertEqual(os.stat(own).st_mode & 0o777, 0o755)
+            # QEMU would end a path at the comma
+            os.environ["XDG_RUNTIME_DIR"] = os.path.join(base, "a,b")
+            os.mkdir(os.environ["XDG_RUNTIME_DIR"])
+            self.assertEqual(os.path.dirname(paths.runtime()), "/tmp")
 
 
 class Verdicts(HarnessTest):

@@ -123,7 +123,8 @@ def qemu(machine="x86_64", attach="qemu"):
 def runtime():
     """The directory of the running labs; its path is short, since paths of UNIX sockets must be."""
     base = os.environ.get("XDG_RUNTIME_DIR")
-    if not base or not os.access(base, os.W_OK) or len(base) > 40:
+    # an option of QEMU ends at a comma
+    if not base or not os.access(base, os.W_OK) or len(base) > 40 or "," in base:
         base = "/tmp"
     path = os.path.join(base, f"ohca-lab-{os.getuid()}")
     os.makedirs(path, mode=0o700, exist_ok=True)
