@@ -149,6 +149,14 @@ class Join(unittest.TestCase):
                         "trying again\n")
             with self.assertRaisesRegex(LabError, f"(?s)not ACTIVE.*{THERE}.*refused"):
                 join.active(here, wait)
+            with open(os.path.join(d, "fabric.log"), "a", encoding="ascii") as f:
+                f.write("ohca-fabric: 'switch1' port 3: cannot connect the wire to x: the peer "
+                        "refused: the token is wrong, or missing; trying again\n")
+            with self.assertRaisesRegex(LabError, f"^--token: give the file of .*{THERE}"):
+                join.active(here, self.fail)
+            with open(os.path.join(d, "fabric.log"), "a", encoding="ascii") as f:
+                f.write("ohca-fabric: 'switch1' port 3: link up, 4x, 100 Gb/s\n")
+            join.active(here, lambda: None)
             here.opt = options()
             with self.assertRaisesRegex(LabError, "^not ACTIVE$"):
                 join.active(here, wait)

@@ -6,6 +6,7 @@ from .words import LabError
 
 SWITCH_PORTS = 36   # ports of the switch of a lab without --topology, unless its nodes need more
 LAST_NODE = 64      # the highest number for which a node's image has names and addresses
+REFUSED = "the token is wrong"   # in the fabric's log; to try again is of no use
 JOIN_S = 300        # how long a joined port may wait for the other lab's OpenSM
 
 # Each host has a management network of its own. Addresses on other hosts are routed over IPoIB.
@@ -116,6 +117,9 @@ def state(lab):
 
 def active(lab, wait):
     """Calls wait(), which waits for ACTIVE ports; adds the wire's state to its error."""
+    if lab.opt.join and REFUSED in state(lab):
+        raise LabError(f"--token: give the file of the lab at {lab.opt.join}, which refuses this "
+                       f"lab: {state(lab)}")
     try:
         wait()
     except LabError as e:
