@@ -25,6 +25,8 @@ WRONG = [
     (["--listen", ":1"], "HOST:PORT"),
     (["--listen", "a:123456"], "HOST:PORT"),
     (["--listen", "a:65536"], "HOST:PORT"),
+    (["--listen", "::1:7471"], "[2001:db8::1]:7471"),
+    (["--join", "[::1:7471", "--number", "2"], "HOST:PORT"),
     (["--listen", "a:\u0661"], "HOST:PORT"),
     (["--join", "a:0", "--number", "2"], "HOST:PORT"),
     (["--join", THERE, "--number", "9", "-n", "1", "--device", "9:smp=off"], "has nodes 1 to 1"),

@@ -41,9 +41,9 @@ def wrong(opt):
     name = "--join" if opt.join else "--listen"
     if opt.join and opt.listen:
         return "--join: a lab that joins another one does not listen: leave out --listen"
-    where = re.fullmatch(r"[^/=\s]+:(\d{1,5})", opt.join or opt.listen, re.A)
+    where = re.fullmatch(r"(?:[^][/=:\s]+|\[[^][/=\s]+\]):(\d{1,5})", opt.join or opt.listen, re.A)
     if not where or not bool(opt.join) <= int(where[1]) <= 65535:
-        return f"{name}: HOST:PORT is expected, as in 192.0.2.1:7471"
+        return f"{name}: HOST:PORT is expected, as in 192.0.2.1:7471 or [2001:db8::1]:7471"
     if opt.fabric != "ohca":
         return f"{name}: --fabric {opt.fabric} has no switch: use --fabric ohca"
     if opt.topology or (opt.hcas or 1) > 1 or opt.ports > 1:
