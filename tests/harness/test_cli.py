@@ -38,10 +38,18 @@ class Lab:
     def start(self):
         if "--no-sm" in sys.argv:
             raise cli.Timeout()
+        if "--no-driver" in sys.argv:
+            return
         with open(f"{where}/new", "w") as f:
             f.write(str(os.getpid()))
         os.rename(f"{where}/new", f"{where}/starts")
         time.sleep(60)
+
+    def wait(self, ready):
+        before = os.getsid(0) == os.getsid(os.getppid())
+        ready()
+        with open(f"{where}/session", "w") as f:
+            f.write(f"{before} {os.getsid(0) == os.getpid()}")
 
     def teardown(self):
         time.sleep(0.2)
@@ -123,6 +131,21 @@ class Up(unittest.TestCase):
                 check=False)
             self.assertEqual((done.returncode, done.stderr), (1, f"ohca-lab: {cli.LATE}\n"))
             self.assertTrue(os.path.exists(os.path.join(where, "ended")))
+
+    def test_session(self):
+        """While the lab starts, sudo can ask on the terminal; then the lab has left it."""
+        with tempfile.TemporaryDirectory() as where:
+            done = subprocess.run(
+                [sys.executable, "-c", UP, os.path.join(fake.TOP, "tools"), where, "--no-driver"],
+                stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=30,
+                check=False)
+            self.assertEqual(done.returncode, 0)
+            self.assertIn("lab default is up", done.stderr)
+            ended, end = os.path.join(where, "ended"), time.monotonic() + 30
+            while not os.path.exists(ended) and time.monotonic() < end:
+                time.sleep(0.01)
+            with open(os.path.join(where, "session"), encoding="ascii") as f:
+                self.assertEqual(f.read(), "True True")
 
     def test_log(self):
         """A directory of --log that cannot be made is an error before anything starts."""

@@ -115,6 +115,8 @@ def cmd_up(opt):  # pylint: disable=inconsistent-return-statements  # the child 
         return 0
 
     def ready():
+        # not earlier: sudo, for --package, asks for its password on this terminal
+        os.setsid()
         os.write(wfd, b"up")
         os.close(wfd)
         null = os.open(os.devnull, os.O_RDWR)
@@ -123,7 +125,6 @@ def cmd_up(opt):  # pylint: disable=inconsistent-return-statements  # the child 
 
     status = 1
     try:
-        os.setsid()
         os.close(rfd)
         lab.start()
         lab.wait(ready)
