@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """ohca-lab with an agent that does not answer, sends without end, or sends wrong frames."""
 import contextlib
+import fcntl
 import io
 import json
 import os
@@ -127,6 +128,20 @@ class Channels(unittest.TestCase):
         gone = os.path.join(self.dir, "gone")
         raised = self.bounded(lambda: channel.Channel(gone, time.monotonic() + 0.1))
         self.assertIsInstance(raised, channel.Timeout)
+
+    def test_used(self):
+        """If all ports are in use, the error says so."""
+        locks = [open(os.path.join(self.dir, f"cmd{k}.lock"), "wb") for k in
+                 range(channel.CHANNELS)]
+        for lock in locks:
+            self.addCleanup(lock.close)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        raised = self.bounded(lambda: channel.Channel(self.dir, time.monotonic() + 0.1))
+        self.assertIsInstance(raised, channel.Timeout)
+        self.assertIn("8 other commands run on the node", str(raised))
+        locks[3].close()
+        raised = self.bounded(lambda: channel.Channel(self.dir, time.monotonic() + 0.1))
+        self.assertEqual((type(raised), str(raised)), (channel.Timeout, ""))
 
     def test_full_socket(self):
         """If the socket is full and the agent does not read, the deadline ends the wait."""

@@ -71,6 +71,7 @@ class Channel:
 
     def _take(self, node_dir, deadline):
         while True:
+            used = 0
             for k in range(CHANNELS):
                 path = os.path.join(node_dir, f"cmd{k}")
                 try:
@@ -82,16 +83,20 @@ class Channel:
                     self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
                     self.sock.connect(path)
                     return lock
-                except (BlockingIOError, FileNotFoundError, ConnectionRefusedError):
+                except BlockingIOError:
+                    used += 1
                     os.close(lock)
-            self._check(deadline)
+                except (FileNotFoundError, ConnectionRefusedError):
+                    os.close(lock)
+            self._check(deadline, f"{CHANNELS} other commands run on the node, which is the most: "
+                                  "wait until one has ended" if used == CHANNELS else "")
             time.sleep(0.02)
 
-    def _check(self, deadline):
+    def _check(self, deadline, why=""):
         if not self.alive():
             raise GuestGone("the virtual machine ended")
         if deadline is not None and time.monotonic() > deadline:
-            raise Timeout()
+            raise Timeout(why)
 
     def _sync(self, deadline):
         """Discards what the agent sent to an earlier user of the port: all in front of our nonce.

@@ -133,8 +133,8 @@ def cmd_up(opt):  # pylint: disable=inconsistent-return-statements  # the child 
         status = 0
     except (LabError, GuestGone) as e:
         say(opt.located(str(e)))
-    except Timeout:
-        say(LATE)
+    except Timeout as e:
+        say(str(e) or LATE)
     except BaseException:  # pylint: disable=broad-except
         traceback.print_exc()
     finally:
@@ -724,8 +724,8 @@ def main():
         return 128 + e.number
     except KeyboardInterrupt:
         return 130
-    except Timeout:
-        say(LATE)
+    except Timeout as e:
+        say(str(e) or LATE)
         return 124
     except GuestGone as e:
         say(f"the connection to the node is lost: {e}")
