@@ -27,7 +27,7 @@ from .words import LabError, say, write
 MAX_NODES = 64  # as ohca-hub has
 NAME = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,30}"     # as in lab.schema.json; paths of sockets are short
 
-
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)     # that end a lab
 LATE = "the node did not answer, or the command did not end, in time"
 
 
@@ -41,14 +41,14 @@ class Stopped(BaseException):
 
 def on_signal(number, _frame):
     """Turns the first signal into an exception; later ones must not stop the teardown."""
-    for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for s in SIGNALS:
         signal.signal(s, signal.SIG_IGN)
     raise Stopped(number)
 
 
 def catch_signals():
     """Ctrl-C, termination and a closed terminal all tear the lab down."""
-    for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for s in SIGNALS:
         signal.signal(s, on_signal)
 
 
@@ -97,12 +97,17 @@ def cmd_up(opt):  # pylint: disable=inconsistent-return-statements  # the child 
     """ohca-lab up: boot and stay, in the background."""
     lab = Lab(opt.name, opt)
     rfd, wfd = os.pipe()
-    # a signal for the parent ends the lab, too, while the lab starts
+    # While the lab starts, a signal for the parent ends the lab, too, also directly after the fork.
     catch_signals()
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     pid = os.fork()
     if pid:
-        os.close(wfd)
         try:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+            os.close(wfd)
+            # a signal directly before a call that waits does not end the call
+            while not select.select([rfd], [], [], 0.5)[0]:
+                pass
             answer = os.read(rfd, 100)
         except Stopped:
             os.kill(pid, signal.SIGTERM)
@@ -125,6 +130,7 @@ def cmd_up(opt):  # pylint: disable=inconsistent-return-statements  # the child 
 
     status = 1
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         os.close(rfd)
         lab.start()
         lab.wait(ready)
