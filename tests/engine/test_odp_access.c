@@ -319,6 +319,50 @@ static void test_old_flight(void **state)
 	odp_down(&t);
 }
 
+/*
+ * A page arrives while the requester waits for its RNR timer: the timer is not changed, whether it
+ * is shorter or longer than the timeout.
+ */
+static void test_rnr(void **state)
+{
+	static const uint8_t timeout[] = { 0, 1 };
+
+	(void)state;
+	for (unsigned int k = 0; k < sizeof(timeout); k++) {
+		struct ohca_hw_fault_eqe f;
+		struct ohca_hw_qp_attr a;
+		struct odp t;
+
+		odp_up(&t, (struct rig_opt){ .cold = true, .srq = true });
+		a = rig_attr(&t.r, 0);
+		a.timeout = timeout[k];
+		rig_connect(&t.r, 0, a);
+		a = rig_attr(&t.r, 1);
+		a.min_rnr_timer = 25;	/* 61.44 ms */
+		rig_connect(&t.r, 1, a);
+		odp_pages(&t, 0, 0, 1, RW);
+		odp_pages(&t, 1, 0, 2, RW);
+		/* an SRQ grants no credits, so the requester does not count receives from now on */
+		rig_recv(&t.r, 1, 0, 0, 0);
+		rig_greet(&t.r, 0);
+		rig_send(&t.r, 0, 1, 0, 64);
+		rig_write(&t.r, 0, 2, PAGE, PAGE, 64);
+		rig_run(&t.r);
+		assert_int_equal(host_counter(t.r.h[0], OHCA_CNT_RNR_NAK_RX), 1);
+		f = odp_want(&t, 0, PAGE, 64, false);
+		odp_pages(&t, 0, 1, 1, RW);
+		assert_int_equal(odp_resume(&t, 0, f.id, true), 0);
+		rig_time(&t.r, 60);
+		assert_int_equal(host_counter(t.r.h[0], OHCA_CNT_RNR_NAK_RX), 1);
+		rig_recv(&t.r, 1, 71, 0, 64);
+		rig_time(&t.r, 2);
+		wc(&t.r.scq[0], 1, WC_SUCCESS);
+		wc(&t.r.scq[0], 2, WC_SUCCESS);
+		wc(&t.r.rcq[1], 71, WC_SUCCESS);
+		odp_down(&t);
+	}
+}
+
 /* A page that is read-only serves reads, and a write causes a page fault. */
 static void test_read_only(void **state)
 {
@@ -504,6 +548,7 @@ int main(void)
 		cmocka_unit_test(test_whose),
 		cmocka_unit_test(test_asks),
 		cmocka_unit_test(test_old_flight),
+		cmocka_unit_test(test_rnr),
 		cmocka_unit_test(test_read_only),
 		cmocka_unit_test(test_window),
 		cmocka_unit_test(test_ud),

@@ -72,8 +72,9 @@ void ohca_xp_resume(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side sid
 	xp->fault[side] = 0;
 	ohca_sched_activate(e, xp);
 	if (side == OHCA_FAULT_REQ) {
-		/* the timer was stopped while the requester waited */
-		xp->sched.rto_restart = true;
+		/* it was stopped while the requester waited, unless it is that of an RNR NAK */
+		if (!xp->req.rnr_wait)
+			xp->sched.rto_restart = true;
 		if (!ok)
 			wqe_failed(xp, wqe_idx);
 	} else if (!ok) {
