@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "engine/base/le.h"
+#include "engine/base/limits.h"
 #include "engine/base/state.h"
 #include "engine/base/work.h"
 #include "engine/object/cq.h"
@@ -147,6 +148,38 @@ static void test_tm_resize(void **state)
 	}
 	host_buf_free(&srq.buf);
 	host_buf_free(&cq.buf);
+	host_free(h);
+}
+
+/* Pages are removed one by one, by entries without a page, from the deepest table. */
+static void test_no_pages(void **state)
+{
+	enum { N = OHCA_ODP_BATCH - 1 };
+	struct host *h = machine();
+	struct ohca_hw_acqe rsp;
+	struct ohca_hw_aqe c;
+	struct host_eq eq;
+	uint32_t key;
+
+	(void)state;
+	host_eq_create(h, &eq, OHCA_LOG_MAX_FAULTS, OHCA_EQ_FAULT, 2);
+	c = HOST_AQE(reg_mr, .pl.page_shift = 12, .length = OHCA_MAX_ODP_SIZE, .pdn = h->pdn,
+		     .access = OHCA_ACCESS_LOCAL_WRITE, .type = OHCA_MR_ODP);
+	assert_int_equal(host_cmd(h, OHCA_CMD_REG_MR, &c, &rsp), 0);
+	key = rsp.handle.handle;
+	/* page 0 stays, so that no table is freed */
+	for (uint32_t i = 0; i < 2; i++) {
+		uint64_t *page = host_ptr(h, h->mbox[0]);
+
+		memset(page, 0, N * sizeof(*page));
+		page[0] = i ? 0 : HOST_BASE | OHCA_ODP_READ;
+		c = HOST_AQE(update_mr, .first = i, .npages = N, .key = key,
+			     .addr = h->mbox[0]);
+		begin(h);
+		assert_int_equal(host_cmd(h, OHCA_CMD_UPDATE_MR_PAGES, &c, NULL), 0);
+		host_attack(h, "511 entries without a page", ONLY_COMMANDS);
+	}
+	assert_int_equal(host_cmd_handle(h, OHCA_CMD_DEREG_MR, key, 0), 0);
 	host_free(h);
 }
 
@@ -748,6 +781,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_tag_lists),
 		cmocka_unit_test(test_tm_resize),
+		cmocka_unit_test(test_no_pages),
 		cmocka_unit_test(test_doorbells),
 		cmocka_unit_test(test_moderated),
 		cmocka_unit_test(test_given_back),

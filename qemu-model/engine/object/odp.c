@@ -118,7 +118,8 @@ static bool node_clear(ohca_engine *e, struct ohca_odp_node *n, unsigned int lev
 
 	if (to > NODE_ENTRIES - 1)
 		to = NODE_ENTRIES - 1;
-	ohca_work(e, sizeof(*n));
+	/* removal page by page visits one entry of each level, a range visits whole nodes */
+	ohca_work(e, OHCA_WORK_STEP + (to - from + 1) * sizeof(n->page[0]));
 	for (uint64_t i = from; i <= to && n->used; i++) {
 		if (level == 1) {
 			n->used -= n->page[i] != 0;
@@ -135,6 +136,7 @@ static bool node_clear(ohca_engine *e, struct ohca_odp_node *n, unsigned int lev
 	}
 	if (n->used)
 		return false;
+	ohca_work_free(e, sizeof(*n));
 	node_free(e, n);
 	return true;
 }
