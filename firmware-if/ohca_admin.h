@@ -510,7 +510,7 @@ enum ohca_mig_state {
  * @access: OHCA_ACCESS_* rights of the remote side
  * @pkey_index: in the port's P_Key table
  * @alt_pkey_index: P_Key index of the alternate path
- * @en_sqd_notify: raise OHCA_EVENT_SQ_DRAINED in SQD
+ * @en_sqd_notify: raise OHCA_EVENT_SQ_DRAINED in SQD; 0 after a transition to SQD without it
  * @sq_draining: QUERY: the QP is draining in SQD
  * @max_rd_atomic: outstanding READs and atomics as requester
  * @max_dest_rd_atomic: outstanding READs and atomics as responder

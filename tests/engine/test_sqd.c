@@ -265,6 +265,11 @@ static void test_drain(void **state)
 	rig_run(&r);
 	wc(&r.scq[0], 1, WC_SUCCESS);
 	event(r.h[0], OHCA_EVENT_SQ_DRAINED, r.qp[0].handle);
+	/* a transition that does not ask for the event raises none */
+	rig_modify(&r.qp[0], OHCA_QPS_RTS);
+	rig_modify(&r.qp[0], OHCA_QPS_SQD);
+	rig_run(&r);
+	no_event(r.h[0]);
 	rig_down(&r);
 }
 

@@ -374,6 +374,9 @@ int ohca_cmd_modify_qp(struct ohca_cmd *c)
 		return to_reset(c, qp, mask);
 	if (old == OHCA_QPS_RESET && ohca_xp_reserve(c->e, qp))
 		return OHCA_ADMIN_NO_RESOURCE;
+	/* the attribute is of one transition to SQD, not of later ones */
+	if (to == OHCA_QPS_SQD && old != OHCA_QPS_SQD)
+		qp->en_sqd_notify = false;
 	apply_attr(c->e, qp, &a, mask);
 	qp->state = to;
 	if (to != old)
