@@ -68,8 +68,10 @@ static const struct row rows[] = {
 	{ UD, false, BAD_LKEY,	OK,		WC_LOC_PROT,	ERR, 0 },
 	{ UD, true,  BAD_LKEY,	OK,		WC_LOC_PROT,	ERR, 0 },
 	{ RC, false, BAD_INDEX,	WC_REM_OP,	NONE,		ERR, FATAL },
+	{ RC, true,  BAD_INDEX,	WC_REM_OP,	NONE,		ERR, FATAL },
 	{ UC, false, BAD_INDEX,	OK,		NONE,		ERR, FATAL },
 	{ UD, false, BAD_INDEX,	OK,		NONE,		ERR, FATAL },
+	{ UD, true,  BAD_INDEX,	OK,		NONE,		ERR, FATAL },
 	/* class B: the request is sent again */
 	{ RC, false, NO_WQE,	OK,		OK,		RTS, 0 },
 	{ RC, true,  NO_WQE,	OK,		OK,		RTS, 0 },
@@ -222,9 +224,10 @@ static void receive(struct rig *r, enum fault f)
 		*((uint8_t *)host_buf_ptr(r->h[1], r->opt.srq ? &r->srq[1].buf : &r->qp[1].buf,
 					  512 + 8)) = 31;
 	if (f == BAD_INDEX) {
-		struct ohca_hw_db *db = host_buf_ptr(r->h[1], &r->qp[1].buf, OHCA_DB_OFFSET);
+		struct ohca_hw_db *db = host_buf_ptr(r->h[1], r->opt.srq ? &r->srq[1].buf :
+						     &r->qp[1].buf, OHCA_DB_OFFSET);
 
-		db->rq_pi += 1u << r->qp[1].log_rq;
+		db->rq_pi += r->opt.srq ? 1u << r->srq[1].log : 1u << r->qp[1].log_rq;
 	}
 }
 
@@ -320,6 +323,8 @@ static void check(const struct row *row)
 		event(r.h[1], OHCA_EVENT_CQ_ERR, cq.cqn);
 		wc(&cq, 4, WC_SUCCESS);
 	}
+	if (row->srq && f == BAD_INDEX)
+		event(r.h[1], OHCA_EVENT_SRQ_ERR, r.srq[1].srqn);
 	if (row->event)
 		event(r.h[1], row->event, r.qp[1].handle);
 	if (row->srq && row->state == ERR)

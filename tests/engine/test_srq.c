@@ -148,12 +148,12 @@ static void test_bad_index(void **state)
 	assert_int_equal(take(r, r->o, &w), 1);
 	/* an SRQ is in error then, and an event reports it */
 	db(r, &r->srq.buf)->rq_pi = 9;
-	assert_int_equal(take(r, r->s, &w), 0);
+	assert_int_equal(take(r, r->s, &w), OHCA_RWQE_NO_RQ);
 	assert_true(host_eq_poll(r->h, &r->h->async, &eqe));
 	assert_int_equal(eqe.type, OHCA_EVENT_SRQ_ERR);
 	assert_int_equal(eqe.handle, r->srq.srqn);
 	db(r, &r->srq.buf)->rq_pi = 1;
-	assert_int_equal(take(r, r->s, &w), 0);
+	assert_int_equal(take(r, r->s, &w), OHCA_RWQE_NO_RQ);
 	assert_false(host_eq_poll(r->h, &r->h->async, &eqe));
 }
 
@@ -440,7 +440,7 @@ static void test_resize_refused(void **state)
 	/* an invalid record, and then the SRQ in error because of it */
 	db(r, &r->srq.buf)->rq_pi += 9;
 	assert_int_equal(host_srq_resize(&r->srq, 8, 0, 0, &pi), OHCA_ADMIN_BAD_STATE);
-	assert_int_equal(take(r, r->s, &w), 0);
+	assert_int_equal(take(r, r->s, &w), OHCA_RWQE_NO_RQ);
 	db(r, &r->srq.buf)->rq_pi -= 9;
 	assert_int_equal(host_srq_resize(&r->srq, 8, 0, 0, &pi), OHCA_ADMIN_BAD_STATE);
 }

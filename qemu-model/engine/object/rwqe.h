@@ -47,14 +47,14 @@ struct ohca_rwqe {
 	struct ohca_sge sge[OHCA_MAX_SGE];
 };
 
-/* ohca_rwqe_take(): the record of the RQ is unreadable, or its index is invalid */
+/* ohca_rwqe_take(): the RQ's record is unreadable or has an invalid index, or an SRQ is in error */
 #define OHCA_RWQE_NO_RQ	(-0x10000)
 
 /*
- * Take the next receive WQE of @qp, from its RQ or SRQ. Raises SRQ_LIMIT if it is due.
- * Return: 1: @out is the WQE; 0: no WQE is posted; OHCA_RWQE_NO_RQ: the RQ cannot be used any more,
- * which is an error of the QP; else negative: the WQE is malformed: a negated enum ohca_vendor_err,
- * and out->wr_id and out->wqe_idx are set.
+ * Take the next receive WQE of @qp, from its RQ or SRQ. Raises SRQ_LIMIT or SRQ_ERR if it is due.
+ * Return: 1: @out is the WQE; 0: no WQE is posted; OHCA_RWQE_NO_RQ: the RQ or SRQ cannot be used
+ * any more, which is an error of the QP; else negative: the WQE is malformed: a negated enum
+ * ohca_vendor_err, and out->wr_id and out->wqe_idx are set.
  */
 int ohca_rwqe_take(ohca_engine *e, struct ohca_qp *qp, struct ohca_rwqe *out);
 /*

@@ -119,12 +119,12 @@ static int srq_take(ohca_engine *e, struct ohca_srq *srq, struct ohca_rwqe *out)
 	int rc;
 
 	if (srq->error)
-		return 0;
+		return OHCA_RWQE_NO_RQ;
 	posted = rq_posted(e, &rq);
 	if (posted < 0) {
 		srq->error = true;
 		ohca_async_event(e, OHCA_EVENT_SRQ_ERR, &srq->async);
-		return 0;
+		return OHCA_RWQE_NO_RQ;
 	}
 	if (posted == 0)
 		return 0;

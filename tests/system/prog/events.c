@@ -458,17 +458,15 @@ static void srq(struct peer *p)
 		db->rq_pi += 1 << 20;
 	}
 	sync_at(p, 2);
-	if (p->client)
+	if (p->client) {
 		send_post(p, IBV_WR_SEND, 2, 0, 64, 0);
-	else
+		wc_expect(p->scq, 2, IBV_WC_REM_OP_ERR, "SEND to a spoilt SRQ");
+	} else {
 		event_expect(p->ctx, IBV_EVENT_SRQ_ERR);
-	sync_at(p, 3);
-	qp_to_err(p->qp);
-	if (!p->client)
+		event_expect(p->ctx, IBV_EVENT_QP_FATAL);
 		event_expect(p->ctx, IBV_EVENT_QP_LAST_WQE_REACHED);
-	else
-		wc_expect(p->scq, 2, IBV_WC_WR_FLUSH_ERR, "SEND to a spoilt SRQ");
-	sync_at(p, 4);
+	}
+	sync_at(p, 3);
 	if (ibv_destroy_qp(p->qp) || ibv_destroy_srq(q) || ibv_dealloc_pd(parent))
 		fail("destroying an SRQ");
 	p->qp = NULL;
