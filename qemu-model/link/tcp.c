@@ -36,8 +36,8 @@ bool link_is_tcp(int fd)
 /* ---- addresses ----------------------------------------------------------------- */
 
 /*
- * Split HOST:PORT, [ADDRESS]:PORT or PORT. Return: false: it is not valid, or too long. The strtoul()
- * of a new glibc is a symbol that the glibc of hosts may lack, for which libohca-umad.so has this.
+ * Split HOST:PORT, [ADDRESS]:PORT or PORT. Return: false: it is not valid, or too long. strtoul()
+ * of a new glibc is a symbol that the glibc of an old host lacks, where libohca-umad.so must load.
  */
 static bool split(const char *name, char *host, size_t size, uint16_t *port)
 {

@@ -29,8 +29,8 @@ static inline int listen_tcp(char *path)
 }
 
 /* Connects as the daemon does, in one thread. Return: the result of ohca_link_connect_finish(). */
-static inline int meet(const struct ohca_link_cfg *ca, const struct ohca_link_cfg *cb, struct pair *p,
-		struct ohca_link_err *err)
+static inline int meet(const struct ohca_link_cfg *ca, const struct ohca_link_cfg *cb,
+		       struct pair *p, struct ohca_link_err *err)
 {
 	uint8_t nonce[OHCA_LINK_NONCE];
 	char path[OHCA_LINK_TCP_MAX];
