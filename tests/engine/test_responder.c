@@ -70,6 +70,7 @@ static const struct row rows[] = {
 	{ RC, false, BAD_INDEX,	WC_REM_OP,	NONE,		ERR, FATAL },
 	{ RC, true,  BAD_INDEX,	WC_REM_OP,	NONE,		ERR, FATAL },
 	{ UC, false, BAD_INDEX,	OK,		NONE,		ERR, FATAL },
+	{ UC, true,  BAD_INDEX,	OK,		NONE,		ERR, FATAL },
 	{ UD, false, BAD_INDEX,	OK,		NONE,		ERR, FATAL },
 	{ UD, true,  BAD_INDEX,	OK,		NONE,		ERR, FATAL },
 	/* class B: the request is sent again */

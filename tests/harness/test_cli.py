@@ -122,23 +122,24 @@ class Up(unittest.TestCase):
             with self.subTest(number=number):
                 self.ends_by(number)
 
+    @staticmethod
+    def ups(where, option):
+        """Runs 'up' to its end."""
+        return subprocess.run(
+            [sys.executable, "-c", UP, os.path.join(fake.TOP, "tools"), where, option],
+            stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=30, check=False)
+
     def test_late(self):
         """A node that does not answer while the lab starts is an error, not a traceback."""
         with tempfile.TemporaryDirectory() as where:
-            done = subprocess.run(
-                [sys.executable, "-c", UP, os.path.join(fake.TOP, "tools"), where, "--no-sm"],
-                stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=30,
-                check=False)
+            done = self.ups(where, "--no-sm")
             self.assertEqual((done.returncode, done.stderr), (1, f"ohca-lab: {cli.LATE}\n"))
             self.assertTrue(os.path.exists(os.path.join(where, "ended")))
 
     def test_session(self):
         """While the lab starts, sudo can ask on the terminal; then the lab has left it."""
         with tempfile.TemporaryDirectory() as where:
-            done = subprocess.run(
-                [sys.executable, "-c", UP, os.path.join(fake.TOP, "tools"), where, "--no-driver"],
-                stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=30,
-                check=False)
+            done = self.ups(where, "--no-driver")
             self.assertEqual(done.returncode, 0)
             self.assertIn("lab default is up", done.stderr)
             ended, end = os.path.join(where, "ended"), time.monotonic() + 30

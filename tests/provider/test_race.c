@@ -5,11 +5,15 @@
  * lost, it waits for ever. Second, between the end of a QP and the creation of one with the same
  * number. Third, between the end of a QP and a poller of its CQ that creates another one.
  */
+#define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "fake.h"
@@ -243,6 +247,7 @@ static void srq_number_is_used_again(void **state)
 static struct {
 	bool same;
 	void *one;
+	atomic_int waiter;	/* thread that is to wait for the CQ, or for one that does */
 	atomic_bool destroyed;
 	atomic_bool created;
 } batch;
@@ -253,14 +258,37 @@ static void in_the_kernel(void)
 	atomic_store(&batch.destroyed, true);
 }
 
+/* Waits until the last thread that has set @waiter sleeps. */
+static void until_asleep(void)
+{
+	const double end = now() + LOST_S;
+	char path[64], text[64];
+	const char *state;
+	FILE *f;
+
+	do {
+		if (now() > end)
+			abort();
+		sched_yield();
+		snprintf(path, sizeof(path), "/proc/self/task/%d/stat",
+			 atomic_load(&batch.waiter));
+		f = fopen(path, "r");
+		state = f && fgets(text, sizeof(text), f) ? strrchr(text, ')') : NULL;
+		if (f)
+			fclose(f);
+	} while (!state || state[2] != 'S');
+}
+
 static void *destroyer(void *arg)
 {
+	atomic_store(&batch.waiter, gettid());
 	destroy(batch.one);
 	return NULL;
 }
 
 static void *same_number(void *arg)
 {
+	atomic_store(&batch.waiter, gettid());
 	fake.next_handle = reuse.number;
 	reuse.next = small_one();
 	return NULL;
@@ -268,7 +296,6 @@ static void *same_number(void *arg)
 
 static void *poller(void *arg)
 {
-	const struct timespec moment = { .tv_nsec = 100000000 };
 	pthread_t third;
 	struct ibv_cq_ex *cq = &to_ocq(reuse.cq)->vcq.cq_ex;
 	struct ibv_poll_cq_attr attr = {};
@@ -280,11 +307,12 @@ static void *poller(void *arg)
 		abort();
 	while (!atomic_load(&batch.destroyed))
 		sched_yield();
-	nanosleep(&moment, NULL);
+	until_asleep();
 	if (batch.same) {
+		atomic_store(&batch.waiter, 0);
 		if (pthread_create(&third, NULL, same_number, NULL))
 			abort();
-		nanosleep(&moment, NULL);
+		until_asleep();
 		cq->end_poll(cq);
 		pthread_join(third, NULL);
 	} else {
